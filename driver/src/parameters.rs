@@ -2,12 +2,13 @@
 //! names, values and templates; which share they choose in the end is the controller's business.
 
 use crate::share::paths::sub_path::{SubPath, SubPathError};
+use crate::share::records::size::Quota;
 use crate::share::records::volume::OnDelete;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// Every parameter, as it is spelled in answers. Requests may use any case.
-pub const KNOWN: [&str; 9] = [
+pub const KNOWN: [&str; 11] = [
     SERVER,
     SHARE,
     SUB_DIR,
@@ -17,6 +18,8 @@ pub const KNOWN: [&str; 9] = [
     "gid",
     MOUNT_OPTIONS,
     "adopt",
+    QUOTA,
+    QUOTA_INODES,
 ];
 /// The parameters of a VolumeAttributesClass, which can be changed later.
 pub const MUTABLE: [&str; 4] = ["onDelete", "mountPermissions", "uid", "gid"];
@@ -30,6 +33,9 @@ pub const SHARE: &str = "share";
 pub const SUB_DIR: &str = "subDir";
 /// Mount options, comma separated. Also a key of volume_context and of secrets.
 pub const MOUNT_OPTIONS: &str = "mountOptions";
+
+const QUOTA: &str = "quota";
+const QUOTA_INODES: &str = "quotaInodes";
 
 /// What external-provisioner adds; accepted, and used in templates.
 const ORCHESTRATOR: &str = "csi.storage.k8s.io/";
@@ -63,6 +69,10 @@ pub struct Parameters {
     pub mount_options: Vec<String>,
     /// `adopt`.
     pub adopt: bool,
+    /// `quota`.
+    pub quota: Option<Quota>,
+    /// `quotaInodes`.
+    pub quota_inodes: Option<u64>,
 }
 
 /// A parameter that cannot be used: INVALID_ARGUMENT.
@@ -85,6 +95,12 @@ pub enum ParameterError {
     /// adopt is something else.
     #[error("the parameter adopt is {0:?}: say true or false")]
     Adopt(String),
+    /// quota is something else.
+    #[error("the parameter quota is {0:?}: say enforce or advise")]
+    Quota(String),
+    /// quotaInodes is no number of files.
+    #[error("the parameter quotaInodes is {0:?}: say a number from 1")]
+    QuotaInodes(String),
     /// A parameter that means nothing for a folder that exists.
     #[error(
         "the parameter {0} cannot be given with adopt: an adopted folder stays as it is, also when its volume is deleted"
@@ -226,6 +242,18 @@ impl Parameters {
             gid: value("gid").map(|text| number("gid", text)).transpose()?,
             mount_options: value(MOUNT_OPTIONS).map(split_options).unwrap_or_default(),
             adopt,
+            quota: match value(QUOTA) {
+                None => None,
+                Some(text) => Quota::parse(text)
+                    .map(Some)
+                    .ok_or_else(|| ParameterError::Quota(text.to_owned()))?,
+            },
+            quota_inodes: match value(QUOTA_INODES) {
+                None => None,
+                Some(text) => positive(text)
+                    .map(Some)
+                    .ok_or_else(|| ParameterError::QuotaInodes(text.to_owned()))?,
+            },
         };
         parsed.check_adoption()?;
         Ok(parsed)
@@ -241,6 +269,8 @@ impl Parameters {
             ("mountPermissions", self.mode.is_some()),
             ("uid", self.uid.is_some()),
             ("gid", self.gid.is_some()),
+            (QUOTA, self.quota == Some(Quota::Enforce)),
+            (QUOTA_INODES, self.quota_inodes.is_some()),
         ];
         match refused.into_iter().find(|(_, given)| self.adopt && *given) {
             Some((parameter, _)) => Err(ParameterError::NotWithAdopt(parameter)),
@@ -316,6 +346,17 @@ pub(crate) fn number(parameter: &'static str, text: &str) -> Result<u32, Paramet
         })
 }
 
+/// A number of files.
+fn positive(text: &str) -> Option<u64> {
+    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+    // The kernel's numbers are signed.
+    let number = text
+        .parse()
+        .ok()
+        .filter(|it| (1..=i64::MAX as u64).contains(it));
+    number.filter(|_| is_decimal)
+}
+
 /// Replaces templates by their values. A value is one component, so that nobody's name moves the folder elsewhere.
 pub(crate) fn expand(
     template: &str,
@@ -372,6 +413,8 @@ mod tests {
             ("UID", "1000"),
             ("gid", "0"),
             ("mountOptions", "nfsvers=4.1, hard,,"),
+            ("Quota", "Enforce"),
+            ("quotainodes", "1000"),
             ("csi.storage.k8s.io/pv/name", "pv"),
             ("csi.storage.k8s.io/else", "x"),
         ])
@@ -382,6 +425,8 @@ mod tests {
         assert_eq!(parsed.mode, Some(0o770));
         assert_eq!((parsed.uid, parsed.gid), (Some(1000), Some(0)));
         assert_eq!(parsed.mount_options, ["nfsvers=4.1", "hard"]);
+        assert_eq!(parsed.quota, Some(Quota::Enforce));
+        assert_eq!(parsed.quota_inodes, Some(1000));
     }
 
     #[test]
@@ -402,6 +447,10 @@ mod tests {
         for (key, value) in [
             ("onDelete", "destroy"),
             ("adopt", "yes"),
+            ("quota", "yes"),
+            ("quotaInodes", "0"),
+            ("quotaInodes", "+1"),
+            ("quotaInodes", "9223372036854775808"),
             ("mountPermissions", "0888"),
             ("mountPermissions", "+7"),
             ("mountPermissions", "10000"),

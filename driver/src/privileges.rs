@@ -15,7 +15,7 @@ use std::io;
 
 /// What some mode needs, and for what.
 const USES: [(CapabilitySet, &str); 8] = [
-    (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN (mounts)"),
+    (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN (mounts, quotas)"),
     (
         CapabilitySet::SYS_CHROOT,
         "CAP_SYS_CHROOT (bind mounts, mounts of a subDir)",
@@ -96,10 +96,14 @@ impl Needs {
     /// What an agent needs, which starts no helpers and mounts nothing: to read and make every file on its own file systems, with
     /// all that belongs to one.
     ///
-    /// Not CAP_SYS_RESOURCE, which would let it write past every limit. To set limits takes CAP_SYS_ADMIN, which belongs here
-    /// once there are some.
-    pub fn of_agent() -> Self {
-        let own = CapabilitySet::DAC_OVERRIDE
+    /// Not CAP_SYS_RESOURCE, which would let it write past every limit. To set limits takes CAP_SYS_ADMIN, nothing else does.
+    pub fn of_agent(sets_quotas: bool) -> Self {
+        let quotas = match sets_quotas {
+            true => CapabilitySet::SYS_ADMIN,
+            false => CapabilitySet::empty(),
+        };
+        let own = quotas
+            | CapabilitySet::DAC_OVERRIDE
             | CapabilitySet::FOWNER
             | CapabilitySet::CHOWN
             | CapabilitySet::FSETID
@@ -226,10 +230,13 @@ mod tests {
 
     #[test]
     fn an_agent_writes_past_no_limit() {
-        let needs = Needs::of_agent().all();
-        assert!(!needs.intersects(CapabilitySet::SYS_RESOURCE | CapabilitySet::SYS_ADMIN));
-        let known = USES.iter().map(|(one, _)| *one);
-        assert!(known.collect::<CapabilitySet>().contains(needs));
+        for sets_quotas in [false, true] {
+            let needs = Needs::of_agent(sets_quotas).all();
+            assert!(!needs.contains(CapabilitySet::SYS_RESOURCE));
+            assert_eq!(needs.contains(CapabilitySet::SYS_ADMIN), sets_quotas);
+            let known = USES.iter().map(|(one, _)| *one);
+            assert!(known.collect::<CapabilitySet>().contains(needs));
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ fn share_code(error: &ShareError) -> Code {
             #[cfg(test)]
             CopyError::Crash(_) => Code::Unavailable,
         },
-        ShareError::Unfinished { .. } => Code::Unavailable,
+        ShareError::Unfinished { .. } | ShareError::NotHeld { .. } => Code::Unavailable,
         ShareError::Io { source, .. } => io_code(source),
         #[cfg(test)]
         ShareError::Crash(_) => Code::Unavailable,

@@ -9,9 +9,10 @@ use crate::controller::Controller;
 use crate::controller::options::Options;
 use crate::export::Export;
 use crate::log::{Level, Log};
-use crate::share::agents::Presence;
+use crate::share::agents::{Can, Presence, Quotas};
 use crate::share::attempt::heartbeat::BEAT;
 use crate::share::database::{Expect, Share};
+use crate::share::limits;
 use csi_proto::lock::lock;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -86,16 +87,12 @@ impl Attendance {
         let watch = Watch::new().map_err(|error| error.to_string())?;
         let watching = watch.watching();
         let announce = move |share: &Share| {
+            limits::prepare(share)?;
             watching.add(share)?;
             Presence::announce(share)
         };
         let presence = self.with_share(announce).await?;
-        let can = if presence.can().reflinks {
-            "reflinks"
-        } else {
-            "no reflinks"
-        };
-        self.event(Level::Info, "attended", can);
+        self.event(Level::Info, "attended", &words(presence.can()));
         self.told.clear();
         Ok((presence, watch))
     }
@@ -132,7 +129,10 @@ impl Attendance {
                     if walk.as_ref().is_none_or(JoinHandle::is_finished) {
                         let shares = Arc::clone(&self.controller.shares);
                         let export = self.export.clone();
-                        walk = Some(tokio::spawn(async move { shares.take_up(&export).await }));
+                        walk = Some(tokio::spawn(async move {
+                            shares.keep_limits(&export).await;
+                            shares.take_up(&export).await
+                        }));
                     }
                 }
             }
@@ -144,11 +144,17 @@ impl Attendance {
             volumes,
             snapshots,
             trash,
+            requests,
             missed: _,
         } = appeared;
         let shares = &self.controller.shares;
         if trash {
             shares.purge_soon(&self.export);
+        }
+        // Side by side: what they wait for is the disk.
+        for name in requests {
+            let (answering, export) = (Arc::clone(shares), self.export.clone());
+            shares.spawn(async move { answering.answer_request(&export, name).await });
         }
         if volumes.is_empty() && snapshots.is_empty() {
             return;
@@ -156,6 +162,22 @@ impl Attendance {
         let (shares, export) = (Arc::clone(shares), self.export.clone());
         let background = Arc::clone(&shares);
         background.spawn(async move { shares.take_up_copies(&export, volumes, snapshots).await });
+    }
+}
+
+/// What an agent can, for its log.
+fn words(can: &Can) -> String {
+    let reflinks = match can.reflinks {
+        true => "reflinks",
+        false => "no reflinks",
+    };
+    match (can.quotas, &can.why) {
+        (Quotas::None, _) => reflinks.to_owned(),
+        (Quotas::Enforced, _) => format!("{reflinks}, quotas"),
+        (Quotas::Advisory, why) => {
+            let why = why.as_deref().unwrap_or_default();
+            format!("{reflinks}, no quotas: {why}")
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Agent {
     /// The shares that it attends, and the folders that they are here.
     pub shares: Vec<LocalShare>,
+    /// Whether it holds volumes to their sizes.
+    pub quotas: bool,
     /// How long the end may take.
     pub drain: Duration,
     /// Where it says what it does.
@@ -28,6 +30,10 @@ pub struct AgentFlags {
         required = true
     )]
     local_shares: Vec<String>,
+
+    /// Hold new volumes to their sizes, by project quotas of the file system (XFS, ext4); takes CAP_SYS_ADMIN
+    #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = clap::builder::FalseyValueParser::new())]
+    quotas: bool,
 
     /// How long what has begun may take after SIGTERM; a second signal ends the agent at once
     #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
@@ -66,6 +72,7 @@ impl AgentFlags {
             shares: config::distinct("--local-share", shares, |share: &LocalShare| {
                 share.export.clone()
             })?,
+            quotas: self.quotas,
             drain: self.drain_timeout,
             log: Log::to_stderr(self.log_format, self.log_level),
         })

@@ -1,5 +1,5 @@
-//! `csi-nfs agent`: the process on the NFS server that makes copies and purges the trash where the folder lies. Owns its start
-//! and its end.
+//! `csi-nfs agent`: the process on the NFS server that makes copies and purges the trash where the folder lies, and
+//! holds volumes to their sizes. Owns its start and its end.
 //!
 //! It is a controller that no call reaches: the same recovery, over the same records, by the same rules for who copies
 //! (`controller::Role::Agent`). What a controller does once, at its first use of a share, the agent does all the time, as soon
@@ -34,7 +34,7 @@ pub fn run(agent: Agent) -> Result<Ended, Box<dyn Error>> {
         let what = "the limit of open files stays as it is";
         log.event(Level::Warn, what, &fields);
     }
-    let missing = privileges::keep_only(Needs::of_agent())
+    let missing = privileges::keep_only(Needs::of_agent(agent.quotas))
         .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
     if !missing.is_empty() {
         let fields = [("missing", missing.join(", ").into())];
@@ -55,7 +55,9 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
     let shares = agent.shares.iter();
     let roots = LocalRoots::new(shares.map(|it| (it.export.clone(), it.path.clone())));
     let controller = Controller::new(ControllerConfig {
-        role: Role::Agent,
+        role: Role::Agent {
+            quotas: agent.quotas,
+        },
         archives: upstream::archives(),
         admission: Admission::default(),
         other_exports: agent.shares.iter().map(|it| it.export.clone()).collect(),

@@ -25,6 +25,7 @@ pub(super) struct Appeared {
     pub volumes: Vec<NameKey>,
     pub snapshots: Vec<NameKey>,
     pub trash: bool,
+    pub requests: Vec<String>,
     /// Whether there may be more, of which nothing is known.
     pub missed: bool,
 }
@@ -108,6 +109,7 @@ impl Appeared {
             Some(Inbox::Volumes) => self.volumes.extend(key()),
             Some(Inbox::Snapshots) => self.snapshots.extend(key()),
             Some(Inbox::Trash) => self.trash = true,
+            Some(Inbox::Requests) => self.requests.extend(name.map(str::to_owned)),
             None => {}
         }
     }

@@ -5,6 +5,7 @@ use crate::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
 use crate::share::listing::Listed;
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Record, State};
+use crate::share::records::size::Size;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume;
 use crate::share::token::{NameKey, Nonce, ShareUuid};
@@ -94,12 +95,14 @@ pub(super) fn context(
     context
 }
 
-/// The condition for what is wrong with a volume, or that nothing is.
-pub(super) fn condition(trouble: Option<String>) -> VolumeCondition {
-    VolumeCondition {
-        abnormal: trouble.is_some(),
-        message: trouble.unwrap_or_else(|| "the volume's folder is on the share".to_owned()),
+/// The condition for what is wrong with a volume, or that nothing is; and what its size means, where that was decided.
+fn condition(trouble: Option<String>, size: Option<&Size>) -> VolumeCondition {
+    let abnormal = trouble.is_some();
+    let mut message = trouble.unwrap_or_else(|| "the volume's folder is on the share".to_owned());
+    if let Some(size) = size {
+        message = format!("{message}; {size}");
     }
+    VolumeCondition { abnormal, message }
 }
 
 /// A volume as an entry of a list.
@@ -109,15 +112,21 @@ pub(super) fn entry(
     key: NameKey,
     listed: Listed,
 ) -> list_volumes_response::Entry {
-    let (volume, trouble) = match listed {
-        Listed::Volume(record, trouble) => (volume(export, uuid, &record), trouble),
-        Listed::Unreadable(nonce, trouble) => (unreadable(export, uuid, key, nonce), Some(trouble)),
+    let (volume, condition) = match listed {
+        Listed::Volume(record, trouble) => (
+            volume(export, uuid, &record),
+            condition(trouble, record.what.size.as_ref()),
+        ),
+        Listed::Unreadable(nonce, trouble) => (
+            unreadable(export, uuid, key, nonce),
+            condition(Some(trouble), None),
+        ),
     };
     list_volumes_response::Entry {
         volume: Some(volume),
         status: Some(list_volumes_response::VolumeStatus {
             published_node_ids: Vec::new(),
-            volume_condition: Some(condition(trouble)),
+            volume_condition: Some(condition),
         }),
     }
 }
@@ -137,16 +146,17 @@ fn unreadable(export: &Export, uuid: ShareUuid, key: NameKey, nonce: Nonce) -> V
     }
 }
 
-/// A volume, and what is wrong with it, as ControllerGetVolume tells them.
+/// A volume, what is wrong with it, and what its size means, as ControllerGetVolume tells them.
 pub(crate) fn one_volume(
     volume: Volume,
     trouble: Option<String>,
+    size: Option<&Size>,
 ) -> csi::ControllerGetVolumeResponse {
     csi::ControllerGetVolumeResponse {
         volume: Some(volume),
         status: Some(csi::controller_get_volume_response::VolumeStatus {
             published_node_ids: Vec::new(),
-            volume_condition: Some(condition(trouble)),
+            volume_condition: Some(condition(trouble, size)),
         }),
     }
 }

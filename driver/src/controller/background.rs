@@ -16,6 +16,7 @@ use crate::share::agents;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
+use crate::share::limits;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
 use crate::share::recovery;
@@ -116,7 +117,7 @@ impl Shares {
                     Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
                 };
-                if shares.config.role == Role::Agent {
+                if matches!(shares.config.role, Role::Agent { .. }) {
                     return recovery::recover_copies(&share).map(Some);
                 }
                 recovery::recover(&share, |key| {
@@ -161,6 +162,35 @@ impl Shares {
         match looked.await {
             Ok((volumes, snapshots)) => self.resume_copies(export, volumes, snapshots),
             Err(error) => (self.config.notice)(&format!("copies are put off: {error}")),
+        }
+    }
+
+    /// As an agent: answers the request in the file of that `name`.
+    pub(crate) async fn answer_request(self: &Arc<Self>, export: &Export, name: String) {
+        let expect = self.expect_or(export, Expect::Initialised);
+        let answer = move |share: &Share| limits::answer(share, &name);
+        let answered = self.with_share(export, &Options::Own, expect, answer);
+        if let Err(error) = answered.await {
+            (self.config.notice)(&format!("a request is put off: {error}"));
+        }
+    }
+
+    /// As an agent: compares the limits of all volumes with the records.
+    pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
+        let expect = self.expect_or(export, Expect::Initialised);
+        let kept = self.with_share(export, &Options::Own, expect, limits::keep_up);
+        match kept.await {
+            Ok(troubles) => {
+                let told = match lock(&self.known).get_mut(export) {
+                    Some(share) => std::mem::replace(&mut share.limits_told, troubles.clone()),
+                    None => Vec::new(),
+                };
+                // Once, though each comparison finds it again.
+                for trouble in troubles.iter().filter(|it| !told.contains(it)) {
+                    (self.config.notice)(&format!("{export}: {trouble}"));
+                }
+            }
+            Err(error) => (self.config.notice)(&format!("limits are not compared: {error}")),
         }
     }
 
@@ -224,7 +254,7 @@ impl Shares {
             let expect = shares.expect_or(&of.0, Expect::Initialised);
             let resume = match shares.config.role {
                 Role::Controller => life::resume::<K>,
-                Role::Agent => life::assist::<K>,
+                Role::Agent { .. } => life::assist::<K>,
             };
             let resume = move |share: &Share, progress: &Progress| resume(share, key, progress);
             let how = (&Options::Own, expect);

@@ -37,7 +37,10 @@ pub enum Role {
     #[default]
     Controller,
     /// It is that agent: of a controller it has what goes on in the background, and no more.
-    Agent,
+    Agent {
+        /// Whether it holds volumes to their sizes.
+        quotas: bool,
+    },
 }
 
 /// Everything that a [`super::Controller`] needs.

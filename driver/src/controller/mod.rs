@@ -237,7 +237,11 @@ impl Controller {
         let (export, uuid, record, trouble) =
             volumes::get(&self.shares, &request.volume_id).await?;
         let volume = answer::volume(&export, uuid, &record);
-        Ok(answer::one_volume(volume, trouble))
+        Ok(answer::one_volume(
+            volume,
+            trouble,
+            record.what.size.as_ref(),
+        ))
     }
 
     async fn capacity(

@@ -56,6 +56,8 @@ pub(super) struct Known {
     pub(super) purge_asked: bool,
     /// Entries of the trash of which it was told that they cannot be removed.
     pub(super) stays_in_trash: usize,
+    /// What was told of its limits by the last comparison, as an agent.
+    pub(super) limits_told: Vec<String>,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// How the last attempt to open it ended; nothing before.
     pub(super) tried: Option<Tried>,
@@ -531,7 +533,8 @@ impl Shares {
     /// The share as one that this process works on from where it is.
     pub(super) fn placed(&self, export: &Export, share: Share) -> Result<Share, ShareError> {
         match self.config.role {
-            Role::Agent => share.as_agent(),
+            Role::Agent { quotas: false } => share.as_agent(),
+            Role::Agent { quotas: true } => Ok(share.as_agent()?.with_quotas()),
             Role::Controller if self.config.roots.is_local(export) => Ok(share),
             Role::Controller => Ok(share.away()),
         }

@@ -144,6 +144,8 @@ pub(crate) fn objection(
         on_delete: parameters.policy(),
         mode: parameters.folder_mode(record.what.wanted.source.is_some()),
         adopt: parameters.adopt,
+        quota: parameters.quota,
+        inodes: parameters.quota_inodes,
         uid: parameters.uid,
         gid: parameters.gid,
         mount_options: parameters.mount_options,

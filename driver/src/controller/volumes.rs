@@ -149,6 +149,8 @@ impl Creation {
                 gid: parameters.gid,
                 mount_options: parameters.mount_options,
                 adopt: parameters.adopt,
+                quota: parameters.quota,
+                inodes: parameters.quota_inodes,
                 source,
                 name: request.name.clone(),
             },

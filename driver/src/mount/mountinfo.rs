@@ -193,7 +193,7 @@ fn parse(line: &[u8]) -> Option<Mount> {
 }
 
 /// The kernel writes blanks, backslashes and `#` as three octal digits.
-fn unescape(field: &[u8]) -> OsString {
+pub(crate) fn unescape(field: &[u8]) -> OsString {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {

@@ -14,6 +14,14 @@ pub fn limits(bytes: u64, inodes: u64) -> Option<Amounts> {
     (limits != Amounts::default()).then_some(limits)
 }
 
+/// The larger ones of both, where 0 is less than any.
+pub fn larger(one: Amounts, other: Amounts) -> Amounts {
+    Amounts {
+        bytes: one.bytes.max(other.bytes),
+        inodes: one.inodes.max(other.inodes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ pub mod ability;
 pub mod amounts;
 mod draw;
 pub mod error;
+pub mod exports;
 pub mod ledger;
 pub mod project;
 pub mod project_id;

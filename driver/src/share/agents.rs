@@ -12,6 +12,7 @@ use crate::share::database::{Place, Share};
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, check_format};
+use crate::share::requests;
 use crate::share::token::Nonce;
 use crate::share::trash;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -24,11 +25,30 @@ const AGENTS: &str = "agents";
 const LONGEST: u64 = 4096;
 
 /// What an agent can do on the file system of its share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Can {
     /// Whether files share their blocks with their copies (FICLONE).
     #[serde(default)]
     pub reflinks: bool,
+    /// Whether it holds volumes to their sizes.
+    #[serde(default)]
+    pub quotas: Quotas,
+    /// Why it does not, where it was told to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What an agent makes of the sizes of volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quotas {
+    /// Nothing: nobody has told it to.
+    #[default]
+    None,
+    /// They are advisory: it was told to hold volumes to them, and cannot.
+    Advisory,
+    /// It holds volumes to them.
+    Enforced,
 }
 
 /// An agent, as it has announced itself.
@@ -60,17 +80,20 @@ impl Presence {
     /// I/O errors.
     pub fn announce(share: &Share) -> Result<Self, ShareError> {
         let doing = || format!("announcing this agent in {RECORDS_FOLDER}/{AGENTS}");
-        let records = beneath::folder(&**share.root(), RECORDS_FOLDER).doing(doing)?;
-        if beneath::make_folder(&records, AGENTS, 0o700).doing(doing)? {
-            share.give(&records, AGENTS).doing(doing)?;
-        }
-        let folder = beneath::folder(&records, AGENTS).doing(doing)?;
+        let folder = share.make_part(AGENTS)?;
+        let (quotas, why) = match &share.quotas {
+            None => (Quotas::None, None),
+            Some(Ok(_)) => (Quotas::Enforced, None),
+            Some(Err(why)) => (Quotas::Advisory, Some(why.to_string())),
+        };
         let agent = Agent {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process::own().to_owned(),
             can: Can {
                 reflinks: has_reflinks(share).doing(doing)?,
+                quotas,
+                why,
             },
         };
         let text = serde_json::to_vec(&agent).map_err(|error| ShareError::Damaged {
@@ -93,8 +116,8 @@ impl Presence {
     }
 
     /// What was announced.
-    pub fn can(&self) -> Can {
-        self.can
+    pub fn can(&self) -> &Can {
+        &self.can
     }
 
     /// Says that this process lives. Returns false when the announcement is gone, and has to be made anew.
@@ -136,7 +159,8 @@ fn has_reflinks(share: &Share) -> io::Result<bool> {
     cloned
 }
 
-/// The agent that work on `share` is to be left to: one that lives, for a process that is not on the server itself.
+/// The agent that work on `share` is to be left to: one that lives, for a process that is not on the server itself. Of several it
+/// is one that holds volumes to their sizes.
 ///
 /// # Errors
 /// I/O errors.
@@ -148,7 +172,8 @@ pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
         true => None,
         false => agent,
     };
-    Ok(all(share)?.into_iter().find_map(living))
+    let living = all(share)?.into_iter().filter_map(living);
+    Ok(living.max_by_key(|agent| agent.can.quotas))
 }
 
 /// How many entries of the trash an agent that lives has yet to purge; nothing where the purge is left to none.
@@ -171,12 +196,14 @@ pub enum Inbox {
     Snapshots,
     /// What is to be purged.
     Trash,
+    /// Requests for limits, by the names of their files.
+    Requests,
 }
 
 /// The folders in which something appears that an agent has to do.
 ///
 /// # Errors
-/// When there are no descriptors left.
+/// I/O errors.
 pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let all = [
         (Inbox::Volumes, &share.volumes),
@@ -185,7 +212,11 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     ];
     let kept = all.map(|(inbox, folder)| Ok((inbox, folder.try_clone()?)));
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
-    kept.doing(|| "keeping folders open".to_owned())
+    let mut kept = kept.doing(|| "keeping folders open".to_owned())?;
+    if matches!(share.quotas, Some(Ok(_))) {
+        kept.push((Inbox::Requests, requests::folder(share)?));
+    }
+    Ok(kept)
 }
 
 /// Takes away what dead agents have left. Their claims on copies are dead too, by themselves.

@@ -3,6 +3,8 @@
 
 use crate::beneath::{self, Keeper};
 use crate::crash_points::step;
+use crate::quota::ability::{self, FileSystem, Unable};
+use crate::quota::exports;
 use crate::roots::{MoreMounts, Mounting, Root};
 use crate::share::archives::Archives;
 use crate::share::error::{Doing, ShareError};
@@ -59,6 +61,8 @@ pub struct Share {
     more: Option<MoreMounts>,
     pub(super) place: Place,
     pub(super) archives: Option<&'static dyn Archives>,
+    /// Whether this process can hold volumes to their sizes, where it is to.
+    pub(super) quotas: Option<Result<FileSystem, Unable>>,
     /// `volumes/`: one folder a name key, with the record in it.
     pub(super) volumes: OwnedFd,
     /// `snapshots/`: one folder a name key, with the record and the data in it.
@@ -131,6 +135,7 @@ impl Share {
             more: None,
             place: Place::Alone,
             archives: None,
+            quotas: None,
             root,
         })
     }
@@ -158,6 +163,12 @@ impl Share {
         Ok(Self { place, ..self })
     }
 
+    /// The same, for an agent that holds volumes to their sizes where the file system can.
+    pub fn with_quotas(self) -> Self {
+        let quotas = Some(ability::of(&self.root, exports::reach(&self.root)));
+        Self { quotas, ..self }
+    }
+
     /// Who is to own what this process makes, where it is not this process.
     pub(super) fn keeper(&self) -> Option<Keeper> {
         match self.place {
@@ -172,6 +183,16 @@ impl Share {
             Some(keeper) => keeper.take(at, name),
             None => Ok(()),
         }
+    }
+
+    /// The folder `name` below the records, as an agent: made where it is not there.
+    pub(super) fn make_part(&self, name: &str) -> Result<OwnedFd, ShareError> {
+        let doing = || format!("making {RECORDS_FOLDER}/{name}");
+        let records = beneath::folder(&self.root, RECORDS_FOLDER).doing(doing)?;
+        if beneath::make_folder(&records, name, 0o700).doing(doing)? {
+            self.give(&records, name).doing(doing)?;
+        }
+        beneath::folder(&records, name).doing(doing)
     }
 
     /// The same, of which archives can be unpacked.

@@ -164,6 +164,12 @@ pub enum ShareError {
         "the share is empty, though a volume of kubernetes-csi's driver is known to be there: is the server's disk mounted? Nothing was changed"
     )]
     Empty,
+    /// The volume is to be held to its size, and nobody is there who can.
+    #[error("the volume is to be held to its size by an agent on the server, and is not: {why}")]
+    NotHeld {
+        /// Why not.
+        why: String,
+    },
     /// There is no such volume.
     #[error("there is no such volume on the share")]
     NoVolume,
@@ -284,9 +290,11 @@ impl ShareError {
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
     pub(crate) fn unfinished(self) -> Self {
         match self {
-            Self::Io { .. } | Self::Copy(CopyError::Io { .. }) => Self::Unfinished {
-                source: Box::new(self),
-            },
+            Self::Io { .. } | Self::NotHeld { .. } | Self::Copy(CopyError::Io { .. }) => {
+                Self::Unfinished {
+                    source: Box::new(self),
+                }
+            }
             other => other,
         }
     }

@@ -43,6 +43,19 @@ pub trait Life: Kind {
         Ok(false)
     }
 
+    /// Makes the empty folder of the copy that the `attempt` is about to make what it has to be before there is anything in it.
+    ///
+    /// # Errors
+    /// When it cannot be had now.
+    #[doc(hidden)]
+    fn begin_copy(
+        _share: &Share,
+        _record: &Record<Self>,
+        _attempt: Nonce,
+    ) -> Result<(), ShareError> {
+        Ok(())
+    }
+
     /// Makes the copied folder what it is to be, before anybody can see it.
     ///
     /// # Errors
@@ -264,7 +277,8 @@ fn copy<K: Life>(
         return Ok(None);
     };
     let finish = |folder: &OwnedFd| K::finish_copy(folder, wanted);
-    match attempt::make(share, found, &source, begun, progress, finish) {
+    let begin = |record: &_, attempt| K::begin_copy(share, record, attempt);
+    match attempt::make(share, found, &source, begun, progress, (begin, finish)) {
         Err(error) if error.is_stale() => Ok(None),
         Err(error) if error.is_final() => {
             // Whatever generation the record has by now.
@@ -322,7 +336,8 @@ pub fn assist<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Resu
             false => Err(Errno::PERM).doing(doing),
         }
     };
-    match attempt::make(share, &found, &source, None, progress, finish) {
+    let begin = |record: &_, attempt| K::begin_copy(share, record, attempt);
+    match attempt::make(share, &found, &source, None, progress, (begin, finish)) {
         Err(error) if error.is_crash() || matches!(error, ShareError::CopiedElsewhere { .. }) => {
             Err(error)
         }

@@ -6,11 +6,14 @@ pub mod attempt;
 pub mod database;
 pub mod error;
 pub mod life;
+pub mod limits;
 pub mod listing;
 pub mod paths;
+mod quotas;
 pub mod records;
 pub mod recovery;
 mod repeat;
+mod requests;
 pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod tests;

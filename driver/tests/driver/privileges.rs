@@ -149,7 +149,7 @@ async fn what_is_missing_is_said_by_name() {
         };
         let log = driver.log();
         let warning = log.iter().find(|line| line.contains("missing")).unwrap();
-        for name in ["CAP_SYS_ADMIN (mounts)", "CAP_CHOWN"] {
+        for name in ["CAP_SYS_ADMIN (mounts, quotas)", "CAP_CHOWN"] {
             assert!(warning.contains(name), "{warning}");
         }
         let client = Client::connect(&rig).await;

@@ -2,6 +2,7 @@
 //! driver does with them. `tests/run` starts this program as root in a guest, with `EXPORT` in its environment.
 #![allow(clippy::unwrap_used)]
 
+mod agent;
 mod clients;
 mod counting;
 mod reconciling;

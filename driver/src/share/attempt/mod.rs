@@ -160,8 +160,8 @@ fn claim<K: Kind>(
 }
 
 /// Copies `source` to the data beside `found`'s record and puts that on record; `begun` is the copy that the record was
-/// published with. `finish_folder` is given the copied folder before anybody can see it. Returns the record as it is then; nothing
-/// when others have changed it, and it is to be looked at again.
+/// published with. `begin_folder` is told of the empty folder, `finish_folder` is given the copied one before anybody can see it.
+/// Returns the record as it is then; nothing when others have changed it, and it is to be looked at again.
 ///
 /// # Errors
 /// [`ShareError::CopiedElsewhere`] while another controller does it, [`ShareError::NoSource`] when the source was deleted
@@ -173,7 +173,10 @@ pub(in crate::share) fn make<K: Kind>(
     source: &Source,
     begun: Option<Begun>,
     progress: &Progress,
-    finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
+    (begin_folder, finish_folder): (
+        impl FnOnce(&Record<K>, Nonce) -> Result<(), ShareError>,
+        impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
+    ),
 ) -> Result<Option<Found<K>>, ShareError> {
     let Some((claimed, begun)) = claim(share, found, source, begun)? else {
         return Ok(None);
@@ -188,14 +191,9 @@ pub(in crate::share) fn make<K: Kind>(
     let seen = from.seen()?;
     let names = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
     let [data, links, beat] = &names;
-    let copied = copy_beating(
-        share,
-        &claimed,
-        &copying,
-        (from, ahead),
-        [data, links],
-        progress,
-    );
+    let begin = || begin_folder(&claimed.record, attempt.0);
+    let copy = (from, ahead, progress);
+    let copied = copy_beating(share, &claimed, &copying, begin, copy, [data, links]);
     let filled = copied.and_then(|copied| {
         let Some((folder, report)) = copied else {
             return Ok(None);
@@ -245,14 +243,14 @@ fn finish<K: Kind>(
     beneath::sync(&claimed.folder).doing(doing)
 }
 
-/// Copies, and renews the claim meanwhile. Nothing when the claim was lost.
+/// Copies, once `begin` has had its turn with the empty folder, and renews the claim meanwhile. Nothing when the claim was lost.
 fn copy_beating<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     copying: &Copying,
-    (from, ahead): (OpenSource, Ahead),
+    begin: impl FnOnce() -> Result<(), ShareError>,
+    (from, ahead, progress): (OpenSource, Ahead, &Progress),
     [data, links]: [&str; 2],
-    progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
     let made = beneath::make_folder(&claimed.folder, data, 0o700)
         .and_then(|_| share.give(&claimed.folder, data))
@@ -277,7 +275,7 @@ fn copy_beating<K: Kind>(
             .doing(|| "starting a thread to copy".to_owned())?;
         let copied = {
             let _stopping = Stopping(&heart);
-            from.copy(share, to, ahead, progress)
+            begin().and_then(|()| Ok(from.copy(share, to, ahead, progress)?))
         };
         let is_held = beating
             .join()
@@ -287,8 +285,7 @@ fn copy_beating<K: Kind>(
     match copied {
         Ok(report) if is_held => Ok(Some((target, report))),
         Err(error) if is_held => {
-            let error = error.into();
-            if ShareError::is_crash(&error) || is_ours(claimed, data)? {
+            if error.is_crash() || is_ours(claimed, data)? {
                 return Err(error);
             }
             Ok(None)

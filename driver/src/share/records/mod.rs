@@ -6,6 +6,7 @@ pub mod leftovers;
 pub mod origin;
 pub mod record;
 pub mod removal;
+pub mod size;
 pub mod snapshot;
 pub mod store;
 pub mod text;

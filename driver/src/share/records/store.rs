@@ -488,6 +488,8 @@ mod tests {
             mount_options: vec![],
             source: None,
             adopt: false,
+            quota: None,
+            inodes: None,
         };
         let _: Record<Volume> = life::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
         let key = NameKey::of("v");

@@ -5,6 +5,7 @@ use crate::share::paths::identity::FolderIdentity;
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Kind, Record};
+use crate::share::records::size::{Quota, Size};
 use crate::share::token::Nonce;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -70,6 +71,12 @@ pub struct Wanted {
     /// Whether the folder is one that exists, which is never made and never removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopt: bool,
+    /// Whether the volume is to be held to its size; unset: where that can be had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+    /// How many files and folders it may have; unset: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<u64>,
 }
 
 /// What has been changed of a volume since it was made.
@@ -120,10 +127,12 @@ impl Wanted {
             mount_options: Vec::new(),
             source: None,
             adopt: false,
+            quota: None,
+            inodes: None,
         }
     }
 
-    /// The capacity that a new volume gets. NFS has no sizes, so it is what was asked for.
+    /// The capacity that a new volume gets: what was asked for.
     pub fn capacity(&self) -> i64 {
         if self.required_bytes > 0 {
             self.required_bytes
@@ -140,8 +149,11 @@ pub struct Volume {
     pub wanted: Wanted,
     /// Where the volume's folder is: where the request wants it, or a path that no other volume ever has.
     pub path: SubPath,
-    /// The size that was promised last. Advisory.
+    /// The size that was promised last.
     pub capacity_bytes: i64,
+    /// Whether it is held to that; none where nobody could say, as without an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
     /// What has been changed since.
     #[serde(default, skip_serializing_if = "Changes::is_none")]
     pub changes: Changes,
@@ -159,6 +171,7 @@ impl Volume {
                 None => SubPath::of_volume(&wanted.name, nonce),
             },
             capacity_bytes: 0,
+            size: None,
             changes: Changes::default(),
             leaving: None,
             wanted,
@@ -199,7 +212,6 @@ impl Volume {
         }
         let octal =
             |mode: Option<u32>| mode.map_or_else(|| "unset".to_owned(), |mode| format!("{mode:o}"));
-        let id = |id: Option<u32>| id.map_or_else(|| "unset".to_owned(), |id| id.to_string());
         let path = |path: &Option<SubPath>| {
             let unset = || "unset".to_owned();
             path.as_ref().map_or_else(unset, SubPath::to_string)
@@ -213,8 +225,10 @@ impl Volume {
             ),
             ("mountPermissions", octal(own.mode), octal(wanted.mode)),
             ("adopt", own.adopt.to_string(), wanted.adopt.to_string()),
-            ("uid", id(own.uid), id(wanted.uid)),
-            ("gid", id(own.gid), id(wanted.gid)),
+            ("uid", text(own.uid), text(wanted.uid)),
+            ("gid", text(own.gid), text(wanted.gid)),
+            ("quota", text(own.quota), text(wanted.quota)),
+            ("quotaInodes", text(own.inodes), text(wanted.inodes)),
         ];
         let differing = parameters
             .into_iter()
@@ -228,6 +242,10 @@ impl Volume {
                 .then(|| "its mountOptions are not those that were asked for".to_owned())
         })
     }
+}
+
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "unset".to_owned(), |value| value.to_string())
 }
 
 impl Kind for Volume {
@@ -289,6 +307,8 @@ mod tests {
             mount_options: vec![],
             source: None,
             adopt: false,
+            quota: None,
+            inodes: None,
         };
         made(wanted, Nonce::random().unwrap(), State::Creating)
     }

@@ -5,7 +5,9 @@ use super::super::attempt::process;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
 use crate::share::attempt::heartbeat::tests::let_a_period_pass;
+use crate::share::limits;
 use crate::share::records::origin::{Origin, Source};
+use crate::share::records::size::{Quota, Size};
 use std::os::unix::fs::{MetadataExt, chown};
 
 impl Trial {
@@ -130,7 +132,7 @@ fn a_presence_ends_with_its_process_or_when_it_is_taken_for_dead() {
     let agent = agents::at_work(&trial.away()).unwrap().unwrap();
     assert_eq!(
         (&*agent.process, agent.can),
-        (process::own(), presence.can())
+        (process::own(), presence.can().clone())
     );
     // A beat is seen, so it lives on.
     let_a_period_pass();
@@ -255,4 +257,42 @@ fn what_an_agent_makes_belongs_to_the_owner_of_the_records() {
     // What is in it is as it was.
     let inner = trial.data(record).join("folder/b").metadata().unwrap();
     assert_eq!(inner.uid(), 1000);
+}
+
+#[test]
+fn a_volume_that_is_to_be_held_to_its_size_is_not_made_without_an_agent_that_can() {
+    let trial = Trial::new();
+    // This one was not told to.
+    let presence = Presence::announce(&trial.as_agent()).unwrap();
+    assert_eq!(presence.can().quotas, agents::Quotas::None);
+    let enforced = Wanted {
+        quota: Some(Quota::Enforce),
+        ..wanted("v", "")
+    };
+    for share in [trial.share(), trial.away()] {
+        let refused = life::create::<Volume>(&share, &enforced, "s:/a", &Progress::default());
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, ShareError::NotHeld { .. }), "{refused}");
+    }
+    assert!(trial.files(".csi-nfs/volumes").is_empty());
+    drop(presence);
+    // This one was, and the file system cannot.
+    let presence = Presence::announce(&trial.as_agent().with_quotas()).unwrap();
+    let why = presence.can().why.clone();
+    assert_eq!(presence.can().quotas, agents::Quotas::Advisory);
+    let made: Record<Volume> = life::create(
+        &trial.away(),
+        &wanted("v", ""),
+        "s:/a",
+        &Progress::default(),
+    )
+    .unwrap();
+    assert_eq!(
+        made.what.size.unwrap(),
+        Size::Advisory { why: why.unwrap() }
+    );
+    assert_eq!(
+        limits::keep_up(&trial.as_agent().with_quotas()).unwrap(),
+        Vec::<String>::new()
+    );
 }

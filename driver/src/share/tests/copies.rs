@@ -347,7 +347,15 @@ fn a_copy_that_was_taken_over_leaves_the_other_one_alone() {
         theirs = Some(taken_over(&trial, &find().unwrap()));
         Ok(())
     };
-    attempt::make(&share, &find().unwrap(), &source, None, &progress, late).unwrap();
+    attempt::make(
+        &share,
+        &find().unwrap(),
+        &source,
+        None,
+        &progress,
+        (|_: &_, _| Ok(()), late),
+    )
+    .unwrap();
     assert!(theirs.unwrap().join("begun").exists());
     assert_eq!(find().unwrap().record.state, State::Creating);
 }

@@ -181,6 +181,8 @@ pub(crate) fn wanted(name: &str, sub_dir: &str) -> Wanted {
         mount_options: vec![],
         source: None,
         adopt: false,
+        quota: None,
+        inodes: None,
     }
 }
 

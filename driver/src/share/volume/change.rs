@@ -8,17 +8,20 @@ use crate::share::error::ShareError;
 use crate::share::life::Life;
 use crate::share::paths::claim;
 use crate::share::paths::open::{blocked, set_attributes};
+use crate::share::quotas;
 use crate::share::records::record::{Record, State};
+use crate::share::records::size::Size;
 use crate::share::records::store::{self, Claimed};
 use crate::share::records::volume::{Changes, OnDelete, Volume};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
+use std::cell::RefCell;
 
 /// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
 /// it is then.
 ///
 /// # Errors
-/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], and I/O errors.
+/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], [`ShareError::NotHeld`], and I/O errors.
 pub fn expand(
     share: &Share,
     key: NameKey,
@@ -26,15 +29,25 @@ pub fn expand(
     required: i64,
     limit: i64,
 ) -> Result<Record<Volume>, ShareError> {
+    // Until it is on record.
+    let held = RefCell::new(None);
     change(share, key, nonce, |volume| {
         let current = volume.what.capacity_bytes;
         if limit > 0 && current > limit {
             return Err(ShareError::TooLarge { current, limit });
         }
-        Ok(Some(Volume {
-            capacity_bytes: current.max(required),
-            ..volume.what.clone()
-        }))
+        let mut next = volume.what.clone();
+        if required > current {
+            next.capacity_bytes = required;
+            if let Some(Size::Enforced { .. }) = next.size {
+                let now = quotas::hold(share, volume, required, None)?;
+                next.size = Some(Size::Enforced {
+                    project: Some(now.project),
+                });
+                held.replace(Some(now));
+            }
+        }
+        Ok(Some(next))
     })
 }
 

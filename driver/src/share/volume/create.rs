@@ -13,10 +13,12 @@ use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::life::{self, Life};
 use crate::share::paths::claim;
-use crate::share::paths::open::{exists_at, make_parents, open_parent, set_attributes};
+use crate::share::paths::open::{blocked, exists_at, make_parents, open_parent, set_attributes};
 use crate::share::paths::sub_path::SubPath;
+use crate::share::quotas;
 use crate::share::records::record::{Record, State};
 use crate::share::records::removal;
+use crate::share::records::size::Size;
 use crate::share::records::store::{self, Claimed, Found};
 use crate::share::records::text::data_name;
 use crate::share::records::volume::{OnDelete, Volume, Wanted};
@@ -36,6 +38,7 @@ impl Life for Volume {
         refuse_taken(share, wanted)?;
         Ok(Self {
             capacity_bytes,
+            size: quotas::decide(share, wanted, capacity_bytes)?,
             ..Self::new(wanted.clone(), nonce)
         })
     }
@@ -54,6 +57,15 @@ impl Life for Volume {
         Self::finish_copy(&folder, wanted)?;
         beneath::sync(&folder).doing(doing)?;
         Ok(true)
+    }
+
+    fn begin_copy(share: &Share, record: &Record<Self>, attempt: Nonce) -> Result<(), ShareError> {
+        match record.what.size {
+            Some(Size::Enforced { .. }) => {
+                quotas::hold(share, record, record.what.capacity_bytes, Some(attempt)).map(drop)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn finish_copy(folder: &OwnedFd, wanted: &Wanted) -> Result<(), ShareError> {
@@ -128,6 +140,14 @@ pub(in crate::share) fn finish_create(
         return refuse_misplaced(share, found);
     }
     removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
+    // Before anybody can write to it.
+    let held = match record.what.size {
+        Some(Size::Enforced { .. }) => {
+            let held = quotas::hold(share, record, record.what.capacity_bytes, None);
+            Some(held.map_err(ShareError::unfinished)?)
+        }
+        _ => None,
+    };
     let placed = claim::claim(share, record).and_then(|()| match found.prepared {
         true => place(share, found).map(|()| true),
         false => match exists_at(share, &record.what.path)? {
@@ -150,6 +170,11 @@ pub(in crate::share) fn finish_create(
     }
     let mut next = record.next();
     next.state = State::Ready;
+    if let Some(held) = &held {
+        next.what.size = Some(Size::Enforced {
+            project: Some(held.project),
+        });
+    }
     match store::update(share, found, &next).map_err(ShareError::unfinished)? {
         Claimed::Won => Ok(Some(next)),
         Claimed::Lost => Ok(None),
@@ -228,12 +253,25 @@ pub fn trouble(share: &Share, found: &Found<Volume>) -> Result<Option<String>, S
         State::Creating => Some("its creation is not finished: repeat CreateVolume".to_owned()),
         State::Deleting => Some("its deletion is not finished: repeat DeleteVolume".to_owned()),
         State::Ready => match exists_at(share, &record.what.path) {
+            Ok(true) if matches!(record.what.size, Some(Size::Enforced { .. })) => {
+                full(share, record)?
+            }
             Ok(true) => None,
             Ok(false) => Some(format!("its folder {} is missing", record.what.path)),
             Err(blocked @ ShareError::Blocked { .. }) => Some(blocked.to_string()),
             Err(other) => return Err(other),
         },
     })
+}
+
+/// What is wrong with a volume that is held to its size when nothing more fits into it.
+fn full(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareError> {
+    let path = &record.what.path;
+    let doing = || format!("asking for the room in {path}");
+    let folder = beneath::folder(&share.root, path.to_path()).map_err(blocked(path, doing))?;
+    let room = rustix::fs::fstatvfs(folder).doing(doing)?;
+    let is_full = room.f_bavail == 0 || (room.f_files > 0 && room.f_ffree == 0);
+    Ok(is_full.then(|| "it is full: remove something in it, or expand it".to_owned()))
 }
 
 fn nothing_to_adopt(path: &SubPath) -> ShareError {

@@ -1,0 +1,84 @@
+//! Who the clients of this machine's NFS server may be on a folder, as exportfs(8) has written it down. Must not change that.
+
+use crate::mount::mountinfo::unescape;
+use crate::quota::ability::Reach;
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+/// What is exported now, a line for each folder and client.
+const TABLE: &str = "/var/lib/nfs/etab";
+
+/// How clients reach the open folder `root`. Where that cannot be told, as in a container that does not see the table, or sees
+/// the folder at another path, they are taken to be root.
+pub fn reach(root: impl AsFd) -> Reach {
+    let path = fs::read_link(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd()));
+    match (path, fs::read(TABLE)) {
+        (Ok(path), Ok(table)) => judge(&table, &path),
+        _ => Reach::Root,
+    }
+}
+
+/// Through every export of the folder, of one above it, or of one in it, a client gets at what is in it.
+fn judge(table: &[u8], root: &Path) -> Reach {
+    let mut is_exported = false;
+    for line in table.split(|byte| *byte == b'\n') {
+        let mut halves = line.splitn(2, |byte| *byte == b'\t');
+        let (Some(path), Some(client)) = (halves.next(), halves.next()) else {
+            continue;
+        };
+        let path = PathBuf::from(unescape(path));
+        if !root.starts_with(&path) && !path.starts_with(root) {
+            continue;
+        }
+        let client = String::from_utf8_lossy(client);
+        let mut options = client.split(['(', ',', ')']).skip(1);
+        if !options.any(|option| matches!(option, "root_squash" | "all_squash")) {
+            return Reach::Root;
+        }
+        is_exported = true;
+    }
+    match is_exported {
+        true => Reach::RootSquashed,
+        false => Reach::Root,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_squashed_where_every_export_squashes_it() {
+        use Reach::{Root, RootSquashed};
+        let squashed = "/srv/a\tnas(rw,root_squash,no_all_squash)\n";
+        let open = "/srv/a\t10.0.0.0/8(rw,no_root_squash,no_all_squash)\n";
+        for (table, root, expected) in [
+            (squashed, "/srv/a", RootSquashed),
+            (squashed, "/srv/a/inner", RootSquashed),
+            (squashed, "/srv", RootSquashed),
+            (squashed, "/srv/b", Root),
+            (squashed, "/srv/ab", Root),
+            (open, "/srv/a", Root),
+            (&format!("{squashed}{open}"), "/srv/a", Root),
+            (
+                "/srv/a\t*(rw,no_root_squash,all_squash)\n",
+                "/srv/a",
+                RootSquashed,
+            ),
+            (
+                "/srv/a\\040b\t*(rw,root_squash)\n",
+                "/srv/a b",
+                RootSquashed,
+            ),
+            ("/srv/a\n", "/srv/a", Root),
+            ("", "/srv/a", Root),
+        ] {
+            assert_eq!(
+                judge(table.as_bytes(), Path::new(root)),
+                expected,
+                "{table}{root}"
+            );
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The limits of volumes, as an agent sets them where the folder lies: it answers requests, and compares what the file system
+//! reports with the records. Owns `projects/` on the share, the ledger of project ids.
+//!
+//! A folder becomes a project, and gets its limit, while it is empty. Who sets the limit of a volume holds a lock on the folder of its
+//! record meanwhile: of two agents that were started by mistake the second finds what the first has done. A volume is never
+//! shrunk, so a request never lowers a limit; a comparison may, of a volume that nobody is asking for.
+
+use crate::beneath;
+use crate::crash_points::step;
+use crate::quota::amounts::{self, larger};
+use crate::quota::error::QuotaError;
+use crate::quota::ledger::Ledger;
+use crate::quota::project;
+use crate::quota::project_id::ProjectId;
+use crate::quota::reconcile::{self, Action, Hold, Holder, Trouble};
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::paths::claim;
+use crate::share::paths::open::blocked;
+use crate::share::records::record::{Record, State};
+use crate::share::records::size::Size;
+use crate::share::records::store::{self, Found, Kept};
+use crate::share::records::text::{COPYING, data_name};
+use crate::share::records::volume::Volume;
+use crate::share::requests::{self, Answer, Request};
+use crate::share::token::{NameKey, Nonce};
+use rustix::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+
+const PROJECTS: &str = "projects";
+
+/// Makes what requests need, where this process can answer them.
+///
+/// # Errors
+/// I/O errors.
+pub fn prepare(share: &Share) -> Result<(), ShareError> {
+    if matches!(share.quotas, Some(Ok(_))) {
+        requests::prepare(share)?;
+        share.make_part(PROJECTS)?;
+    }
+    Ok(())
+}
+
+/// Answers the request in the file `name`, if it is one and has no answer yet.
+///
+/// # Errors
+/// I/O errors, after which the next look finds it again.
+pub fn answer(share: &Share, name: &str) -> Result<(), ShareError> {
+    if !matches!(share.quotas, Some(Ok(_))) || requests::is_answered(share, name)? {
+        return Ok(());
+    }
+    let Some(request) = requests::read(share, name)? else {
+        return Ok(());
+    };
+    let answer = match limit_unless(share, &request, || requests::is_answered(share, name)) {
+        Ok(Some(project)) => Answer::Project(project),
+        // By another agent, meanwhile.
+        Ok(None) => return Ok(()),
+        Err(error) if error.is_crash() => return Err(error),
+        Err(ShareError::NotHeld { why }) => Answer::Refused(why),
+        Err(error) => Answer::Refused(error.to_string()),
+    };
+    step("the request is done")?;
+    requests::reply(share, name, &answer)
+}
+
+/// Does what no event has told of: answers requests, sweeps old ones, and compares what the file system reports with the records.
+/// Returns what an administrator should know.
+///
+/// # Errors
+/// I/O errors.
+pub fn keep_up(share: &Share) -> Result<Vec<String>, ShareError> {
+    if !matches!(share.quotas, Some(Ok(_))) {
+        return Ok(Vec::new());
+    }
+    for (name, _) in requests::all(share)? {
+        answer(share, &name)?;
+    }
+    requests::sweep(share)?;
+    compare(share)
+}
+
+/// Makes a volume's folder a project with the limits that `request` asks for, or gives it them. Returns the project.
+pub(super) fn limit(share: &Share, request: &Request) -> Result<u32, ShareError> {
+    let limited = limit_unless(share, request, || Ok(false))?;
+    limited.ok_or(ShareError::NoVolume)
+}
+
+/// The same, unless it `is_done` when it is this caller's turn.
+fn limit_unless(
+    share: &Share,
+    request: &Request,
+    is_done: impl FnOnce() -> Result<bool, ShareError>,
+) -> Result<Option<u32>, ShareError> {
+    let not_held = |why: String| ShareError::NotHeld { why };
+    match &share.quotas {
+        Some(Ok(_)) => {}
+        Some(Err(why)) => return Err(not_held(why.to_string())),
+        None => {
+            return Err(not_held(
+                "this agent was started without --quotas".to_owned(),
+            ));
+        }
+    }
+    let wanted = amounts::limits(request.bytes, request.inodes)
+        .ok_or_else(|| not_held("the request names no size".to_owned()))?;
+    let found = store::find::<Volume>(share, request.volume)?
+        .filter(|found| found.record.nonce == request.nonce && is_enforced(&found.record))
+        .ok_or(ShareError::NoVolume)?;
+    let _alone = alone(&found)?;
+    if is_done()? {
+        return Ok(None);
+    }
+    let folder = folder_of(share, &found, request.attempt)?
+        .ok_or_else(|| not_held("the volume has no folder".to_owned()))?;
+    step("the request is understood")?;
+    let own = |error: QuotaError| not_held(error.to_string());
+    let limits = match project::of(&folder).map_err(own)? {
+        Some(id) => larger(wanted, project::quota(&folder, id).map_err(own)?.limits),
+        None => wanted,
+    };
+    let id =
+        project::assign(&ledger(share)?, &folder, &owner(&found.record), limits).map_err(own)?;
+    step("the folder is limited")?;
+    Ok(Some(id.number()))
+}
+
+fn is_enforced(record: &Record<Volume>) -> bool {
+    record.state != State::Deleting && matches!(record.what.size, Some(Size::Enforced { .. }))
+}
+
+/// For whom an id is, as the ledger has it.
+fn owner(record: &Record<Volume>) -> String {
+    format!("{} {}", record.nonce, record.what.path)
+}
+
+/// The folder of a volume: the one that the `attempt` copies to, the one beside its record, or the one at its path.
+fn folder_of(
+    share: &Share,
+    found: &Found<Volume>,
+    attempt: Option<Nonce>,
+) -> Result<Option<OwnedFd>, ShareError> {
+    let (record, path) = (&found.record, &found.record.what.path);
+    let doing = || format!("opening the folder of {path}");
+    let data = data_name(attempt.or(record.copy));
+    let beside = beneath::if_there(beneath::folder(&found.folder, &data)).doing(doing)?;
+    if beside.is_some() || attempt.is_some() || record.needs_copy() {
+        return Ok(beside);
+    }
+    if !claim::holds(share, record)? {
+        return Ok(None);
+    }
+    beneath::if_there(beneath::folder(&share.root, path.to_path())).map_err(blocked(path, doing))
+}
+
+/// Waits until nobody else sets the limit of the volume with this record, until what is returned is dropped: another thread, or
+/// another agent.
+fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
+    let doing = || "locking a volume's record".to_owned();
+    let folder = beneath::folder(&found.folder, ".").doing(doing)?;
+    fs::flock(&folder, fs::FlockOperation::LockExclusive).doing(doing)?;
+    Ok(folder)
+}
+
+fn ledger(share: &Share) -> Result<Ledger, ShareError> {
+    share.make_part(PROJECTS).map(Ledger::new)
+}
+
+fn failed(error: QuotaError) -> ShareError {
+    ShareError::NotHeld {
+        why: error.to_string(),
+    }
+}
+
+/// What was found of a volume that is held to its size.
+struct Seen {
+    key: NameKey,
+    generation: u64,
+}
+
+/// Compares, and puts right.
+fn compare(share: &Share) -> Result<Vec<String>, ShareError> {
+    let ledger = ledger(share)?;
+    let mut volumes = BTreeMap::new();
+    let plan = reconcile::plan(&share.root, &ledger, || {
+        holders(share, &ledger, &mut volumes).map_err(Failed)
+    });
+    let plan = plan.map_err(|Failed(error)| error)?;
+    let mut told = Vec::new();
+    for (id, actions) in plan {
+        let _alone = match volumes.get(&id) {
+            None => None,
+            Some(seen) => match as_seen(share, seen)? {
+                None => continue,
+                alone => alone,
+            },
+        };
+        reconcile::execute(&share.root, &ledger, id, &actions).map_err(failed)?;
+        for action in actions {
+            match action {
+                Action::Tell(Trouble::Shared) => told.push(format!(
+                    "several volumes are project {id}: their sizes are one together"
+                )),
+                Action::Tell(Trouble::Stray) => told.push(format!(
+                    "project {id} has files and limits, and no volume that is known: was its folder moved by hand?"
+                )),
+                Action::Enter(_) | Action::Limit(_) | Action::Free => {}
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// An error of a share, where one of quotas may come too.
+struct Failed(ShareError);
+
+impl From<QuotaError> for Failed {
+    fn from(error: QuotaError) -> Self {
+        Self(failed(error))
+    }
+}
+
+/// The lock on a volume that nobody is about to change, nor has changed since it was seen.
+fn as_seen(share: &Share, seen: &Seen) -> Result<Option<OwnedFd>, ShareError> {
+    let Some(found) = store::find::<Volume>(share, seen.key)? else {
+        return Ok(None);
+    };
+    let alone = alone(&found)?;
+    let mut requests = requests::all(share)?.into_iter();
+    let is_asked_for = requests.any(|(_, request)| request.volume == seen.key);
+    // In this order: a request goes after the record has changed.
+    let now = store::find::<Volume>(share, seen.key)?;
+    let is_same = now.is_some_and(|now| now.record.generation == seen.generation);
+    Ok((is_same && !is_asked_for).then_some(alone))
+}
+
+/// The folders that have ids: those of volumes, and what is left of volumes that are gone, wherever that lies by now.
+fn holders(
+    share: &Share,
+    ledger: &Ledger,
+    volumes: &mut BTreeMap<ProjectId, Seen>,
+) -> Result<Vec<(ProjectId, Holder)>, ShareError> {
+    // Before the records: whoever is entered here had one.
+    let entries = ledger.entries().map_err(failed)?;
+    let mut alive = BTreeSet::new();
+    let mut holders = Vec::new();
+    for key in store::keys::<Volume>(share)? {
+        let found = match store::look::<Volume>(share, key)? {
+            Kept::Found(found) => found,
+            Kept::Unreadable(record) => {
+                alive.insert(record.nonce);
+                continue;
+            }
+            Kept::Nothing => continue,
+        };
+        if !is_enforced(&found.record) {
+            continue;
+        }
+        alive.insert(found.record.nonce);
+        for (id, hold) in held(share, &found)? {
+            let owner = owner(&found.record);
+            holders.push((id, Holder { owner, hold }));
+            let generation = found.record.generation;
+            volumes.insert(id, Seen { key, generation });
+        }
+    }
+    for (id, entry) in entries {
+        let nonce = entry.owner.split(' ').next().and_then(|it| it.parse().ok());
+        let is_alive = nonce.is_none_or(|nonce: Nonce| alive.contains(&nonce));
+        let is_used = || Ok::<_, QuotaError>(project::quota(&share.root, id)?.used.inodes > 0);
+        if !is_alive && is_used().map_err(failed)? {
+            let (owner, hold) = (entry.owner, Hold::Left);
+            holders.push((id, Holder { owner, hold }));
+        }
+    }
+    Ok(holders)
+}
+
+/// The folders of one volume that have ids: its own, and those that copies are made in.
+fn held(share: &Share, found: &Found<Volume>) -> Result<Vec<(ProjectId, Hold)>, ShareError> {
+    let (record, mut held) = (&found.record, Vec::new());
+    let bytes = u64::try_from(record.what.capacity_bytes).unwrap_or_default();
+    let limits = amounts::limits(bytes, record.what.wanted.inodes.unwrap_or_default());
+    let id = |folder: Option<OwnedFd>| match folder {
+        Some(folder) => project::of(folder).map_err(failed),
+        None => Ok(None),
+    };
+    if let (Some(id), Some(limits)) = (id(folder_of(share, found, None)?)?, limits) {
+        let hold = match record.what.size {
+            Some(Size::Enforced {
+                project: Some(on_record),
+            }) if on_record != id.number() => Hold::Unrecorded,
+            _ => Hold::Volume(limits),
+        };
+        held.push((id, hold));
+    }
+    for name in &found.attempts {
+        let attempt = name
+            .strip_prefix(COPYING[0])
+            .and_then(|it| it.strip_prefix('.'));
+        if let Some(attempt) = attempt.and_then(|it| it.parse::<Nonce>().ok())
+            && record.copy != Some(attempt)
+            && let Some(id) = id(folder_of(share, found, Some(attempt))?)?
+        {
+            held.push((id, Hold::Unrecorded));
+        }
+    }
+    Ok(held)
+}

@@ -1,0 +1,168 @@
+//! Whether a volume is held to its size, which is decided once, when it is made; and how a process gets that done: as an agent by
+//! itself (`limits`), else by asking one (`requests`).
+
+use crate::share::agents::{self, Can, Quotas};
+use crate::share::database::{Place, Share};
+use crate::share::error::ShareError;
+use crate::share::limits;
+use crate::share::records::record::Record;
+use crate::share::records::size::{Quota, Size};
+use crate::share::records::volume::{Volume, Wanted};
+use crate::share::requests::{Answer, Asked, Request};
+use crate::share::token::Nonce;
+use std::time::{Duration, Instant};
+
+/// How long an agent may take to answer; as long as one lives that does not say so any more.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Between two looks for the answer: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(64)];
+/// Between two looks whether there is still an agent.
+const LOOK: Duration = Duration::from_secs(1);
+
+const NOBODY: &str = "there is no agent that lives and can (csi-nfs agent --quotas), or this controller has the share's folder itself and asks none";
+
+/// A folder that is held to its size.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// Its project.
+    pub project: u32,
+    /// The request, until what came of it is on record.
+    _asked: Option<Asked>,
+}
+
+/// Whether the new volume that `wanted` describes is to be held to its size.
+///
+/// # Errors
+/// [`ShareError::NotHeld`] where it has to be and cannot, and I/O errors.
+pub(super) fn decide(
+    share: &Share,
+    wanted: &Wanted,
+    capacity_bytes: i64,
+) -> Result<Option<Size>, ShareError> {
+    let has_size = capacity_bytes > 0 || wanted.inodes.is_some();
+    if wanted.adopt || !has_size {
+        return Ok(None);
+    }
+    let agent = match wanted.quota {
+        Some(Quota::Advise) => None,
+        _ => agents::at_work(share)?,
+    };
+    judge(wanted.quota, agent.map(|agent| agent.can))
+}
+
+fn judge(asked: Option<Quota>, can: Option<Can>) -> Result<Option<Size>, ShareError> {
+    let can = can.unwrap_or_default();
+    match (asked, can.quotas) {
+        (Some(Quota::Advise), _) => Ok(Some(Size::Advisory {
+            why: "its parameter quota says so".to_owned(),
+        })),
+        (_, Quotas::Enforced) => Ok(Some(Size::Enforced { project: None })),
+        (Some(Quota::Enforce), _) => Err(ShareError::NotHeld {
+            why: can.why.unwrap_or_else(|| NOBODY.to_owned()),
+        }),
+        (None, _) => Ok(can.why.map(|why| Size::Advisory { why })),
+    }
+}
+
+/// Holds a volume to `capacity_bytes`, or the copy of its source that the `attempt` is about to make.
+///
+/// # Errors
+/// [`ShareError::NotHeld`], and I/O errors.
+pub(super) fn hold(
+    share: &Share,
+    record: &Record<Volume>,
+    capacity_bytes: i64,
+    attempt: Option<Nonce>,
+) -> Result<Held, ShareError> {
+    let bytes = u64::try_from(capacity_bytes).unwrap_or_default();
+    let inodes = record.what.wanted.inodes.unwrap_or_default();
+    let request = Request::new((record.key(), record.nonce), attempt, [bytes, inodes]);
+    if matches!(share.place, Place::Agent(_)) {
+        let project = limits::limit(share, &request)?;
+        return Ok(Held {
+            project,
+            _asked: None,
+        });
+    }
+    let asked = Asked::ask(share, &request)?.ok_or_else(nobody)?;
+    match wait(share, &asked)? {
+        Answer::Project(project) => Ok(Held {
+            project,
+            _asked: Some(asked),
+        }),
+        Answer::Refused(why) => Err(ShareError::NotHeld { why }),
+    }
+}
+
+fn nobody() -> ShareError {
+    let why = NOBODY.to_owned();
+    ShareError::NotHeld { why }
+}
+
+/// Waits for the answer, as long as there is somebody who may give it.
+fn wait(share: &Share, asked: &Asked) -> Result<Answer, ShareError> {
+    let end = Instant::now() + PATIENCE;
+    let [mut pause, longest] = PAUSES;
+    let mut looked = None;
+    while Instant::now() < end {
+        if let Some(answer) = asked.answer()? {
+            return Ok(answer);
+        }
+        // Not at first: most answers come sooner than it takes to look for agents.
+        if pause == longest && looked.is_none_or(|at: Instant| at.elapsed() > LOOK) {
+            let agent = agents::at_work(share)?;
+            if agent.is_none_or(|agent| agent.can.quotas != Quotas::Enforced) {
+                return Err(nobody());
+            }
+            looked = Some(Instant::now());
+        }
+        std::thread::sleep(pause);
+        pause = longest.min(pause * 2);
+    }
+    let why = format!("its agent has not answered for {PATIENCE:?}");
+    Err(ShareError::NotHeld { why })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_held_to_a_size() {
+        let can = |quotas, why: Option<&str>| {
+            Some(Can {
+                quotas,
+                why: why.map(str::to_owned),
+                ..Can::default()
+            })
+        };
+        let (none, enforced) = (can(Quotas::None, None), can(Quotas::Enforced, None));
+        let unable = can(Quotas::Advisory, Some("tmpfs has no project quotas"));
+        let (enforce, advise) = (Some(Quota::Enforce), Some(Quota::Advise));
+        for (asked, can, expected) in [
+            (None, None, Ok("")),
+            (None, none.clone(), Ok("")),
+            (None, unable.clone(), Ok("advisory: tmpfs")),
+            (None, enforced.clone(), Ok("not enforced yet")),
+            (enforce, None, Err("no agent")),
+            (enforce, none, Err("no agent")),
+            (enforce, unable, Err("tmpfs")),
+            (enforce, enforced.clone(), Ok("not enforced yet")),
+            (advise, enforced, Ok("parameter")),
+            (advise, None, Ok("parameter")),
+        ] {
+            match (judge(asked, can), expected) {
+                (Ok(size), Ok(words)) => {
+                    let said = size.as_ref().map(ToString::to_string);
+                    assert!(
+                        said.clone().unwrap_or_default().contains(words),
+                        "{said:?} {words}"
+                    );
+                    assert_eq!(size.is_none(), words.is_empty());
+                }
+                (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{error}"),
+                (judged, _) => panic!("{judged:?}, expected was {expected:?}"),
+            }
+        }
+    }
+}

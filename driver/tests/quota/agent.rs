@@ -1,0 +1,432 @@
+//! `csi-nfs agent --quotas` on the server, and a controller that has the share over NFS: volumes are held to their sizes.
+
+use crate::scene::{MIB, Mount, Share, file_system, shown};
+use crate::tools::{USER, refusal, write};
+use csi_nfs::controller::{Controller, ControllerConfig};
+use csi_nfs::export::Export;
+use csi_nfs::quota::ability::FileSystem;
+use csi_nfs::quota::project;
+use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs::quota::reconcile;
+use csi_nfs::roots::local::LocalRoots;
+use csi_nfs::roots::{Root, RootError, ShareRoots};
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::v1::volume_content_source::{Type, VolumeSource};
+use csi_proto::v1::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tonic::{Code, Request, Status};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Folders of NFS mounts, of which nobody says that they are local.
+struct Mounted(LocalRoots);
+
+impl ShareRoots for Mounted {
+    fn open<'a>(
+        &'a self,
+        export: &'a Export,
+        mount_options: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+        self.0.open(export, mount_options)
+    }
+}
+
+/// An agent, until it is killed.
+struct Agent(Child);
+
+impl Agent {
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A share, and a controller that has it over NFS.
+struct Site {
+    controller: Controller,
+    mount: Mount,
+    share: Share,
+}
+
+impl Site {
+    /// A share that a controller has used once, before any agent.
+    async fn new(name: &str) -> Self {
+        let mut share = Share::new(name);
+        let mount = share.mount("4.2", "");
+        let export = Export::parse("nas", "/srv").unwrap();
+        let roots = LocalRoots::new([(export.clone(), mount.0.clone())]);
+        let mut config = ControllerConfig::new(Arc::new(Mounted(roots)));
+        config.other_exports = vec![export];
+        let controller = Controller::new(config);
+        let first = volume("first", 0, &[]);
+        let answer = controller.create_volume(Request::new(first)).await;
+        answer.unwrap();
+        fs::remove_dir(&share.records).unwrap();
+        share.records = share.folder.join(".csi-nfs/projects");
+        Self {
+            controller,
+            mount,
+            share,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-nfs"));
+        let share = format!("nas:/srv={}", self.share.folder.display());
+        command.args(["agent", "--quotas", "--local-share", &share]);
+        command
+    }
+
+    /// Starts an agent, and waits until it says that it is there.
+    fn agent(&mut self) -> Agent {
+        let command = self.command();
+        self.start(command)
+    }
+
+    /// An agent that dies at this step of what it does, the first time.
+    fn agent_that_dies_at(&mut self, step: &str) -> Agent {
+        let plan = self.share.folder.join("plan");
+        fs::write(&plan, format!("0 {step}")).unwrap();
+        let mut command = self.command();
+        command.env("CSI_NFS_CRASH_PLAN", plan);
+        self.start(command)
+    }
+
+    fn start(&mut self, mut command: Command) -> Agent {
+        let before = self.announced();
+        let agent = Agent(command.spawn().unwrap());
+        until("an agent", || {
+            self.announced().difference(&before).count() > 0
+        });
+        if self.share.records.exists() {
+            self.share.reopen();
+        }
+        agent
+    }
+
+    fn announced(&self) -> BTreeSet<PathBuf> {
+        let agents = fs::read_dir(self.share.folder.join(".csi-nfs/agents"));
+        let agents = agents.into_iter().flatten();
+        agents.map(|agent| agent.unwrap().path()).collect()
+    }
+
+    async fn create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+        let answer = self.controller.create_volume(Request::new(request)).await?;
+        Ok(answer.into_inner().volume.unwrap())
+    }
+
+    async fn expand(&self, volume: &Volume, mib: u64) -> Result<(), Status> {
+        let request = ControllerExpandVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            capacity_range: range(mib),
+            ..Default::default()
+        };
+        let answer = self
+            .controller
+            .controller_expand_volume(Request::new(request));
+        answer.await.map(drop)
+    }
+
+    async fn delete(&self, volume: &Volume) {
+        let request = DeleteVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            ..Default::default()
+        };
+        let answer = self.controller.delete_volume(Request::new(request));
+        answer.await.unwrap();
+    }
+
+    async fn condition(&self, volume: &Volume) -> VolumeCondition {
+        let request = ControllerGetVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+        };
+        let answer = self.controller.controller_get_volume(Request::new(request));
+        let answer = answer.await.unwrap().into_inner();
+        answer.status.unwrap().volume_condition.unwrap()
+    }
+
+    /// The folder as clients have it.
+    fn folder(&self, volume: &Volume) -> PathBuf {
+        self.mount.0.join(&volume.volume_context["subDir"])
+    }
+
+    /// The project of the folder on the server.
+    fn id(&self, volume: &Volume) -> Option<ProjectId> {
+        project_of(&self.share.folder.join(&volume.volume_context["subDir"]))
+    }
+}
+
+fn project_of(folder: &Path) -> Option<ProjectId> {
+    project::of(File::open(folder).unwrap()).unwrap()
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn range(mib: u64) -> Option<CapacityRange> {
+    Some(CapacityRange {
+        required_bytes: i64::try_from(mib * MIB).unwrap(),
+        limit_bytes: 0,
+    })
+}
+
+fn volume(name: &str, mib: u64, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
+    let own = [("mountPermissions", "0777")];
+    let parameters = own.iter().chain(parameters);
+    let owned = parameters.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: range(mib).filter(|_| mib > 0),
+        volume_capabilities: vec![VolumeCapability {
+            access_mode: Some(AccessMode { mode: 1 }),
+            access_type: Some(AccessType::Mount(MountVolume::default())),
+        }],
+        parameters: owned.collect::<BTreeMap<_, _>>(),
+        ..Default::default()
+    }
+}
+
+/// Whether these tests are about limits here. On ext4 root is not held to them, and the export does not squash it.
+fn is_enforced() -> bool {
+    file_system() == FileSystem::Xfs
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_has_the_size_that_was_asked_for() {
+    let mut site = Site::new("agent-size").await;
+    let agent = site.agent();
+    let made = site.create(volume("v", 10, &[])).await.unwrap();
+    let condition = site.condition(&made).await;
+    if !is_enforced() {
+        let message = &condition.message;
+        assert!(
+            message.contains("advisory: ext4 does not hold root"),
+            "{message}"
+        );
+        assert_eq!(site.id(&made), None);
+        let refused = site.create(volume("e", 10, &[("quota", "enforce")])).await;
+        assert_eq!(refused.unwrap_err().code(), Code::Unavailable);
+        return;
+    }
+    let id = site.id(&made).unwrap();
+    assert_eq!(
+        condition.message,
+        format!("the volume's folder is on the share; its size is enforced, by project {id}")
+    );
+    let folder = site.folder(&made);
+    assert_eq!(shown(&folder).0, 10 * MIB);
+    let error = write(USER, &folder.join("large"), 20).unwrap_err();
+    assert!(error.contains(refusal(file_system())), "{error}");
+    let condition = site.condition(&made).await;
+    assert!(
+        condition.abnormal && condition.message.contains("it is full"),
+        "{condition:?}"
+    );
+
+    site.expand(&made, 30).await.unwrap();
+    assert_eq!(shown(&folder).0, 30 * MIB);
+    write(USER, &folder.join("more"), 10).unwrap();
+    assert!(!site.condition(&made).await.abnormal);
+    // The repeat of the first call is answered with it.
+    let again = site.create(volume("v", 10, &[])).await.unwrap();
+    assert_eq!(again.volume_id, made.volume_id);
+
+    site.delete(&made).await;
+    site.share.wait_for_usage(id, |used| used.inodes == 0);
+    // The next agent finds what is nobody's any more, ids so young aside.
+    drop(agent);
+    let _agent = site.agent();
+    assert!(site.share.ledger.entry(id).unwrap().is_some());
+    let left = reconcile::report(site.share.root()).unwrap();
+    let used = left
+        .iter()
+        .filter(|quota| quota.id == id.number() && quota.used.inodes > 0);
+    assert_eq!(used.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_an_agent_nothing_that_is_enforced_is_promised() {
+    let mut site = Site::new("agent-none").await;
+    let refused = site.create(volume("e", 10, &[("quota", "enforce")])).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    assert!(
+        refused.message().contains("csi-nfs agent --quotas"),
+        "{refused}"
+    );
+    if !is_enforced() {
+        return;
+    }
+    let agent = site.agent();
+    let held = site
+        .create(volume("v", 10, &[("quota", "enforce")]))
+        .await
+        .unwrap();
+    let files = [("quotaInodes", "5")];
+    let of_files = site.create(volume("files", 0, &files)).await.unwrap();
+    for file in 0..4 {
+        fs::write(site.folder(&of_files).join(file.to_string()), "").unwrap();
+    }
+    fs::write(site.folder(&of_files).join("one more"), "").unwrap_err();
+    let advised = site
+        .create(volume("a", 10, &[("quota", "advise")]))
+        .await
+        .unwrap();
+    assert_eq!(site.id(&advised), None);
+    agent.kill();
+
+    let refused = site.expand(&held, 20).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+    assert_eq!(shown(&site.folder(&held)).0, 10 * MIB);
+    site.expand(&advised, 20).await.unwrap();
+    let plain = site.create(volume("plain", 10, &[])).await.unwrap();
+    assert_eq!(site.id(&plain), None);
+    let message = site.condition(&plain).await.message;
+    assert_eq!(message, "the volume's folder is on the share");
+    // What is there works, and goes.
+    site.delete(&held).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next() {
+    if !is_enforced() {
+        return;
+    }
+    let mut site = Site::new("agent-killed").await;
+    for (step, name) in [
+        ("the request is understood", "a"),
+        ("the folder is limited", "b"),
+        ("the request is done", "c"),
+    ] {
+        let mut dying = site.agent_that_dies_at(step);
+        let (controller, request) = (site.controller.clone(), volume(name, 10, &[]));
+        let call =
+            tokio::spawn(async move { controller.create_volume(Request::new(request)).await });
+        until(step, || dying.0.try_wait().unwrap().is_some());
+        let _agent = site.agent();
+        // Whoever sees that the agent is dead says so, and a repeat finishes it.
+        if let Err(refused) = call.await.unwrap() {
+            assert_eq!(refused.code(), Code::Unavailable, "{step}: {refused}");
+        }
+        let made = site.create(volume(name, 10, &[])).await.unwrap();
+        let id = site.id(&made).unwrap();
+        let message = site.condition(&made).await.message;
+        assert!(
+            message.ends_with(&format!("by project {id}")),
+            "{step}: {message}"
+        );
+        assert_eq!(shown(&site.folder(&made)).0, 10 * MIB, "{step}");
+    }
+    // No limit is nobody's, and nobody is without one.
+    let entries = site.share.ledger.entries().unwrap();
+    assert_eq!(entries.len(), 3);
+    let limited = reconcile::report(site.share.root()).unwrap();
+    let limited = limited
+        .iter()
+        .filter(|quota| quota.limits.bytes == 10 * MIB);
+    let ours =
+        limited.filter(|it| ProjectId::new(it.id).is_some_and(|id| entries.contains_key(&id)));
+    assert_eq!(ours.count(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copies_count_from_their_first_byte_and_what_is_kept_has_no_limit() {
+    if !is_enforced() {
+        return;
+    }
+    let mut site = Site::new("agent-copies").await;
+    let agent = site.agent();
+    let source = site.create(volume("source", 10, &[])).await.unwrap();
+    write(USER, &site.folder(&source).join("file"), 4).unwrap();
+    let of_source = |name: &str, mib, parameters: &[_]| CreateVolumeRequest {
+        volume_content_source: Some(VolumeContentSource {
+            r#type: Some(Type::Volume(VolumeSource {
+                volume_id: source.volume_id.clone(),
+            })),
+        }),
+        ..volume(name, mib, parameters)
+    };
+    let retain = [("onDelete", "retain")];
+    let copy = site.create(of_source("copy", 12, &retain)).await.unwrap();
+    let id = site.id(&copy).unwrap();
+    assert_ne!(Some(id), site.id(&source));
+    let quota = site.share.quota(id);
+    assert_eq!(quota.limits.bytes, 12 * MIB);
+    // A reflink counts in full.
+    assert!(quota.used.bytes >= 4 * MIB, "{quota:?}");
+    write(USER, &site.folder(&copy).join("large"), 12).unwrap_err();
+
+    let kept = site.share.folder.join(&copy.volume_context["subDir"]);
+    site.delete(&copy).await;
+    drop(agent);
+    let _agent = site.agent();
+    until("the limit of what is kept is lifted", || {
+        site.share.quota(id).limits.bytes == 0
+    });
+    assert_eq!(project_of(&kept), Some(id), "it keeps its id");
+    assert!(site.share.quota(id).used.bytes >= 4 * MIB);
+}
+
+/// Makes volumes, some at a time, and returns them with the time that it took.
+async fn make(site: &Site, prefix: &str, count: usize, mib: u64) -> (Vec<Volume>, Duration) {
+    let begun = Instant::now();
+    let mut calls = tokio::task::JoinSet::new();
+    let mut made = Vec::new();
+    for number in 0..count {
+        if calls.len() == 8 {
+            made.extend(calls.join_next().await);
+        }
+        let controller = site.controller.clone();
+        let request = volume(&format!("{prefix}-{number}"), mib, &[]);
+        calls.spawn(async move { controller.create_volume(Request::new(request)).await });
+    }
+    while let Some(call) = calls.join_next().await {
+        made.push(call);
+    }
+    let volume = |call: Result<Result<tonic::Response<CreateVolumeResponse>, _>, _>| {
+        call.unwrap().unwrap().into_inner().volume.unwrap()
+    };
+    (made.into_iter().map(volume).collect(), begun.elapsed())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_volumes_have_a_limit_each_and_no_limit_is_nobodys() {
+    if !is_enforced() {
+        return;
+    }
+    let count = std::env::var("CSI_NFS_QUOTA_VOLUMES").ok();
+    let count = count.map_or(50, |count| count.parse().unwrap());
+    let mut site = Site::new("agent-many").await;
+    let (_, without) = make(&site, "plain", count, 3).await;
+    let _agent = site.agent();
+    let (mut made, with) = make(&site, "held", count, 3).await;
+    eprintln!("{count} volumes: {without:.2?} without limits, {with:.2?} with");
+    // Two, by mistake.
+    let _other = site.agent();
+    made.extend(make(&site, "held-by-two", count, 3).await.0);
+    let ids: BTreeSet<_> = made.iter().map(|volume| site.id(volume).unwrap()).collect();
+    assert_eq!(ids.len(), 2 * count);
+    let entered: BTreeSet<_> = site.share.ledger.entries().unwrap().into_keys().collect();
+    assert_eq!(entered, ids);
+    for id in ids {
+        assert_eq!(site.share.quota(id).limits.bytes, 3 * MIB);
+    }
+}
