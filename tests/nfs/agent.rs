@@ -131,6 +131,39 @@ fn an_agent_serves_a_controller_whose_root_is_squashed() {
     });
 }
 
+/// The number that a scrape gives of shares with an agent.
+fn attended(http: &str) -> u64 {
+    let mut get = Command::new(driver::binary());
+    let asked = get.args(["get", http, "/metrics"]).output().unwrap();
+    let text = String::from_utf8(asked.stdout).unwrap();
+    let mut lines = text.lines();
+    let number = lines.find_map(|line| line.strip_prefix("csi_nfs_shares_attended "));
+    number.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+}
+
+#[test]
+fn a_scrape_tells_whether_an_agent_lives() {
+    let share = Share::new("agent-scrape", Version::V4_2);
+    let folder = tempfile::tempdir().unwrap();
+    let http = format!("unix://{}", folder.path().join("http.sock").display());
+    let driver = Driver::with_args(&["--mode", "controller", "--http", &http]);
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let mut volumes = Vec::new();
+        for name in ["v", "w"] {
+            let made = calls.create(calls::volume(name, &share.parameters())).await;
+            volumes.push(made.unwrap().volume_id);
+        }
+        assert_eq!(attended(&http), 0);
+        let Agent(mut agent) = Agent::of(&share);
+        calls.delete(&volumes[0]).await.unwrap();
+        until("the agent is seen", || attended(&http) == 1);
+        agent.kill();
+        calls.delete(&volumes[1]).await.unwrap();
+        until("its death is seen", || attended(&http) == 0);
+    });
+}
+
 /// Whether a copy has begun on the share.
 fn is_copying(share: &Path) -> bool {
     let folder = share.join(".csi-nfs/snapshots");
