@@ -57,6 +57,7 @@ metrics! {
     helpers_stuck: Gauge, "Helper processes that hang in the kernel although they were killed";
     shares: Gauge, "Shares that the controller knows, but for those that it failed to open and needs no more";
     shares_reachable: Gauge, "Those of them that could be opened when they were last needed";
+    shares_attended: Gauge, "Those of them on whose server an agent lived when their trash was last looked through";
     copied_bytes: Counter, "Sizes of the files copied, in bytes";
     copied_files: Counter, "Files and folders copied";
     copies_in_progress: Gauge, "Copies that run or wait for their turn";

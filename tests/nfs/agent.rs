@@ -8,7 +8,7 @@ use crate::support::disk::{Disk, Expected};
 use crate::support::driver::{self, Driver};
 use crate::support::placed::of_volume;
 use crate::support::process::Process;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
@@ -128,6 +128,114 @@ fn an_agent_serves_a_controller_whose_root_is_squashed() {
         calls.delete_snapshot(&made.snapshot_id).await.unwrap();
         disk.settles_with(&expected(&[], 0));
         drop(agent);
+    });
+}
+
+/// XFS, as statfs(2) calls it.
+const XFS: i64 = 0x5846_5342;
+
+/// What the file system of a folder has in use, in bytes.
+fn in_use(folder: &Path) -> u64 {
+    let stat = rustix::fs::statvfs(folder).unwrap();
+    (stat.f_blocks - stat.f_bfree) * stat.f_frsize
+}
+
+#[test]
+fn an_agent_copies_by_reflink_where_the_file_system_can() {
+    const BYTES: usize = 64 << 20;
+    let share = Share::new("agent-reflinks", Version::V4_2);
+    let driver = controller();
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let volume = calls.create(calls::volume("v", &share.parameters())).await;
+        let volume = volume.unwrap();
+        let file = of_volume(share.folder(), "v/large");
+        fs::write(&file, vec![7; BYTES]).unwrap();
+        File::open(&file).unwrap().sync_all().unwrap();
+        let agent = Agent::of(&share);
+        let is_xfs = rustix::fs::statfs(share.folder()).unwrap().f_type == XFS;
+        let said = agent.0.error_output();
+        assert_eq!(said.contains("detail=reflinks"), is_xfs, "{said}");
+        let before = in_use(share.folder());
+        calls.ready_snapshot("s", &volume.volume_id).await.unwrap();
+        assert!(agent.has_copied());
+        let grown = in_use(share.folder()).saturating_sub(before);
+        let snapshots = share.folder().join(".csi-nfs/snapshots");
+        let copies = find(&snapshots, "large");
+        assert_eq!(fs::read(&copies[0]).unwrap(), vec![7; BYTES]);
+        // Other tests write meanwhile, but not as much.
+        assert!(!is_xfs || grown < BYTES as u64 / 2, "{grown}");
+    });
+}
+
+/// The number that a scrape gives of shares with an agent.
+fn attended(http: &str) -> u64 {
+    let mut get = Command::new(driver::binary());
+    let asked = get.args(["get", http, "/metrics"]).output().unwrap();
+    let text = String::from_utf8(asked.stdout).unwrap();
+    let mut lines = text.lines();
+    let number = lines.find_map(|line| line.strip_prefix("csi_nfs_shares_attended "));
+    number.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+}
+
+#[test]
+fn a_scrape_tells_whether_an_agent_lives() {
+    let share = Share::new("agent-scrape", Version::V4_2);
+    let folder = tempfile::tempdir().unwrap();
+    let http = format!("unix://{}", folder.path().join("http.sock").display());
+    let driver = Driver::with_args(&["--mode", "controller", "--http", &http]);
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let mut volumes = Vec::new();
+        for name in ["v", "w"] {
+            let made = calls.create(calls::volume(name, &share.parameters())).await;
+            volumes.push(made.unwrap().volume_id);
+        }
+        assert_eq!(attended(&http), 0);
+        let Agent(mut agent) = Agent::of(&share);
+        calls.delete(&volumes[0]).await.unwrap();
+        until("the agent is seen", || attended(&http) == 1);
+        agent.kill();
+        calls.delete(&volumes[1]).await.unwrap();
+        until("its death is seen", || attended(&http) == 0);
+    });
+}
+
+/// Its unlink waits for the lease of the client to end, in a thread of the purge; copies are made meanwhile.
+#[test]
+fn an_agent_copies_while_a_vanished_client_holds_a_delegation() {
+    let mut server = Server::new("agent-delegation");
+    let share = server.share();
+    let driver = controller();
+    let disk = Disk::with_foreign_files(share.folder());
+    let mount = tempfile::tempdir().unwrap();
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let mut volumes = Vec::new();
+        for name in ["v", "w"] {
+            let made = calls.create(calls::volume(name, &share.parameters())).await;
+            volumes.push(made.unwrap().volume_id);
+            let file = of_volume(share.folder(), name).join(format!("file-of-{name}"));
+            fs::write(file, "content").unwrap();
+        }
+        let agent = Agent::of(&share);
+        let client = server.client_beside(mount.path());
+        let file = of_volume(mount.path(), "v/file-of-v");
+        until("the client gets a delegation", || {
+            // Not the first open must be given one: the way back to the client is tried before.
+            assert_eq!(fs::read_to_string(&file).unwrap(), "content");
+            server.has_delegated("file-of-v")
+        });
+        server.lose_client_beside();
+        calls.delete(&volumes[0]).await.unwrap();
+        calls.ready_snapshot("s", &volumes[1]).await.unwrap();
+        assert!(agent.has_copied());
+        assert!(!driver.log().contains(" copied "), "{}", driver.log());
+        let trash = share.folder().join(".csi-nfs/trash");
+        assert_eq!(find(&trash, "file-of-v").len(), 1, "held up by nobody");
+        disk.settles_with(&expected(&["w"], 1));
+        server.find_client_beside();
+        drop(client);
     });
 }
 

@@ -20,6 +20,16 @@ pub struct Server {
     own_disk: bool,
 }
 
+/// A mount of a client that has an address of its own. In the end it is unmounted.
+pub struct ClientBeside(PathBuf);
+
+impl Drop for ClientBeside {
+    fn drop(&mut self) {
+        // It may be lost still.
+        let _ = unmount(&self.0, UnmountFlags::FORCE | UnmountFlags::DETACH);
+    }
+}
+
 /// How a server goes away.
 #[derive(Clone, Copy, Debug)]
 pub enum Away {
@@ -162,6 +172,42 @@ impl Server {
                 self.inside(&format!("ip route del blackhole {client}/32"));
             }
         }
+    }
+
+    /// Mounts the export at `folder` as a client with an address of its own, which can vanish while the machine's others stay.
+    pub fn client_beside(&mut self, folder: &Path) -> ClientBeside {
+        let (number, link) = (self.number, self.link());
+        let ours = format!("10.78.{number}.1/30");
+        run(&["ip", "address", "add", &ours, "dev", &link]);
+        self.inside(&format!("ip address add 10.78.{number}.2/30 dev eth0"));
+        let server = format!("10.78.{number}.2:/");
+        let at = folder.display().to_string();
+        // Of another minor version: for the same one the kernel sees that it knows this server, and goes the way that it has.
+        run(&["mount", "-t", "nfs", "-o", "vers=4.1", &server, &at]);
+        ClientBeside(folder.to_owned())
+    }
+
+    /// Lets that client vanish: it holds what it has, and is never heard of again.
+    pub fn lose_client_beside(&mut self) {
+        let number = self.number;
+        self.inside(&format!("ip route add blackhole 10.78.{number}.1/32"));
+    }
+
+    /// Lets it come back.
+    pub fn find_client_beside(&mut self) {
+        let number = self.number;
+        self.inside(&format!("ip route del blackhole 10.78.{number}.1/32"));
+    }
+
+    /// Whether a client has a delegation of a file of that name.
+    pub fn has_delegated(&self, name: &str) -> bool {
+        let pid = self.shell.pid().as_raw_nonzero();
+        let clients = fs::read_dir(format!("/proc/{pid}/root/proc/fs/nfsd/clients"));
+        let clients = clients.unwrap().flatten();
+        // A client may go meanwhile.
+        let mut states = clients.filter_map(|it| fs::read_to_string(it.path().join("states")).ok());
+        let is_it = |line: &str| line.contains("type: deleg") && line.contains(name);
+        states.any(|states| states.lines().any(is_it))
     }
 
     /// Delays each of its answers by that many milliseconds.

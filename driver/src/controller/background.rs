@@ -345,11 +345,12 @@ impl Shares {
                     Err(ShareError::NotInitialised) => return Ok(Purged::ButFor(0)),
                     share => shares.placed(&address, share?)?,
                 };
-                match may_be_left {
-                    true => agents::left_to_purge(&share)?.map(Purged::ButFor),
-                    false => None,
+                let left = agents::left_to_purge(&share)?;
+                shares.saw_agent(&address, left.is_some());
+                match left {
+                    Some(left) if may_be_left => Ok(Purged::ButFor(left)),
+                    _ => trash::purge(&share, &threads, &mut lock(&tries)),
                 }
-                .map_or_else(|| trash::purge(&share, &threads, &mut lock(&tries)), Ok)
             };
             let purged = self.with_root_for(Work::Upkeep, export, &Options::Own, purge);
             if let Purged::ButFor(left) = purged.await? {

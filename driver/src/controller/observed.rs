@@ -17,6 +17,13 @@ impl Shares {
         }
     }
 
+    /// Whether an agent lives on the server of `export`, to which purges and copies can be left.
+    pub(super) fn saw_agent(&self, export: &Export, lives: bool) {
+        if let Some(share) = lock(&self.known).get_mut(export) {
+            share.attended = lives;
+        }
+    }
+
     /// How many entries a purge of `export` had to leave.
     pub(super) fn saw_trash(&self, export: &Export, left: usize) {
         if let Some(share) = lock(&self.known).get_mut(export) {
@@ -37,6 +44,8 @@ impl Controller {
         METRICS.shares.set(count(counted.len()));
         let reached = counted.iter().filter(|reached| **reached);
         METRICS.shares_reachable.set(count(reached.count()));
+        let attended = seen.iter().filter(|share| share.attended);
+        METRICS.shares_attended.set(count(attended.count()));
         let trash = seen.iter().map(|share| share.trash).sum();
         METRICS.trash_entries.set(count(trash));
         METRICS

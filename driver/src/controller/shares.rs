@@ -61,6 +61,8 @@ pub(super) struct Known {
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// How the last attempt to open it ended; nothing before.
     pub(super) tried: Option<Tried>,
+    /// Whether an agent lived on its server at its last purge.
+    pub(super) attended: bool,
     /// What its last purge had to leave.
     pub(super) trash: usize,
 }

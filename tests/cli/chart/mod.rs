@@ -4,6 +4,8 @@
 mod queries;
 
 use crate::support::driver;
+use crate::support::process::Process;
+use rustix::process::geteuid;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,15 +22,12 @@ fn templates() -> String {
     texts.collect()
 }
 
-#[test]
-fn every_flag_of_the_driver_can_be_reached() {
-    let help = Command::new(driver::binary())
-        .arg("--help")
-        .output()
-        .unwrap();
+/// The flags of the driver, or of a command of its.
+fn flags(command: &[&str]) -> BTreeSet<String> {
+    let mut help = Command::new(driver::binary());
+    let help = help.args(command).arg("--help").output().unwrap();
     let help = String::from_utf8(help.stdout).unwrap();
-    let flags: BTreeSet<&str> = help
-        .lines()
+    help.lines()
         .filter_map(|line| {
             line.trim_start()
                 .trim_start_matches("-h, ")
@@ -36,18 +35,66 @@ fn every_flag_of_the_driver_can_be_reached() {
         })
         .filter_map(|line| line.split([' ', '<']).next())
         .filter(|flag| !matches!(*flag, "help" | "version"))
-        .collect();
-    assert!(flags.len() > 20, "{help}");
+        .map(str::to_owned)
+        .collect()
+}
+
+fn gives(template: &str, flag: &str) -> bool {
+    [" ", "=", "\n"]
+        .iter()
+        .any(|end| template.contains(&format!("--{flag}{end}")))
+}
+
+#[test]
+fn every_flag_of_the_driver_can_be_reached() {
+    let flags = flags(&[]);
+    assert!(flags.len() > 20, "{flags:?}");
     let templates = templates();
     for flag in flags {
         // The container's environment has the endpoint; the mode of a socket in a pod of one's own is nobody else's.
-        let elsewhere = matches!(flag, "endpoint" | "socket-mode" | "default-ondelete-policy");
-        let there = [" ", "=", "\n"].map(|end| templates.contains(&format!("--{flag}{end}")));
-        assert!(elsewhere || there.contains(&true), "--{flag}");
+        let elsewhere = ["endpoint", "socket-mode", "default-ondelete-policy"];
+        let elsewhere = elsewhere.contains(&flag.as_str());
+        assert!(elsewhere || gives(&templates, &flag), "--{flag}");
     }
-    for list in ["node.extraArgs", "controller.extraArgs"] {
+    for list in ["node.extraArgs", "controller.extraArgs", "agent.extraArgs"] {
         assert!(templates.contains(&format!(".Values.{list}")), "{list}");
     }
+}
+
+fn agent() -> String {
+    fs::read_to_string(chart().join("templates/agent.yaml")).unwrap()
+}
+
+#[test]
+fn every_flag_of_the_agent_can_be_reached() {
+    let flags = flags(&["agent"]);
+    assert!(flags.len() > 3, "{flags:?}");
+    let template = agent();
+    for flag in flags {
+        assert!(gives(&template, &flag), "--{flag}");
+    }
+}
+
+/// An agent names those that it misses, here all of them.
+#[test]
+fn the_agent_has_the_capabilities_that_it_needs_and_no_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let local = format!("nas:/srv={}", folder.path().display());
+    // Who is not root has none.
+    let without: &[&str] = match geteuid().is_root() {
+        true => &["setpriv", "--inh-caps=-all", "--bounding-set=-all"],
+        false => &["env"],
+    };
+    let mut command = Command::new(without[0]);
+    command.args(&without[1..]).arg(driver::binary());
+    command.args(["agent", "--local-share", &local]);
+    let said = Process::start(&mut command).wait_for_error_output("attending");
+    let missed = said.split("CAP_").skip(1);
+    let missed: BTreeSet<&str> = missed.map(|it| it.split(' ').next().unwrap()).collect();
+    let template = agent();
+    let (_, added) = template.split_once("add: [").unwrap();
+    let (added, _) = added.split_once(']').unwrap();
+    assert_eq!(added.split(", ").collect::<BTreeSet<_>>(), missed, "{said}");
 }
 
 /// The names of the first and second level of values in a file.
@@ -126,17 +173,15 @@ fn the_chart_is_of_this_version() {
     assert!(!plain.contains("node-driver-registrar"));
 }
 
-/// The flags of the driver's containers in rendered manifests.
-fn flags_of_containers(manifests: &str) -> Vec<Vec<String>> {
-    let containers = manifests
-        .split("- name: csi-nfs\n          image: ")
-        .skip(1);
+/// The flags of the containers of that name in rendered manifests.
+fn flags_of_containers(manifests: &str, name: &str) -> Vec<Vec<String>> {
+    let begin = format!("- name: {name}\n          image: ");
+    let containers = manifests.split(&begin).skip(1);
     let flags = containers.map(|container| {
         let (_, flags) = container.split_once("args:\n").unwrap();
-        let (flags, _) = flags.split_once("env:\n").unwrap();
-        let flags = flags
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("- "));
+        let flags = flags.lines().map(str::trim);
+        let flags = flags.take_while(|line| line.starts_with(['-', '#']));
+        let flags = flags.filter_map(|line| line.strip_prefix("- "));
         let variables = [("$(NODE_NAME)", "node-1"), ("$(POD_IP)", "127.0.0.1")];
         let expanded = flags.map(|flag| {
             let flag = flag.trim_matches('"').to_owned();
@@ -159,7 +204,19 @@ fn the_driver_takes_what_the_chart_gives_it() {
     }
     let folder = tempfile::tempdir().unwrap();
     for path in manifests {
-        let containers = flags_of_containers(&fs::read_to_string(&path).unwrap());
+        let text = fs::read_to_string(&path).unwrap();
+        let of_agent = path.file_name().unwrap().to_str().unwrap();
+        let of_agent = ["agent", "every-value"]
+            .iter()
+            .any(|it| of_agent.starts_with(it));
+        let agents = flags_of_containers(&text, "agent");
+        assert_eq!(agents.len(), usize::from(of_agent), "{}", path.display());
+        for flags in agents {
+            // It waits for the folders.
+            let agent = Process::start(Command::new(driver::binary()).args(&flags));
+            agent.wait_for_error_output("attending");
+        }
+        let containers = flags_of_containers(&text, "csi-nfs");
         assert_eq!(containers.len(), 2, "{}", path.display());
         for flags in containers {
             assert!(flags.len() > 5, "{flags:?}");
