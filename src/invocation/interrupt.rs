@@ -66,6 +66,11 @@ impl Signals {
         Self::of(signals())
     }
 
+    /// Watches Ctrl-C alone from now on. Needs a runtime.
+    pub fn watch_interrupt() -> Self {
+        Self::of([SIGINT])
+    }
+
     /// Watches those from now on that end more than what runs: all but Ctrl-C. Needs a runtime.
     pub fn watch_end() -> Self {
         Self::of(signals().into_iter().filter(|number| *number != SIGINT))

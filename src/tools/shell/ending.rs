@@ -79,9 +79,16 @@ async fn watched(ending: Arc<Ending>, mut signals: Signals) {
 
 /// What ends a call before its answer.
 pub struct Interrupts {
-    signals: Signals,
-    /// When the time is up, where it is bounded. Then no signal counts but those that end the process: one that has woken the
-    /// line editor may come late.
+    interrupt: Signals,
+    end: Signals,
+    bound: Option<Bound>,
+}
+
+/// A command that Ctrl-C ends, while a signal that ends the shell gives it a share of the time that is left.
+struct Bound {
+    ending: Arc<Ending>,
+    /// This command, and those that follow.
+    count: usize,
     until: Option<Instant>,
 }
 
@@ -89,38 +96,60 @@ impl Interrupts {
     /// The signals that come from now on. Needs a runtime.
     pub fn watch() -> Self {
         Self {
-            signals: Signals::watch(),
-            until: None,
+            interrupt: Signals::watch_interrupt(),
+            end: Signals::watch_end(),
+            bound: None,
         }
     }
 
-    /// Lets calls go on until then, whatever signal comes.
-    pub fn wait_until(&mut self, until: Instant) {
-        self.until = Some(until);
+    /// Gives the calls that follow a share of the time for `count` commands, once `ending` is asked for: also while they run,
+    /// because the terminal of a shell is gone before the signal comes that says so.
+    pub fn share_time(&mut self, ending: Arc<Ending>, count: usize) {
+        self.bound = Some(Bound {
+            ending,
+            count,
+            until: None,
+        });
     }
 
-    /// Forgets the signals that have come.
+    /// Forgets the signals that have come; not those that end the shell, where they bound the time.
     pub async fn forget(&mut self) {
-        self.signals.forget().await;
+        self.interrupt.forget().await;
+        if self.bound.is_none() {
+            self.end.forget().await;
+        }
     }
 
     /// Returns why a call ends, when it has to.
     pub async fn next(&mut self) -> Error {
-        match self.until {
-            Some(until) => {
-                sleep_until(until.into()).await;
-                Error::local("there was no time left for it: the shell was asked to end")
+        let Some(bound) = &mut self.bound else {
+            tokio::select! {
+                () = self.interrupt.next() => {}
+                () = self.end.next() => {}
             }
-            None => {
-                self.signals.next().await;
-                Error::interrupted()
+            return Error::interrupted();
+        };
+        if bound.until.is_none() && bound.ending.until().is_none() {
+            tokio::select! {
+                // One that has woken the line editor may come late.
+                () = self.interrupt.next() => if bound.ending.until().is_none() {
+                    return Error::interrupted();
+                },
+                () = self.end.next() => {}
             }
         }
+        let until = *bound.until.get_or_insert_with(|| {
+            let now = Instant::now();
+            let end = bound.ending.until().unwrap_or_else(|| now + LIMIT);
+            share(now, end, bound.count)
+        });
+        sleep_until(until.into()).await;
+        Error::local("there was no time left for it: the shell was asked to end")
     }
 }
 
 /// The end of the time for the first of `count` commands: an equal share for each.
-pub fn share(now: Instant, until: Instant, count: usize) -> Instant {
+fn share(now: Instant, until: Instant, count: usize) -> Instant {
     let left = until.saturating_duration_since(now);
     now + left / u32::try_from(count.max(1)).unwrap_or(u32::MAX)
 }

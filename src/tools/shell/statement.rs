@@ -3,7 +3,6 @@
 //! What a line means is in `line`, what a command does in `execute`.
 
 use super::deferred::{Deferred, Expanded};
-use super::ending::share;
 use super::execute::{Flow, Shell};
 use super::history::has_secret;
 use super::line::{Statement, Word, WordPiece, quoted};
@@ -11,6 +10,7 @@ use super::pipeline::Pipeline;
 use super::values::{ENVIRONMENT, LAST, Variable};
 use crate::error::{Error, ErrorKind, OrError};
 use csi_proto::text::escaped;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// psql's line for a table of which every row stands on lines of its own.
@@ -150,13 +150,12 @@ impl Shell {
     pub fn run_deferred(&mut self) -> Result<(), Error> {
         let mut first = Ok(());
         while let Some(Deferred { statement, place }) = self.deferred.pop() {
+            if let Some(ending) = &self.ending {
+                let count = self.deferred.len() + 1;
+                self.interrupts.share_time(Arc::clone(ending), count);
+            }
             // What was pressed before was not meant for this one.
             self.forget_interrupts();
-            if let Some(until) = self.ends_at() {
-                let count = self.deferred.len() + 1;
-                self.interrupts
-                    .wait_until(share(Instant::now(), until, count));
-            }
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
                 eprintln!("deferred: {}", escaped(&without_secret(&words)));
@@ -173,11 +172,6 @@ impl Shell {
             }
         }
         first
-    }
-
-    /// When all must be done, where the shell was asked to end.
-    fn ends_at(&self) -> Option<Instant> {
-        self.ending.as_ref()?.until()
     }
 
     /// Makes what stands at a path a variable of its own, or its text where the word has a default.
