@@ -95,7 +95,7 @@ fn a_purge_ends_when_others_wait() {
 #[test]
 fn a_folder_that_is_written_to_is_put_off() {
     // The purge may be the faster one.
-    for _ in 0..50 {
+    for _ in 0..1000 {
         let (dir, share) = with_entry(1);
         let entry = dir.path().join(".csi-nfs/trash/x.purge");
         create_dir_all(&entry).unwrap();
