@@ -37,6 +37,7 @@ pub mod server;
 pub mod share;
 mod side_by_side;
 pub mod socket;
+pub mod start;
 pub mod status;
 pub mod upstream;
 pub mod volume_id;

@@ -10,9 +10,10 @@ use csi_nfs::flags::{Flags, Serving};
 use csi_nfs::http::{self, HttpListener, Watched};
 use csi_nfs::log::{Level, Log};
 use csi_nfs::mount::helper;
-use csi_nfs::privileges::{self, Needs};
+use csi_nfs::privileges::Needs;
 use csi_nfs::registration::Registration;
 use csi_nfs::server::{self, Ended, Listener, StopSignals};
+use csi_nfs::start;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -42,25 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Error>> {
-    if let Err(error) = descriptors::raise_limit() {
-        let fields = [("error", error.to_string().into())];
-        log.event(
-            Level::Warn,
-            "the limit of open files stays as it is",
-            &fields,
-        );
-    }
-    let missing = privileges::keep_only(Needs::of(&config))
-        .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
-    if !missing.is_empty() {
-        // No reason not to start: a driver may never be asked for what takes them, as one of a user's own local share.
-        let fields = [("missing", missing.join(", ").into())];
-        log.event(Level::Warn, "capabilities are missing", &fields);
-    }
-    // One thread serves: the work is waiting for the kernel, and helpers must be started by a thread that stays.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = start::prepare(Needs::of(&config), log)?;
     let ended = runtime.block_on(async {
         let drain = config.bounds.drain;
         let fields = [

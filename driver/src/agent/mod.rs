@@ -13,9 +13,10 @@ use crate::admission::Admission;
 use crate::controller::{Controller, ControllerConfig, Role};
 use crate::descriptors;
 use crate::log::Level;
-use crate::privileges::{self, Needs};
+use crate::privileges::Needs;
 use crate::roots::local::LocalRoots;
 use crate::server::{Ended, StopSignals};
+use crate::start;
 use crate::upstream;
 use attendance::Attendance;
 use flags::Agent;
@@ -28,21 +29,7 @@ use tokio::task::JoinSet;
 /// # Errors
 /// When the system refuses what it needs to begin.
 pub fn run(agent: Agent) -> Result<Ended, Box<dyn Error>> {
-    let log = agent.log;
-    if let Err(error) = descriptors::raise_limit() {
-        let fields = [("error", error.to_string().into())];
-        let what = "the limit of open files stays as it is";
-        log.event(Level::Warn, what, &fields);
-    }
-    let missing = privileges::keep_only(Needs::of_agent(agent.quotas))
-        .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
-    if !missing.is_empty() {
-        let fields = [("missing", missing.join(", ").into())];
-        log.event(Level::Warn, "capabilities are missing", &fields);
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = start::prepare(Needs::of_agent(agent.quotas), agent.log)?;
     let ended = runtime.block_on(attend(agent));
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();
