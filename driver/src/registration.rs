@@ -9,13 +9,14 @@
 
 use crate::accepting::Connections;
 use crate::log::{Level, Log};
-use crate::socket::{SocketError, SocketFile, SocketPlace};
+use crate::socket::{SocketError, SocketPlace};
 use csi_proto::pluginregistration::registration_server::{
     Registration as Service, RegistrationServer,
 };
 use csi_proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
+use csi_proto::socket_file::SocketFile;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -215,7 +216,7 @@ impl Offer {
 }
 
 async fn until_gone(file: &SocketFile) {
-    while file.is_still_there() {
+    while file.is_there() {
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -1,13 +1,13 @@
 //! The place of a unix socket that this process serves: taken from a dead process, never from a live one, and given back at
-//! the end. Owns the socket's file; must not know what is served.
+//! the end. Owns who may take which place; must not know what is served.
 
+use csi_proto::socket_file::{self, SocketFile, SocketState};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::Permissions;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -136,26 +136,12 @@ impl SocketPlace {
     }
 
     fn make_room(&self) -> Result<(), SocketError> {
-        let (path, remedy) = (&self.path, self.remedy);
-        let there = match path.symlink_metadata() {
-            Ok(there) => there,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(self.unclear(error)),
-        };
-        let path = path.clone();
-        if !there.file_type().is_socket() {
-            return Err(SocketError::NotASocket { path, remedy });
-        }
-        match UnixStream::connect(&path) {
-            Ok(_) => Err(SocketError::InUse { path, remedy }),
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(&path).map_err(|error| self.unclear(error))
-            }
-            // A full queue of a process that is slow to accept.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                Err(SocketError::InUse { path, remedy })
-            }
-            Err(error) => Err(self.unclear(error)),
+        let (path, remedy) = (self.path.clone(), self.remedy);
+        match socket_file::look(&path).map_err(|error| self.unclear(error))? {
+            SocketState::Nothing => Ok(()),
+            SocketState::Dead => std::fs::remove_file(&path).map_err(|error| self.unclear(error)),
+            SocketState::Live => Err(SocketError::InUse { path, remedy }),
+            SocketState::Other => Err(SocketError::NotASocket { path, remedy }),
         }
     }
 
@@ -163,47 +149,6 @@ impl SocketPlace {
         SocketError::Unclear {
             path: self.path.clone(),
             source: source.into(),
-        }
-    }
-}
-
-/// The file of a unix socket, removed at the end unless another process has put its own there.
-#[derive(Debug)]
-pub struct SocketFile {
-    path: PathBuf,
-    /// Held open, so that no other file can get the number of this inode as long as it is compared.
-    file: OwnedFd,
-}
-
-impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self {
-            path: path.to_owned(),
-            file: rustix::fs::open(path, flags, Mode::empty())?,
-        })
-    }
-
-    /// Where it was made.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether it is still what its path names.
-    pub fn is_still_there(&self) -> bool {
-        let same = || {
-            let ours = rustix::fs::fstat(&self.file)?;
-            let there = rustix::fs::lstat(&self.path)?;
-            Ok::<_, Errno>((ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino))
-        };
-        same().unwrap_or(false)
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.is_still_there() {
-            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

@@ -37,6 +37,7 @@ pub mod path;
 pub mod random;
 pub mod request;
 pub mod schema;
+pub mod socket_file;
 pub mod text;
 pub mod value;
 pub mod wire;

@@ -3,15 +3,16 @@
 //! Owns files of sockets: none is removed that is not this process's own. Must not know what connections carry.
 
 use super::endpoint::{ByteStream, socket_spelled_out};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use csi_proto::socket_file::{self, SocketFile, SocketState};
+use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{self, UnixStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -253,45 +254,23 @@ pub fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
     }
 }
 
-/// The state of a path that may have a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketState {
-    /// There is no file.
-    Nothing,
-    /// A socket that nobody serves.
-    Dead,
-    /// A socket that somebody serves.
-    Live,
-}
-
-/// Looks at a path.
+/// What is at a path that is to be a socket.
 ///
 /// # Errors
 /// When something else is there, or it cannot be told.
 pub fn look(path: &Path) -> Result<SocketState, ListenError> {
-    let there = match path.symlink_metadata() {
-        Ok(there) => there,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SocketState::Nothing),
-        Err(error) => return Err(at(path)(error)),
-    };
-    if !there.file_type().is_socket() {
-        return Err(ListenError::NotASocket(path.to_owned()));
-    }
-    match UnixStream::connect(path) {
-        Ok(_) => Ok(SocketState::Live),
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(SocketState::Dead),
-        // A full queue of a process that is slow to accept.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(SocketState::Live),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SocketState::Nothing),
-        Err(error) => Err(at(path)(error)),
+    match socket_file::look(path).map_err(at(path))? {
+        SocketState::Other => Err(ListenError::NotASocket(path.to_owned())),
+        state => Ok(state),
     }
 }
 
 fn make_room(path: &Path) -> Result<(), ListenError> {
     match look(path)? {
-        SocketState::Nothing => Ok(()),
         SocketState::Dead => std::fs::remove_file(path).map_err(at(path)),
         SocketState::Live => Err(ListenError::InUse(path.to_owned())),
+        // What is no socket has been refused.
+        SocketState::Nothing | SocketState::Other => Ok(()),
     }
 }
 
@@ -317,42 +296,6 @@ pub fn bind_at(
     }
     std::fs::set_permissions(path, permissions).map_err(&failed)?;
     Ok((listener, file))
-}
-
-/// The file of a unix socket, removed at the end unless another process has put its own there.
-#[derive(Debug)]
-pub struct SocketFile {
-    path: PathBuf,
-    /// Held open, so that no other file can get the number of this inode as long as it is compared.
-    file: OwnedFd,
-}
-
-impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Self {
-            path: path.to_owned(),
-            file: rustix::fs::open(path, flags, Mode::empty())?,
-        })
-    }
-
-    /// Whether it is still at its path.
-    pub fn is_there(&self) -> bool {
-        let there = rustix::fs::statat(rustix::fs::CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
-        let ours = rustix::fs::fstat(&self.file);
-        match (ours, there) {
-            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
-            _ => false,
-        }
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if self.is_there() {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
 }
 
 #[cfg(test)]

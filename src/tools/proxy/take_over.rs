@@ -1,8 +1,7 @@
 //! The driver's own socket when the proxy takes it over: the driver gets its path back.
 
-use crate::call::listen::{
-    ListenError, Listener, SOCKET_PATH_MAX, SocketState, at, bind_at, lock_folder, look,
-};
+use crate::call::listen::{ListenError, Listener, SOCKET_PATH_MAX, at, bind_at, lock_folder, look};
+use csi_proto::socket_file::SocketState;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
