@@ -1,6 +1,5 @@
 //! The errors of project quotas.
 
-use crate::quota::project_id::ProjectId;
 use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
@@ -27,22 +26,6 @@ pub enum QuotaError {
     /// Only an empty folder becomes a project: what is in it would not be counted.
     #[error("the folder is not empty, so it cannot become a project of its own as it is")]
     NotEmpty,
-    /// A folder that is to be taken in has files of another project.
-    #[error("files in the folder are in project {found}, which is not the folder's")]
-    OtherProject {
-        /// The project of those files.
-        found: u32,
-    },
-    /// Somebody goes on bringing in files of no project.
-    #[error(
-        "after {passes} passes there were still new files outside of project {id}: is the folder in use?"
-    )]
-    Restless {
-        /// How often the folder was gone through.
-        passes: usize,
-        /// The folder's project.
-        id: ProjectId,
-    },
     /// An entry of the ledger that this driver did not write.
     #[error("the ledger of project ids has the entry {name:?}, which is no id")]
     Ledger {

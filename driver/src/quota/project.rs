@@ -93,14 +93,6 @@ pub(super) fn tag(folder: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
     file_attributes::set(folder, tagged).doing(doing)
 }
 
-/// Puts an open regular file into a project.
-pub(super) fn tag_file(file: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
-    let file = file.as_fd();
-    let doing = "putting a file into its folder's project";
-    let attributes = file_attributes::get(file).doing(doing)?;
-    file_attributes::set(file, attributes.with_project(id.number())).doing(doing)
-}
-
 fn untag(folder: impl AsFd) -> Result<(), QuotaError> {
     let folder = folder.as_fd();
     let doing = "taking a folder out of a project";

@@ -1,32 +1,16 @@
 //! `csi-nfs agent` as a process, and a controller that takes its share for one on another machine.
 
+use crate::away::Away;
 use crate::controller::calls::*;
 use crate::controller::snapshots::{from_snapshot, ready, snapshot};
 use crate::rig::{Driver, PATIENCE};
 use csi_nfs::controller::Controller;
-use csi_nfs::export::Export;
-use csi_nfs::roots::local::LocalRoots;
-use csi_nfs::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::Volume;
 use rustix::process::Signal;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-
-/// Local folders of which nobody says that they are local.
-struct Distant(LocalRoots);
-
-impl ShareRoots for Distant {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
-        self.0.open(export, mount_options)
-    }
-}
 
 /// A controller elsewhere, and what it says.
 struct Elsewhere {
@@ -39,8 +23,7 @@ impl Elsewhere {
         let notices = Arc::new(Mutex::new(Vec::new()));
         let mut config = host.config();
         let export = config.other_exports[0].clone();
-        let roots = LocalRoots::new([(export, host.folder.path().to_owned())]);
-        config.roots = Arc::new(Distant(roots));
+        config.roots = Arc::new(Away::of(export, host.folder.path().to_owned()));
         let heard = Arc::clone(&notices);
         config.notice = Arc::new(move |text| heard.lock().unwrap().push(text.to_owned()));
         Self {

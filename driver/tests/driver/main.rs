@@ -6,6 +6,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+#[path = "../support/away.rs"]
+mod away;
 mod controller;
 mod copying;
 mod hostile;

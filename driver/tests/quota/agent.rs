@@ -1,5 +1,6 @@
 //! `csi-nfs agent --quotas` on the server, and a controller that has the share over NFS: volumes are held to their sizes.
 
+use crate::away::Away;
 use crate::scene::{MIB, Mount, Share, file_system, shown};
 use crate::tools::{USER, refusal, write};
 use csi_nfs::controller::{Controller, ControllerConfig};
@@ -8,8 +9,6 @@ use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
 use csi_nfs::quota::reconcile;
-use csi_nfs::roots::local::LocalRoots;
-use csi_nfs::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
@@ -17,26 +16,12 @@ use csi_proto::v1::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::process::{Child, Command};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tonic::{Code, Request, Status};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Folders of NFS mounts, of which nobody says that they are local.
-struct Mounted(LocalRoots);
-
-impl ShareRoots for Mounted {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
-        self.0.open(export, mount_options)
-    }
-}
 
 /// An agent, until it is killed.
 struct Agent(Child);
@@ -67,8 +52,8 @@ impl Site {
         let mut share = Share::new(name);
         let mount = share.mount("4.2", "");
         let export = Export::parse("nas", "/srv").unwrap();
-        let roots = LocalRoots::new([(export.clone(), mount.0.clone())]);
-        let mut config = ControllerConfig::new(Arc::new(Mounted(roots)));
+        let roots = Away::of(export.clone(), mount.0.clone());
+        let mut config = ControllerConfig::new(Arc::new(roots));
         config.other_exports = vec![export];
         let controller = Controller::new(config);
         let first = volume("first", 0, &[]);

@@ -3,10 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod agent;
+#[path = "../support/away.rs"]
+mod away;
 mod clients;
 mod counting;
 mod reconciling;
 mod scene;
-mod taking_in;
 mod tenants;
 mod tools;
