@@ -1,7 +1,7 @@
 //! Opening files below a folder in a way that cannot leave it: no symlink is followed and no mount is crossed.
 //! Every path on a share goes through here; nothing here knows what the files mean.
 
-use rustix::fs::{self, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Uid};
+use rustix::fs::{self, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -313,64 +313,6 @@ pub fn names_of_opened(folder: &OwnedFd) -> io::Result<Vec<CString>> {
 pub fn names_now(folder: impl AsFd) -> io::Result<Vec<CString>> {
     refresh(&folder)?;
     names(folder)
-}
-
-/// Who is to own what a process makes that works with more rights than those who use it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeper {
-    uid: u32,
-    gid: u32,
-}
-
-impl Keeper {
-    /// The owner of an open folder, or of a handle.
-    ///
-    /// # Errors
-    /// Whatever stat(2) says.
-    pub fn of(folder: impl AsFd) -> io::Result<Self> {
-        let stat = fs::fstat(folder)?;
-        Ok(Self {
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-        })
-    }
-
-    /// Whether that is root, who may do everything on the server.
-    pub fn is_root(self) -> bool {
-        self.uid == 0
-    }
-
-    /// Whether it owns the open folder or file.
-    ///
-    /// # Errors
-    /// Whatever stat(2) says.
-    pub fn owns(self, file: impl AsFd) -> io::Result<bool> {
-        Ok(fs::fstat(file)?.st_uid == self.uid)
-    }
-
-    /// Gives it `name` in `at`, whatever that is.
-    ///
-    /// # Errors
-    /// Whatever chown(2) says.
-    pub fn take(self, at: impl AsFd, name: &str) -> io::Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        let how = fs::AtFlags::SYMLINK_NOFOLLOW;
-        Ok(fs::chownat(at, name, Some(uid), Some(gid), how)?)
-    }
-
-    /// Gives it an open folder.
-    ///
-    /// # Errors
-    /// Whatever chown(2) says.
-    pub fn take_open(self, folder: impl AsFd) -> io::Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
-        Ok(fs::fchown(folder, Some(uid), Some(gid))?)
-    }
-
-    /// The uid and gid.
-    pub fn ids(self) -> (u32, u32) {
-        (self.uid, self.gid)
-    }
 }
 
 /// Makes a folder's entries durable, also by a handle. Some servers know no fsync of folders; theirs are durable at once.

@@ -26,6 +26,7 @@ pub mod mount;
 pub mod namespace;
 pub mod node;
 pub mod operations;
+pub mod owner;
 pub mod parameters;
 pub mod policy;
 pub mod privileges;

@@ -242,18 +242,8 @@ impl Parameters {
             gid: value("gid").map(|text| number("gid", text)).transpose()?,
             mount_options: value(MOUNT_OPTIONS).map(split_options).unwrap_or_default(),
             adopt,
-            quota: match value(QUOTA) {
-                None => None,
-                Some(text) => Quota::parse(text)
-                    .map(Some)
-                    .ok_or_else(|| ParameterError::Quota(text.to_owned()))?,
-            },
-            quota_inodes: match value(QUOTA_INODES) {
-                None => None,
-                Some(text) => positive(text)
-                    .map(Some)
-                    .ok_or_else(|| ParameterError::QuotaInodes(text.to_owned()))?,
-            },
+            quota: value(QUOTA).map(quota).transpose()?,
+            quota_inodes: value(QUOTA_INODES).map(inodes).transpose()?,
         };
         parsed.check_adoption()?;
         Ok(parsed)
@@ -346,15 +336,17 @@ pub(crate) fn number(parameter: &'static str, text: &str) -> Result<u32, Paramet
         })
 }
 
-/// A number of files.
-fn positive(text: &str) -> Option<u64> {
+fn quota(text: &str) -> Result<Quota, ParameterError> {
+    Quota::parse(text).ok_or_else(|| ParameterError::Quota(text.to_owned()))
+}
+
+fn inodes(text: &str) -> Result<u64, ParameterError> {
     let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-    // The kernel's numbers are signed.
-    let number = text
-        .parse()
-        .ok()
-        .filter(|it| (1..=i64::MAX as u64).contains(it));
-    number.filter(|_| is_decimal)
+    match text.parse() {
+        // The kernel's numbers are signed.
+        Ok(number) if is_decimal && (1..=i64::MAX as u64).contains(&number) => Ok(number),
+        _ => Err(ParameterError::QuotaInodes(text.to_owned())),
+    }
 }
 
 /// Replaces templates by their values. A value is one component, so that nobody's name moves the folder elsewhere.

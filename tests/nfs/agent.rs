@@ -54,28 +54,38 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
+/// Makes an empty volume, and returns its id.
+async fn made(calls: &Calls, share: &Share, name: &str) -> String {
+    let made = calls.create(calls::volume(name, &share.parameters())).await;
+    made.unwrap().volume_id
+}
+
+/// Makes the snapshot `s` of a volume, and of that the volume `w`. Returns both ids.
+async fn snapshot_and_restore(calls: &Calls, share: &Share, volume: &str) -> [String; 2] {
+    let snapshot = calls.ready_snapshot("s", volume).await.unwrap().snapshot_id;
+    let mut restored = calls::volume("w", &share.parameters());
+    restored.volume_content_source = calls::of_snapshot(&snapshot);
+    [snapshot, calls.create(restored).await.unwrap().volume_id]
+}
+
 fn copies_and_purges(version: Version) {
     let share = Share::new("agent", version);
     let driver = controller();
     let disk = Disk::with_foreign_files(share.folder());
     calls::runtime().block_on(async {
         let calls = Calls::to(&driver.endpoint());
-        let volume = calls.create(calls::volume("v", &share.parameters())).await;
-        let volume = volume.unwrap();
+        let volume = made(&calls, &share, "v").await;
         let file = of_volume(share.folder(), "v/file");
         fs::write(&file, "content").unwrap();
         chown(&file, Some(1000), Some(1000)).unwrap();
         let agent = Agent::of(&share);
-        let made = calls.ready_snapshot("s", &volume.volume_id).await.unwrap();
-        let mut restored = calls::volume("w", &share.parameters());
-        restored.volume_content_source = calls::of_snapshot(&made.snapshot_id);
-        calls.create(restored).await.unwrap();
+        snapshot_and_restore(&calls, &share, &volume).await;
         assert!(agent.has_copied());
         assert!(!driver.log().contains(" copied "), "{}", driver.log());
         let copy = of_volume(share.folder(), "w/file");
         assert_eq!(fs::read_to_string(&copy).unwrap(), "content");
         assert_eq!(fs::metadata(&copy).unwrap().uid(), 1000);
-        calls.delete(&volume.volume_id).await.unwrap();
+        calls.delete(&volume).await.unwrap();
         disk.settles_with(&expected(&["w"], 1));
     });
 }
@@ -100,32 +110,28 @@ fn an_agent_serves_a_controller_whose_root_is_squashed() {
     let disk = Disk::with_foreign_files(share.folder());
     calls::runtime().block_on(async {
         let calls = Calls::to(&driver.endpoint());
-        let volume = calls.create(calls::volume("v", &share.parameters())).await;
-        let volume = volume.unwrap();
+        let volume = made(&calls, &share, "v").await;
         let file = of_volume(share.folder(), "v/file");
         fs::write(&file, "content").unwrap();
         // Nothing that the controller itself could read.
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         chown(&file, Some(1000), Some(1000)).unwrap();
         let agent = Agent::of(&share);
-        let made = calls.ready_snapshot("s", &volume.volume_id).await.unwrap();
-        let mut restored = calls::volume("w", &share.parameters());
-        restored.volume_content_source = calls::of_snapshot(&made.snapshot_id);
-        let restored = calls.create(restored).await.unwrap();
+        let [snapshot, restored] = snapshot_and_restore(&calls, &share, &volume).await;
         let copy = of_volume(share.folder(), "w");
         assert_eq!(fs::metadata(&copy).unwrap().uid(), 65534);
         assert_eq!(fs::metadata(copy.join("file")).unwrap().uid(), 1000);
         // One that asks for an owner is refused, as without an agent.
         let mut owned = calls::volume("x", &share.parameters());
-        owned.volume_content_source = calls::of_volume(&restored.volume_id);
+        owned.volume_content_source = calls::of_volume(&restored);
         owned.parameters.insert("uid".to_owned(), "1000".to_owned());
         let refusal = calls.create(owned).await.unwrap_err();
         assert_eq!(refusal.code(), tonic::Code::PermissionDenied, "{refusal}");
         disk.settles_with(&expected(&["v", "w"], 1));
-        for id in [&volume.volume_id, &restored.volume_id] {
+        for id in [&volume, &restored] {
             calls.delete(id).await.unwrap();
         }
-        calls.delete_snapshot(&made.snapshot_id).await.unwrap();
+        calls.delete_snapshot(&snapshot).await.unwrap();
         disk.settles_with(&expected(&[], 0));
         drop(agent);
     });
@@ -147,8 +153,7 @@ fn an_agent_copies_by_reflink_where_the_file_system_can() {
     let driver = controller();
     calls::runtime().block_on(async {
         let calls = Calls::to(&driver.endpoint());
-        let volume = calls.create(calls::volume("v", &share.parameters())).await;
-        let volume = volume.unwrap();
+        let volume = made(&calls, &share, "v").await;
         let file = of_volume(share.folder(), "v/large");
         fs::write(&file, vec![7; BYTES]).unwrap();
         File::open(&file).unwrap().sync_all().unwrap();
@@ -157,7 +162,7 @@ fn an_agent_copies_by_reflink_where_the_file_system_can() {
         let said = agent.0.error_output();
         assert_eq!(said.contains("detail=reflinks"), is_xfs, "{said}");
         let before = in_use(share.folder());
-        calls.ready_snapshot("s", &volume.volume_id).await.unwrap();
+        calls.ready_snapshot("s", &volume).await.unwrap();
         assert!(agent.has_copied());
         let grown = in_use(share.folder()).saturating_sub(before);
         let snapshots = share.folder().join(".csi-nfs/snapshots");
@@ -188,8 +193,7 @@ fn a_scrape_tells_whether_an_agent_lives() {
         let calls = Calls::to(&driver.endpoint());
         let mut volumes = Vec::new();
         for name in ["v", "w"] {
-            let made = calls.create(calls::volume(name, &share.parameters())).await;
-            volumes.push(made.unwrap().volume_id);
+            volumes.push(made(&calls, &share, name).await);
         }
         assert_eq!(attended(&http), 0);
         let Agent(mut agent) = Agent::of(&share);
@@ -213,8 +217,7 @@ fn an_agent_copies_while_a_vanished_client_holds_a_delegation() {
         let calls = Calls::to(&driver.endpoint());
         let mut volumes = Vec::new();
         for name in ["v", "w"] {
-            let made = calls.create(calls::volume(name, &share.parameters())).await;
-            volumes.push(made.unwrap().volume_id);
+            volumes.push(made(&calls, &share, name).await);
             let file = of_volume(share.folder(), name).join(format!("file-of-{name}"));
             fs::write(file, "content").unwrap();
         }
@@ -260,14 +263,13 @@ fn a_copy_is_finished_when_its_agent_is_killed() {
         let disk = Disk::with_foreign_files(share.folder());
         calls::runtime().block_on(async {
             let calls = Calls::to(&driver.endpoint());
-            let volume = calls.create(calls::volume("v", &share.parameters())).await;
-            let volume = volume.unwrap();
+            let volume = made(&calls, &share, "v").await;
             for number in 0..FILES {
                 let file = of_volume(share.folder(), "v").join(number.to_string());
                 fs::write(file, "content").unwrap();
             }
             let Agent(mut agent) = Agent::of(&share);
-            let (calls, id) = (calls.clone(), volume.volume_id.clone());
+            let (calls, id) = (calls.clone(), volume);
             let making = {
                 let (calls, id) = (calls.clone(), id.clone());
                 tokio::spawn(async move { calls.ready_snapshot("s", &id).await })

@@ -6,7 +6,7 @@
 use super::means::Means;
 use super::named::Named;
 use super::report::{LeftOut, Omissions};
-use crate::beneath::Keeper;
+use crate::owner::Owner;
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::{self, Errno};
 use std::ffi::{CStr, CString};
@@ -60,8 +60,7 @@ impl Basics {
     }
 
     /// The same, under another owner.
-    pub(super) fn kept_by(self, keeper: Keeper) -> Self {
-        let (uid, gid) = keeper.ids();
+    pub(super) fn owned_by(self, Owner { uid, gid }: Owner) -> Self {
         Self { uid, gid, ..self }
     }
 
@@ -88,7 +87,7 @@ impl Basics {
         }
         let mode = self.mode_under(owner, omissions, &path);
         let acl = attributes.iter().any(|attribute| attribute.is_acl());
-        let cleared = owner == Owner::Given && mode & 0o6000 != 0;
+        let cleared = owner == Ownership::Given && mode & 0o6000 != 0;
         if made.st_mode & 0o7777 != mode || acl || cleared {
             match fs::fchmod(target, Mode::from_raw_mode(mode)) {
                 Err(Errno::PERM) => omissions.add(LeftOut::Mode, &path),
@@ -113,7 +112,7 @@ impl Basics {
         // A symlink has no mode. The target is a private folder, so the name is what was made a moment ago.
         let is_link = FileType::from_raw_mode(made.st_mode) == FileType::Symlink;
         let mode = self.mode_under(owner, omissions, &path);
-        let cleared = owner == Owner::Given && mode & 0o6000 != 0;
+        let cleared = owner == Ownership::Given && mode & 0o6000 != 0;
         if !is_link && (made.st_mode & 0o7777 != mode || cleared) {
             let mode = Mode::from_raw_mode(mode);
             match fs::chmodat(target.folder, target.name, mode, AtFlags::empty()) {
@@ -125,8 +124,13 @@ impl Basics {
     }
 
     /// The mode under the owner that the entry has got. Set-id bits under another would let its users be this driver.
-    fn mode_under(&self, owner: Owner, omissions: &Omissions, path: impl Fn() -> String) -> u32 {
-        if owner != Owner::Refused || self.mode & 0o6000 == 0 {
+    fn mode_under(
+        &self,
+        owner: Ownership,
+        omissions: &Omissions,
+        path: impl Fn() -> String,
+    ) -> u32 {
+        if owner != Ownership::Refused || self.mode & 0o6000 == 0 {
             return self.mode;
         }
         omissions.add(LeftOut::Mode, path);
@@ -139,18 +143,18 @@ impl Basics {
         omissions: &Omissions,
         path: impl Fn() -> String,
         chown: impl Fn(Option<Uid>, Option<Gid>) -> io::Result<()>,
-    ) -> io::Result<Owner> {
+    ) -> io::Result<Ownership> {
         let uid = (made.st_uid != self.uid).then(|| Uid::from_raw(self.uid));
         let gid = (made.st_gid != self.gid).then(|| Gid::from_raw(self.gid));
         if uid.is_none() && gid.is_none() {
-            return Ok(Owner::Same);
+            return Ok(Ownership::Same);
         }
         match chown(uid, gid) {
-            Ok(()) => Ok(Owner::Given),
+            Ok(()) => Ok(Ownership::Given),
             // Not privileged, squashed by the server, or an id that this user namespace has not.
             Err(Errno::PERM | Errno::ACCESS | Errno::INVAL) => {
                 omissions.add(LeftOut::Owner, path);
-                Ok(Owner::Refused)
+                Ok(Ownership::Refused)
             }
             Err(error) => Err(error),
         }
@@ -159,7 +163,7 @@ impl Basics {
 
 /// How an entry came to its owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owner {
+enum Ownership {
     /// It had it.
     Same,
     /// It was given away, which has cleared the set-id bits.

@@ -97,8 +97,8 @@ impl Tree<'_> {
         };
         let target = target.map_err(failed("opening the copy of"))?;
         let (basics, attributes) = rest;
-        let basics = match (self.first.keeper, &above) {
-            (Some(keeper), None) => basics.kept_by(keeper),
+        let basics = match (self.first.owner, &above) {
+            (Some(owner), None) => basics.owned_by(owner),
             _ => basics,
         };
         node.lock().rest = Some((basics, attributes));

@@ -4,7 +4,8 @@
 
 use super::named::Named;
 use crate::admission::ExtraThreads;
-use crate::beneath::{self, Keeper};
+use crate::beneath;
+use crate::owner::Maker;
 use crate::side_by_side::side_by_side;
 use csi_proto::lock::{lock, wait};
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
@@ -46,7 +47,7 @@ impl FileIdentity {
 pub struct LinksFolder {
     at: OwnedFd,
     name: String,
-    keeper: Option<Keeper>,
+    maker: Option<Maker>,
     making: Mutex<()>,
     made: OnceLock<OwnedFd>,
 }
@@ -57,15 +58,15 @@ impl LinksFolder {
         Self {
             at,
             name: name.into(),
-            keeper: None,
+            maker: None,
             making: Mutex::new(()),
             made: OnceLock::new(),
         }
     }
 
-    /// The same, which is to belong to `keeper`; without one to whoever makes it.
-    pub fn kept_by(self, keeper: Option<Keeper>) -> Self {
-        Self { keeper, ..self }
+    /// The same, which is made by `maker`; without one by whoever copies.
+    pub fn made_by(self, maker: Option<Maker>) -> Self {
+        Self { maker, ..self }
     }
 
     fn folder(&self) -> std::io::Result<&OwnedFd> {
@@ -74,10 +75,10 @@ impl LinksFolder {
             return Ok(folder);
         }
         // Another view of it may have made it.
-        beneath::make_folder(&self.at, &self.name, 0o700)?;
-        if let Some(keeper) = self.keeper {
-            keeper.take(&self.at, &self.name)?;
-        }
+        match &self.maker {
+            Some(maker) => maker.make_folder(&self.at, &self.name)?,
+            None => beneath::make_folder(&self.at, &self.name, 0o700)?,
+        };
         let folder = beneath::folder(&self.at, &self.name)?;
         Ok(self.made.get_or_init(|| folder))
     }

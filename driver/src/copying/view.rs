@@ -10,7 +10,8 @@ use super::distance::Distance;
 use super::error::CopyError;
 use super::links::LinksFolder;
 use crate::admission::ExtraThreads;
-use crate::beneath::{self, Keeper};
+use crate::beneath;
+use crate::owner::Owner;
 use crate::roots::Mounted;
 use csi_proto::lock::lock;
 use rustix::fs::syncfs;
@@ -25,7 +26,7 @@ pub struct View {
     pub(super) target: OwnedFd,
     pub(super) links: LinksFolder,
     /// Who is to own the copied folder itself, where that is not the owner of the source.
-    pub(super) keeper: Option<Keeper>,
+    pub(super) owner: Option<Owner>,
     /// How far its server is, where somebody has asked.
     pub(super) distance: Option<Distance>,
     /// What keeps the mount, if that is this view's alone. Dropped last.
@@ -39,15 +40,15 @@ impl View {
             source,
             target,
             links,
-            keeper: None,
+            owner: None,
             distance: None,
             _mount: None,
         }
     }
 
-    /// The same, whose copied folder itself is to belong to `keeper`; without one to the owner of the source.
-    pub fn kept_by(self, keeper: Option<Keeper>) -> Self {
-        Self { keeper, ..self }
+    /// The same, whose copied folder itself is to belong to `owner`; without one to the owner of the source.
+    pub fn owned_by(self, owner: Option<Owner>) -> Self {
+        Self { owner, ..self }
     }
 
     /// The same, of which the distance is known.

@@ -2,6 +2,7 @@
 //! folder. An entry is there before anything has its id, and until nothing has it any more.
 
 use crate::beneath;
+use crate::owner::Owner;
 use crate::quota::error::{Doing, QuotaError};
 use crate::quota::project_id::ProjectId;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -10,7 +11,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
 /// More than any owner's text has.
@@ -53,11 +53,9 @@ impl Ledger {
             Err(error) => return Err(error).doing(doing),
         };
         // The folder's owner may be a controller whom the server takes for somebody else; this process may be root.
-        let folder = fs::fstat(&self.folder).doing(doing)?;
-        if file.metadata().doing(doing)?.uid() != folder.st_uid {
-            let owner = rustix::fs::Uid::from_raw(folder.st_uid);
-            let group = rustix::fs::Gid::from_raw(folder.st_gid);
-            fs::fchown(&file, Some(owner), Some(group)).doing(doing)?;
+        let folders = Owner::of(&self.folder).doing(doing)?;
+        if Owner::of(&file).doing(doing)?.uid != folders.uid {
+            folders.give_open(&file).doing(doing)?;
         }
         file.write_all(owner.as_bytes()).doing(doing)?;
         // On disk before the id is used: after a power cut it is still known to be ours.

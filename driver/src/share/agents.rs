@@ -2,9 +2,9 @@
 //! share, in which each says with a file of its own that it lives and what it can. What it does is the business of `life` and
 //! `trash`, as for everybody else.
 //!
-//! Such a file is a sign of life as that of a copy (`heartbeat`): it is made once, touched again and again, and dead by the same
-//! rule. So a share that is full takes the touch, and of two agents that were started by mistake both live. One that was
-//! wrongly taken for dead finds its file gone, and announces itself anew.
+//! Such a file is a sign of life, as that of a copy (`heartbeat`): it is made once, touched again and again, and dead by the same
+//! rule. A full share takes the touch. Two agents, started by mistake, both live. An agent that was wrongly taken for dead
+//! finds its file gone, and announces itself anew.
 
 use crate::beneath;
 use crate::share::attempt::{heartbeat, process};

@@ -1,8 +1,9 @@
 //! The private folder on a share: its format version, its UUID, and its parts. Owns how it is made and how it is told
 //! from another share's or from none. The modules beside it own what the parts hold.
 
-use crate::beneath::{self, Keeper};
+use crate::beneath;
 use crate::crash_points::step;
+use crate::owner::{Maker, Owner};
 use crate::quota::ability::{self, FileSystem, Unable};
 use crate::quota::exports;
 use crate::roots::{MoreMounts, Mounting, Root};
@@ -49,7 +50,7 @@ pub enum Place {
     Away,
     /// On the server, for those who are away: it is their agent. What it makes below the records folder belongs to the owner
     /// of that, since controllers may have no more rights than that one (`root_squash`).
-    Agent(Keeper),
+    Agent(Owner),
 }
 
 /// A share whose records were found to be the right ones a moment ago. Opened anew for each operation, so that a folder
@@ -157,9 +158,8 @@ impl Share {
     /// # Errors
     /// I/O errors.
     pub fn as_agent(self) -> Result<Self, ShareError> {
-        let keeper = Keeper::of(&self.drafts);
-        let place =
-            Place::Agent(keeper.doing(|| "looking at the owner of the records".to_owned())?);
+        let owner = Owner::of(&self.drafts);
+        let place = Place::Agent(owner.doing(|| "looking at the owner of the records".to_owned())?);
         Ok(Self { place, ..self })
     }
 
@@ -170,18 +170,40 @@ impl Share {
     }
 
     /// Who is to own what this process makes, where it is not this process.
-    pub(super) fn keeper(&self) -> Option<Keeper> {
+    pub(super) fn owner(&self) -> Option<Owner> {
         match self.place {
-            Place::Agent(keeper) if !keeper.is_root() => Some(keeper),
+            Place::Agent(owner) if !owner.is_root() => Some(owner),
             _ => None,
         }
     }
 
     /// Gives `name` in `at`, which this process has just made, to the owner of the records.
     pub(super) fn give(&self, at: impl AsFd, name: &str) -> io::Result<()> {
-        match self.keeper() {
-            Some(keeper) => keeper.take(at, name),
+        match self.owner() {
+            Some(owner) => owner.give(at, name),
             None => Ok(()),
+        }
+    }
+
+    /// What makes folders and files for the owner of the records, where that is not this process.
+    pub(super) fn maker(&self) -> io::Result<Option<Maker>> {
+        let drafts = |owner| Ok(Maker::new(owner, self.drafts.try_clone()?));
+        self.owner().map(drafts).transpose()
+    }
+
+    /// Makes the folder `name` in `at`, which belongs to the owner of the records. Returns whether it was made.
+    pub(super) fn make_folder(&self, at: impl AsFd, name: &str) -> io::Result<bool> {
+        match self.maker()? {
+            Some(maker) => maker.make_folder(at, name),
+            None => beneath::make_folder(at, name, 0o700),
+        }
+    }
+
+    /// Writes the new file `name` in `at`, which belongs to the owner of the records.
+    pub(super) fn write_new(&self, at: impl AsFd, name: &str, content: &[u8]) -> io::Result<()> {
+        match self.maker()? {
+            Some(maker) => maker.write_new(at, name, content),
+            None => beneath::write_new(at, name, content),
         }
     }
 
@@ -189,9 +211,7 @@ impl Share {
     pub(super) fn make_part(&self, name: &str) -> Result<OwnedFd, ShareError> {
         let doing = || format!("making {RECORDS_FOLDER}/{name}");
         let records = beneath::folder(&self.root, RECORDS_FOLDER).doing(doing)?;
-        if beneath::make_folder(&records, name, 0o700).doing(doing)? {
-            self.give(&records, name).doing(doing)?;
-        }
+        self.make_folder(&records, name).doing(doing)?;
         beneath::folder(&records, name).doing(doing)
     }
 
@@ -217,10 +237,9 @@ impl Share {
             }
             Err(error) => return Err(error),
         };
-        let owner = |folder: &OwnedFd| Ok::<_, io::Error>(fs::fstat(folder)?.st_uid);
         let is_marked = MARKS.map(|mark| beneath::exists(&records, mark));
         let [label, volumes] = is_marked;
-        Ok((label? || volumes?) && owner(&records)? == owner(&self.drafts)?)
+        Ok((label? || volumes?) && Owner::of(&records)?.uid == Owner::of(&self.drafts)?.uid)
     }
 
     /// Begins one more mount of what this share was mounted from, where there can be more. That it shows this very share is

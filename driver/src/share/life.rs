@@ -8,6 +8,7 @@
 
 use crate::copying::Progress;
 use crate::crash_points::step;
+use crate::owner::Owner;
 use crate::share::agents;
 use crate::share::attempt::{self, Begun, heartbeat};
 use crate::share::database::Share;
@@ -325,12 +326,12 @@ pub fn assist<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Resu
     }
     let finish = |folder: &OwnedFd| {
         let doing = || "giving the copy to the owner of the records".to_owned();
-        let Some(keeper) = share.keeper() else {
+        let Some(owner) = share.owner() else {
             return K::finish_copy(folder, wanted);
         };
-        keeper.take_open(folder).doing(doing)?;
+        owner.give_open(folder).doing(doing)?;
         K::finish_copy(folder, wanted)?;
-        match keeper.owns(folder).doing(doing)? {
+        match Owner::of(folder).doing(doing)?.uid == owner.uid {
             true => Ok(()),
             // A controller that may do no more than that owner could never delete it.
             false => Err(Errno::PERM).doing(doing),

@@ -1,9 +1,9 @@
 //! The limits of volumes, as an agent sets them where the folder lies: it answers requests, and compares what the file system
 //! reports with the records. Owns `projects/` on the share, the ledger of project ids.
 //!
-//! A folder becomes a project, and gets its limit, while it is empty. Who sets the limit of a volume holds a lock on the folder of its
-//! record meanwhile: of two agents that were started by mistake the second finds what the first has done. A volume is never
-//! shrunk, so a request never lowers a limit; a comparison may, of a volume that nobody is asking for.
+//! A folder becomes a project, and gets its limit, while it is empty. An agent locks the folder of the record while it sets a limit:
+//! of two agents, started by mistake, the second finds what the first has done. A volume is never shrunk, so a request never
+//! lowers a limit. A comparison may lower it, where nobody is asking for the volume.
 
 use crate::beneath;
 use crate::crash_points::step;

@@ -45,7 +45,8 @@ pub fn recover<G>(
     })
 }
 
-/// Goes through the whole share once for copies alone.
+/// Goes through the whole share once for copies alone. Drafts are swept too: a killed agent may leave one that a controller may
+/// not move, where the server squashes root.
 ///
 /// # Errors
 /// As for [`recover`].
@@ -53,7 +54,10 @@ pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
     Ok(Recovered {
         volumes: waiting::<Volume>(share, store::keys::<Volume>(share)?)?,
         snapshots: waiting::<Snapshot>(share, store::keys::<Snapshot>(share)?)?,
-        failures: agents::sweep(share).err().into_iter().collect(),
+        failures: [agents::sweep(share), trash::sweep_drafts(share)]
+            .into_iter()
+            .filter_map(Result::err)
+            .collect(),
     })
 }
 

@@ -52,8 +52,8 @@ pub(in crate::share) fn begin(
     attempt: Nonce,
 ) -> Result<(), ShareError> {
     let name = name(attempt);
-    beneath::write_new(folder, &name, text(0, 0).as_bytes())
-        .and_then(|()| share.give(folder, &name))
+    share
+        .write_new(folder, &name, text(0, 0).as_bytes())
         .doing(|| "making the sign of life of a copy".to_owned())
 }
 
@@ -117,11 +117,10 @@ impl Heart {
         attempt: Nonce,
         progress: &Progress,
     ) -> bool {
-        if matches!(share.place, Place::Agent(_)) {
-            // One that cannot be had now is had at the first beat.
-            let file = beneath::file_to_write(&claimed.folder, name(attempt));
-            *lock(&self.kept) = file.ok();
-        }
+        // One that cannot be had now is had at the first beat.
+        self.keep(share, || {
+            beneath::file_to_write(&claimed.folder, name(attempt))
+        });
         loop {
             let mut over = lock(&self.over);
             if !*over {
@@ -139,6 +138,15 @@ impl Heart {
         }
     }
 
+    /// Keeps the file open on the server itself, where it can be had.
+    fn keep(&self, share: &Share, open: impl FnOnce() -> io::Result<OwnedFd>) {
+        if matches!(share.place, Place::Agent(_))
+            && let Ok(file) = open()
+        {
+            *lock(&self.kept) = Some(file);
+        }
+    }
+
     /// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
     fn beat<K: Kind>(
         &self,
@@ -152,9 +160,7 @@ impl Heart {
                 // For people alone: on a full share it may fail.
                 let text = text(progress.files(), progress.bytes());
                 let _ = rustix::io::pwrite(&file, text.as_bytes(), 0);
-                if matches!(share.place, Place::Agent(_)) {
-                    *lock(&self.kept) = Some(file);
-                }
+                self.keep(share, || Ok(file));
             }
             Err(error) if beneath::is_gone(&error) => return false,
             Err(_) => {}
@@ -163,8 +169,8 @@ impl Heart {
     }
 }
 
-/// What can be seen of a claim: the record's generation (an agent has none), and when the file was touched by the server's clock, which only has
-/// to differ from one beat to the next.
+/// What can be seen of a claim: the record's generation (0 for an agent, which has no record), and when the file was touched, by
+/// the server's clock. That time only has to differ from one beat to the next.
 type Sign = (u64, Option<(i64, u64)>);
 
 /// What was seen of one claim.

@@ -6,8 +6,8 @@
 //! The copy is made as `data.<attempt>` beside the record and flushed. Then an update names the attempt in the record. Only
 //! that makes it the record's copy, so exactly one attempt wins, also where a living controller was taken for dead. Who takes
 //! a claim over moves what the others have begun to the trash, so that they notice soon.
-//! A copy is left to an agent by a claim in that process's name which it has not made. So it lives and dies as any claim does:
-//! the agent takes it at once, and whoever asked waits for that no longer than for a claim that is never renewed.
+//! A controller leaves a copy to an agent: it writes a claim in the name of the agent's process. That claim lives and dies as
+//! any other: the agent takes it at once, or the controller takes it over when it was never renewed.
 
 pub mod heartbeat;
 pub mod process;
@@ -252,9 +252,9 @@ fn copy_beating<K: Kind>(
     (from, ahead, progress): (OpenSource, Ahead, &Progress),
     [data, links]: [&str; 2],
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
-    let made = beneath::make_folder(&claimed.folder, data, 0o700)
-        .and_then(|_| share.give(&claimed.folder, data))
-        .and_then(|()| beneath::folder(&claimed.folder, data));
+    let made = share
+        .make_folder(&claimed.folder, data)
+        .and_then(|_| beneath::folder(&claimed.folder, data));
     let made = beneath::if_there(made).doing(|| "making the folder of the copy".to_owned())?;
     // Deleted meanwhile, by another controller.
     let Some(target) = made else { return Ok(None) };

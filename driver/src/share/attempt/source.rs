@@ -7,7 +7,7 @@ use crate::share::archives::Archives;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;
-use crate::share::paths::sub_path::SubPath;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
@@ -100,9 +100,12 @@ impl OpenSource {
                     let links = LinksFolder::new(beside, to.names[1]);
                     Some(View::new(from, folder, links).keeping(mount))
                 };
-                let links = LinksFolder::new(to.beside, to.names[1]).kept_by(share.keeper());
+                let maker = share
+                    .maker()
+                    .map_err(|error| CopyError::io("opening", RECORDS_FOLDER.to_owned(), error))?;
+                let links = LinksFolder::new(to.beside, to.names[1]).made_by(maker);
                 let first = View::new(from, to.folder, links)
-                    .kept_by(share.keeper())
+                    .owned_by(share.owner())
                     .at(ahead.distance);
                 copying::copy(first, &more, progress)
             }

@@ -15,7 +15,6 @@ use crate::share::records::store::{self, Claimed};
 use crate::share::records::volume::{Changes, OnDelete, Volume};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
-use std::cell::RefCell;
 
 /// Promises the volume at least `required` and at most `limit` bytes (0: any); it is never shrunk. Returns the record as
 /// it is then.
@@ -30,7 +29,7 @@ pub fn expand(
     limit: i64,
 ) -> Result<Record<Volume>, ShareError> {
     // Until it is on record.
-    let held = RefCell::new(None);
+    let mut held = None;
     change(share, key, nonce, |volume| {
         let current = volume.what.capacity_bytes;
         if limit > 0 && current > limit {
@@ -44,7 +43,7 @@ pub fn expand(
                 next.size = Some(Size::Enforced {
                     project: Some(now.project),
                 });
-                held.replace(Some(now));
+                held = Some(now);
             }
         }
         Ok(Some(next))
@@ -96,7 +95,7 @@ fn change(
     share: &Share,
     key: NameKey,
     nonce: Nonce,
-    changed: impl Fn(&Record<Volume>) -> Result<Option<Volume>, ShareError>,
+    mut changed: impl FnMut(&Record<Volume>) -> Result<Option<Volume>, ShareError>,
 ) -> Result<Record<Volume>, ShareError> {
     for attempt in 0..ATTEMPTS {
         pause(attempt);
