@@ -13,7 +13,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use strsim::jaro_winkler;
 use thiserror::Error;
@@ -293,8 +293,8 @@ fn set<T: PartialEq>(all: &mut Vec<T>, one: T, given: bool) {
     }
 }
 
-/// Hears why a file that has changed is not used.
-pub type Tell = Box<dyn Fn(&Path, &SettingsError) + Send>;
+/// Hears why a file that has changed is not used, in one sentence.
+pub type Warn = Box<dyn Fn(&str) + Send>;
 
 /// A file of settings that add to those of flags. One that is not there says nothing.
 pub struct SettingsFile {
@@ -304,7 +304,7 @@ pub struct SettingsFile {
     named: Named,
     /// Whether defects are taken that may end the process.
     takes_fatal: bool,
-    tell: Tell,
+    warn: Warn,
     seen: Option<Stamp>,
 }
 
@@ -321,7 +321,7 @@ impl SettingsFile {
         flags: Settings,
         faults: FaultRules,
         named: Named,
-        tell: Tell,
+        warn: Warn,
     ) -> Self {
         Self {
             path,
@@ -329,7 +329,7 @@ impl SettingsFile {
             faults,
             named,
             takes_fatal: false,
-            tell,
+            warn,
             seen: None,
         }
     }
@@ -368,8 +368,9 @@ impl SettingsFile {
             return None;
         }
         let read = self.read();
-        read.inspect_err(|error| (self.tell)(&self.path, error))
-            .ok()
+        let warn =
+            |error: &_| (self.warn)(&format!("{} is not used: {error}", self.path.display()));
+        read.inspect_err(warn).ok()
     }
 
     fn stamp(&self) -> Option<Stamp> {
@@ -462,9 +463,9 @@ mod tests {
             defect: Some("ProbeFails".to_owned()),
             ..Settings::default()
         };
-        let tell: Tell = Box::new(move |_, error| tell.send(error.to_string()).unwrap());
+        let warn: Warn = Box::new(move |text| tell.send(text.to_owned()).unwrap());
         let rules = FaultRules::default();
-        let mut file = SettingsFile::new(path.clone(), flags, rules, named, tell);
+        let mut file = SettingsFile::new(path.clone(), flags, rules, named, warn);
         let rules = file.read().unwrap();
         assert_eq!(rules.options.defect, Some(Defect::ProbeFails));
         assert!(file.changed().is_none());
@@ -480,7 +481,10 @@ mod tests {
         assert!(file.changed().is_none());
         fs::write(&path, "defect = 'LongIdPanics'").unwrap();
         assert!(file.changed().is_none());
-        assert!(told.try_recv().unwrap().contains("only `csi mock`"));
+        let warning = told.try_recv().unwrap();
+        assert!(
+            warning.contains("settings.toml is not used: ") && warning.contains("only `csi mock`")
+        );
         assert!(told.try_recv().is_err());
         fs::remove_file(&path).unwrap();
         assert_eq!(

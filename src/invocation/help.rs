@@ -1,7 +1,7 @@
 //! Help that fits the terminal. clap wraps the texts of commands and flags; this does what it leaves: the texts beside names
 //! that fill a narrow terminal, lines of usage, and closing sentences.
 
-use crate::output::terminal::columns_of;
+use crate::output::terminal::{columns_of, wrapped};
 use clap::Command;
 
 /// Narrower than this, texts stand below the names that they are about. clap asks for that by itself only as long as the
@@ -30,22 +30,8 @@ pub fn fitted(text: &str, columns: usize) -> String {
             Some(_) => "Usage: ".len(),
             None => line.len() - words.len(),
         };
-        let mut taken = line.len() - words.len();
-        out.push_str(&line[..taken]);
-        for (index, word) in words.split(' ').enumerate() {
-            let blank = usize::from(index > 0);
-            if index > 0 && taken + blank + columns_of(word) > columns {
-                out.push('\n');
-                out.push_str(&" ".repeat(indent));
-                taken = indent;
-            } else {
-                out.push_str(&" ".repeat(blank));
-                taken += blank;
-            }
-            out.push_str(word);
-            taken += columns_of(word);
-        }
-        out.push('\n');
+        let start = &line[..line.len() - words.len()];
+        out.push_str(&wrapped(start, indent, words.split(' '), columns));
     }
     out
 }

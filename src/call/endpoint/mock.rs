@@ -47,16 +47,14 @@ impl MockDriver {
     }
 
     fn over(folder: &Path, storage: Storage) -> Result<Self, EndpointError> {
-        let tell = Box::new(|path: &Path, cause: &_| {
-            eprintln!("warning: {} is not used: {cause}", path.display());
-        });
+        let warn = Box::new(|text: &str| eprintln!("warning: {text}"));
         let path = folder.join(SettingsFile::NAME);
         let mut file = SettingsFile::new(
             path.clone(),
             Settings::default(),
             FaultRules::default(),
             methods::named,
-            tell,
+            warn,
         );
         let rules = file.read();
         let rules = rules.map_err(|cause| EndpointError::inside("mock", &path, cause))?;

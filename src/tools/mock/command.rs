@@ -12,7 +12,6 @@ use crate::output::{self, json};
 use clap::{ArgMatches, Command};
 use csi_mock::{Defect, Mock, SettingsFile, Storage, capability_names};
 use serde_json::{Value as Json, json as object};
-use std::path::Path;
 
 /// The command.
 pub fn command() -> Command {
@@ -59,15 +58,13 @@ fn settings(flags: &MockFlags) -> SettingsFile {
         .as_deref()
         .map(|folder| folder.join(SettingsFile::NAME));
     let path = flags.settings.clone().or(in_folder).unwrap_or_default();
-    let tell = Box::new(|path: &Path, cause: &_| {
-        eprintln!("warning: {} is not used: {cause}", path.display());
-    });
+    let warn = Box::new(|text: &str| eprintln!("warning: {text}"));
     let file = SettingsFile::new(
         path,
         flags.said(),
         flags.faults.rules(),
         methods_named,
-        tell,
+        warn,
     );
     // Nobody's process but its own ends.
     file.with_fatal_defects()
