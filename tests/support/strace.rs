@@ -2,10 +2,14 @@
 #![allow(dead_code)] // Every test program uses a part of the support.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
+/// How often each thread has made each system call: by the thread's number and the call's name.
+pub type Counts = BTreeMap<(String, String), u32>;
+
 /// How often each thread has made each system call, from strace's log.
-pub fn counts(log: &Path) -> BTreeMap<(String, String), u32> {
+pub fn counts(log: &Path) -> Counts {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let mut counts = BTreeMap::new();
     for line in text.lines() {
@@ -24,4 +28,17 @@ pub fn counts(log: &Path) -> BTreeMap<(String, String), u32> {
         }
     }
     counts
+}
+
+/// The system calls that were made between two counts: their names, and which ones of its name each was in its thread, from 1.
+pub fn numbers(before: &Counts, after: &Counts) -> BTreeMap<String, RangeInclusive<u32>> {
+    let mut numbers: BTreeMap<String, RangeInclusive<u32>> = BTreeMap::new();
+    for (of_thread, &last) in after {
+        let first = before.get(of_thread).copied().unwrap_or(0) + 1;
+        if first <= last {
+            let known = numbers.entry(of_thread.1.clone()).or_insert(first..=last);
+            *known = first.min(*known.start())..=last.max(*known.end());
+        }
+    }
+    numbers
 }
