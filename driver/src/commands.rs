@@ -6,6 +6,7 @@ use crate::config::Endpoint;
 use crate::http::{self, HttpAddress};
 use crate::relay::relay;
 use crate::server::Ended;
+use crate::take_in::{self, TakeIn};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
@@ -26,6 +27,12 @@ enum Command {
     /// It finds its work on the shares and needs neither a port nor a socket. Run it as root on the server that exports
     /// them; it keeps the rights that it needs for files, and gives up all others.
     Agent(AgentFlags),
+    /// Hold volumes that exist to their sizes from now on: put the folder of each into a project of its own (a dry run, unless
+    /// told otherwise)
+    ///
+    /// It runs on the server, as the agent does, and needs an agent with --quotas from then on to expand them. Symlinks, FIFOs and
+    /// files with names outside of the volume are named: they stay as they are, and some cannot be renamed any more.
+    TakeIn(TakeIn),
     /// Carry a connection between standard input and output and a driver's socket, for csi -e pod:NAMESPACE/POD
     Relay {
         /// The driver's socket
@@ -42,7 +49,7 @@ enum Command {
 }
 
 /// The words, by which a command is told from flags.
-const WORDS: [&str; 3] = ["agent", "relay", "get"];
+const WORDS: [&str; 4] = ["agent", "take-in", "relay", "get"];
 
 /// Does what the first argument names. Nothing where it names none of this.
 pub fn run_if_named() -> Option<ExitCode> {
@@ -63,6 +70,9 @@ pub fn run_if_named() -> Option<ExitCode> {
             };
             let ended = agent::run(agent).map(|ended| ended == Ended::Drained);
             ended.map_err(|error| format!("agent: {error}"))
+        }
+        Command::TakeIn(command) => {
+            take_in::run(&command).map_err(|error| format!("take-in: {error}"))
         }
         Command::Relay { socket } => match &socket {
             Endpoint::Unix(path) => match relay(path) {

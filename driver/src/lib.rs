@@ -40,6 +40,7 @@ mod side_by_side;
 pub mod socket;
 pub mod start;
 pub mod status;
+pub mod take_in;
 pub mod upstream;
 pub mod volume_id;
 pub mod work_folder;

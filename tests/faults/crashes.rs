@@ -406,13 +406,16 @@ fn killed_at_every_step() {
 
 /// Steps that one controller alone never comes to, or only after another death, or with a file that is too large for hundreds
 /// of trials; or that only an agent comes to, on a file system with quotas. The driver's own tests come there (`share/tests`,
-/// `copying/tests.rs`, `driver/tests/quota/agent.rs`).
-const NOT_HERE: [&str; 8] = [
+/// `copying/tests.rs`, `driver/tests/quota`).
+const NOT_HERE: [&str; 11] = [
     "a part of a file is copied",
+    "a volume that is taken in is limited",
+    "all of a volume is in its project",
     "it is given back",
     "other attempts are discarded",
     "the copy is claimed",
     "the folder is limited",
+    "the folder of a volume is a project",
     "the prepared folder is leaving",
     "the request is done",
     "the request is understood",

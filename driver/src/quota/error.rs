@@ -1,5 +1,7 @@
 //! The errors of project quotas.
 
+use crate::quota::project_id::ProjectId;
+use csi_sys::project_quota::Amounts;
 use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
@@ -26,12 +28,44 @@ pub enum QuotaError {
     /// Only an empty folder becomes a project: what is in it would not be counted.
     #[error("the folder is not empty, so it cannot become a project of its own as it is")]
     NotEmpty,
+    /// A folder that is to be taken in has files of another project.
+    #[error("files in the folder are in project {found}, which is not the folder's")]
+    OtherProject {
+        /// The project of those files.
+        found: u32,
+    },
+    /// A folder that is to be taken in would be full at once.
+    #[error("it takes {}, and its size is {}: expand it first", amount(*used), amount(*limits))]
+    Beyond {
+        /// What it takes.
+        used: Amounts,
+        /// What it may take, where 0 is any.
+        limits: Amounts,
+    },
+    /// Somebody goes on bringing in files of no project.
+    #[error(
+        "after {passes} passes there were still new files outside of project {id}: is the folder in use?"
+    )]
+    Restless {
+        /// How often the folder was gone through.
+        passes: usize,
+        /// The folder's project.
+        id: ProjectId,
+    },
     /// An entry of the ledger that this driver did not write.
     #[error("the ledger of project ids has the entry {name:?}, which is no id")]
     Ledger {
         /// The name of the entry.
         name: String,
     },
+}
+
+fn amount(Amounts { bytes, inodes }: Amounts) -> String {
+    match (bytes, inodes) {
+        (bytes, 0) => format!("{bytes} bytes"),
+        (0, inodes) => format!("{inodes} files and folders"),
+        (bytes, inodes) => format!("{bytes} bytes in {inodes} files and folders"),
+    }
 }
 
 /// Says what was being done when an error arose.

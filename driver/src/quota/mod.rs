@@ -14,3 +14,4 @@ pub mod ledger;
 pub mod project;
 pub mod project_id;
 pub mod reconcile;
+pub mod take_in;

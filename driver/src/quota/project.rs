@@ -38,7 +38,21 @@ pub fn assign(
     Ok(id)
 }
 
-/// Tags an empty folder, with the id that a try before this one has begun with, or a new one; nothing else has the id then.
+/// Makes a folder with files a project of its own, without limits, for `owner`; what is in it stays outside for now. A folder that
+/// is one of this owner's already stays that.
+///
+/// # Errors
+/// [`QuotaError::OtherProject`], [`QuotaError::NoFreeId`], and I/O errors, after which a repeat finishes it.
+pub fn begin(ledger: &Ledger, folder: impl AsFd, owner: &str) -> Result<ProjectId, QuotaError> {
+    let folder = folder.as_fd();
+    match (of(folder)?, number_of(folder)?) {
+        (Some(id), _) if ledger.entry(id)?.is_some_and(|entry| entry.owner == owner) => Ok(id),
+        (_, 0) => tag_alone(ledger, folder, owner, None),
+        (_, found) => Err(QuotaError::OtherProject { found }),
+    }
+}
+
+/// Tags a folder alone, with the id that a try before this one has begun with, or a new one; nothing else has the id then.
 fn tag_alone(
     ledger: &Ledger,
     folder: impl AsFd,
@@ -91,6 +105,14 @@ pub(super) fn tag(folder: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
         return Ok(());
     }
     file_attributes::set(folder, tagged).doing(doing)
+}
+
+/// Puts an open regular file into a project.
+pub(super) fn tag_file(file: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
+    let file = file.as_fd();
+    let doing = "putting a file into its folder's project";
+    let attributes = file_attributes::get(file).doing(doing)?;
+    file_attributes::set(file, attributes.with_project(id.number())).doing(doing)
 }
 
 fn untag(folder: impl AsFd) -> Result<(), QuotaError> {

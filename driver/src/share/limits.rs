@@ -126,17 +126,17 @@ fn limit_unless(
     Ok(Some(id.number()))
 }
 
-fn is_enforced(record: &Record<Volume>) -> bool {
+pub(super) fn is_enforced(record: &Record<Volume>) -> bool {
     record.state != State::Deleting && matches!(record.what.size, Some(Size::Enforced { .. }))
 }
 
 /// For whom an id is, as the ledger has it.
-fn owner(record: &Record<Volume>) -> String {
+pub(super) fn owner(record: &Record<Volume>) -> String {
     format!("{} {}", record.nonce, record.what.path)
 }
 
 /// The folder of a volume: the one that the `attempt` copies to, the one beside its record, or the one at its path.
-fn folder_of(
+pub(super) fn folder_of(
     share: &Share,
     found: &Found<Volume>,
     attempt: Option<Nonce>,
@@ -156,18 +156,18 @@ fn folder_of(
 
 /// Waits until nobody else sets the limit of the volume with this record, until what is returned is dropped: another thread, or
 /// another agent.
-fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
+pub(super) fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
     let doing = || "locking a volume's record".to_owned();
     let folder = beneath::folder(&found.folder, ".").doing(doing)?;
     fs::flock(&folder, fs::FlockOperation::LockExclusive).doing(doing)?;
     Ok(folder)
 }
 
-fn ledger(share: &Share) -> Result<Ledger, ShareError> {
+pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {
     share.make_part(PROJECTS).map(Ledger::new)
 }
 
-fn failed(error: QuotaError) -> ShareError {
+pub(super) fn failed(error: QuotaError) -> ShareError {
     ShareError::NotHeld {
         why: error.to_string(),
     }

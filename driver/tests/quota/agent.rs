@@ -24,7 +24,7 @@ use tonic::{Code, Request, Status};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An agent, until it is killed.
-struct Agent(Child);
+pub struct Agent(Child);
 
 impl Agent {
     fn kill(mut self) {
@@ -40,15 +40,15 @@ impl Drop for Agent {
 }
 
 /// A share, and a controller that has it over NFS.
-struct Site {
+pub struct Site {
     controller: Controller,
-    mount: Mount,
-    share: Share,
+    pub mount: Mount,
+    pub share: Share,
 }
 
 impl Site {
     /// A share that a controller has used once, before any agent.
-    async fn new(name: &str) -> Self {
+    pub async fn new(name: &str) -> Self {
         let mut share = Share::new(name);
         let mount = share.mount("4.2", "");
         let export = Export::parse("nas", "/srv").unwrap();
@@ -76,7 +76,7 @@ impl Site {
     }
 
     /// Starts an agent, and waits until it says that it is there.
-    fn agent(&mut self) -> Agent {
+    pub fn agent(&mut self) -> Agent {
         let command = self.command();
         self.start(command)
     }
@@ -108,12 +108,12 @@ impl Site {
         agents.map(|agent| agent.unwrap().path()).collect()
     }
 
-    async fn create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+    pub async fn create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
         let answer = self.controller.create_volume(Request::new(request)).await?;
         Ok(answer.into_inner().volume.unwrap())
     }
 
-    async fn expand(&self, volume: &Volume, mib: u64) -> Result<(), Status> {
+    pub async fn expand(&self, volume: &Volume, mib: u64) -> Result<(), Status> {
         let request = ControllerExpandVolumeRequest {
             volume_id: volume.volume_id.clone(),
             capacity_range: range(mib),
@@ -125,7 +125,7 @@ impl Site {
         answer.await.map(drop)
     }
 
-    async fn delete(&self, volume: &Volume) {
+    pub async fn delete(&self, volume: &Volume) {
         let request = DeleteVolumeRequest {
             volume_id: volume.volume_id.clone(),
             ..Default::default()
@@ -134,7 +134,7 @@ impl Site {
         answer.await.unwrap();
     }
 
-    async fn condition(&self, volume: &Volume) -> VolumeCondition {
+    pub async fn condition(&self, volume: &Volume) -> VolumeCondition {
         let request = ControllerGetVolumeRequest {
             volume_id: volume.volume_id.clone(),
         };
@@ -144,12 +144,12 @@ impl Site {
     }
 
     /// The folder as clients have it.
-    fn folder(&self, volume: &Volume) -> PathBuf {
+    pub fn folder(&self, volume: &Volume) -> PathBuf {
         self.mount.0.join(&volume.volume_context["subDir"])
     }
 
     /// The project of the folder on the server.
-    fn id(&self, volume: &Volume) -> Option<ProjectId> {
+    pub fn id(&self, volume: &Volume) -> Option<ProjectId> {
         project_of(&self.share.folder.join(&volume.volume_context["subDir"]))
     }
 }
@@ -173,7 +173,7 @@ fn range(mib: u64) -> Option<CapacityRange> {
     })
 }
 
-fn volume(name: &str, mib: u64, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
+pub fn volume(name: &str, mib: u64, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
     let own = [("mountPermissions", "0777")];
     let parameters = own.iter().chain(parameters);
     let owned = parameters.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -190,7 +190,7 @@ fn volume(name: &str, mib: u64, parameters: &[(&str, &str)]) -> CreateVolumeRequ
 }
 
 /// Whether these tests are about limits here. On ext4 root is not held to them, and the export does not squash it.
-fn is_enforced() -> bool {
+pub fn is_enforced() -> bool {
     file_system() == FileSystem::Xfs
 }
 

@@ -9,5 +9,6 @@ mod clients;
 mod counting;
 mod reconciling;
 mod scene;
+mod taking_in;
 mod tenants;
 mod tools;

@@ -91,7 +91,7 @@ pub fn modify(
 
 /// Makes of the volume what `changed` makes of it when it is ready, or nothing when it is to be looked at again. Returns the
 /// record as it is then.
-fn change(
+pub(super) fn change(
     share: &Share,
     key: NameKey,
     nonce: Nonce,

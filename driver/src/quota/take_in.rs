@@ -1,0 +1,389 @@
+//! Takes a folder with files into a project of its own: a volume that was made without one. Tags from the top down, so that what
+//! is made meanwhile inherits the project, until a pass finds nothing. Opens regular files and folders alone, and never waits for
+//! one. Must not follow a symlink or cross a mount.
+
+use crate::beneath;
+use crate::quota::error::{Doing, QuotaError};
+use crate::quota::project;
+use crate::quota::project_id::ProjectId;
+use csi_sys::project_quota::Amounts;
+use rustix::fs::{self, AtFlags, FileType};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::{CString, OsStr};
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// How often a folder is gone through before its users are taken to be bringing in files for ever.
+const PASSES: usize = 16;
+/// Folders within folders that are entered; each keeps a descriptor open.
+const DEPTH: usize = 256;
+/// What is left out is named up to so many.
+const NAMED: usize = 100;
+
+/// Why something stays outside of the project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Because {
+    /// Symlinks, FIFOs, sockets and devices have no project. On XFS even their rename within the folder is refused then.
+    Kind,
+    /// It has a name outside of the folder as well, which cannot be renamed into a folder of another project any more.
+    LinkedOutside,
+    /// An NFS client holds a delegation of it.
+    Busy,
+    /// Another file system is mounted there.
+    Mounted,
+    /// It lies too deep.
+    Deep,
+}
+
+impl fmt::Display for Because {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kind => {
+                "is neither a file nor a folder: it stays uncounted, and cannot be renamed on XFS"
+            }
+            Self::LinkedOutside => "has a name outside of the folder, too",
+            Self::Busy => "is held by an NFS client: try again when the volume is not published",
+            Self::Mounted => "is another file system",
+            Self::Deep => "lies too deep",
+        })
+    }
+}
+
+/// What a folder has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Folders that were put into the project, or would be.
+    pub folders: u64,
+    /// Regular files that were, or would be.
+    pub files: u64,
+    /// What all of them take on the disk, in bytes, whether they were put into it now or before.
+    pub bytes: u64,
+    /// How many folders, files and others there are.
+    pub inodes: u64,
+    /// What stays outside, by its path; not all of it where there is much.
+    pub outside: Vec<(PathBuf, Because)>,
+    /// How much stays outside.
+    pub outside_count: u64,
+}
+
+impl Found {
+    /// Whether all of it has room within these limits, of which 0 is none.
+    ///
+    /// # Errors
+    /// [`QuotaError::Beyond`].
+    pub fn check_room(&self, limits: Amounts) -> Result<(), QuotaError> {
+        let used = Amounts {
+            bytes: self.bytes,
+            inodes: self.inodes,
+        };
+        let is_beyond = |used: u64, limit: u64| limit > 0 && used > limit;
+        match is_beyond(used.bytes, limits.bytes) || is_beyond(used.inodes, limits.inodes) {
+            true => Err(QuotaError::Beyond { used, limits }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Says what [`take_in`] would do to an open folder, and changes nothing. `begun` is the project that it is to have, where one
+/// was begun with.
+///
+/// # Errors
+/// [`QuotaError::OtherProject`], and I/O errors.
+pub fn look(folder: impl AsFd, begun: Option<ProjectId>) -> Result<Found, QuotaError> {
+    Pass::new(begun, Does::Looks).over(folder)
+}
+
+/// Puts an open folder and all that is in it into the project `id`, which nothing else has. A repeat goes on where it ended.
+///
+/// # Errors
+/// [`QuotaError::OtherProject`], [`QuotaError::Restless`], and I/O errors.
+pub fn take_in(folder: impl AsFd, id: ProjectId) -> Result<Found, QuotaError> {
+    let folder = folder.as_fd();
+    let mut all = Found::default();
+    for _ in 0..PASSES {
+        let found = Pass::new(Some(id), Does::Tags).over(folder)?;
+        all = Found {
+            folders: all.folders + found.folders,
+            files: all.files + found.files,
+            ..found
+        };
+        if (found.folders, found.files) == (0, 0) {
+            return Ok(all);
+        }
+    }
+    Err(QuotaError::Restless { passes: PASSES, id })
+}
+
+/// An entry of a folder, by what can be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Folder,
+    File,
+    Outside(Because),
+}
+
+fn sort(kind: FileType, is_other_device: bool, depth: usize) -> Entry {
+    match kind {
+        _ if is_other_device => Entry::Outside(Because::Mounted),
+        FileType::Directory if depth >= DEPTH => Entry::Outside(Because::Deep),
+        FileType::Directory => Entry::Folder,
+        FileType::RegularFile => Entry::File,
+        _ => Entry::Outside(Because::Kind),
+    }
+}
+
+/// Whether a file or folder of that project is to be put into `id`; a dry run may have no `id` yet.
+fn is_new(project: u32, id: Option<ProjectId>) -> Result<bool, QuotaError> {
+    match project {
+        0 => Ok(true),
+        project if id.is_some_and(|id| id.number() == project) => Ok(false),
+        found => Err(QuotaError::OtherProject { found }),
+    }
+}
+
+/// A folder that the pass is in.
+struct Level {
+    folder: OwnedFd,
+    names: Vec<CString>,
+    path: PathBuf,
+}
+
+/// Whether a pass changes anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Looks,
+    Tags,
+}
+
+/// One way through a folder.
+struct Pass {
+    id: Option<ProjectId>,
+    does: Does,
+    found: Found,
+    /// Files with several names: how many of them were not met yet, and one that was.
+    links: HashMap<u64, (u64, PathBuf)>,
+}
+
+impl Pass {
+    fn new(id: Option<ProjectId>, does: Does) -> Self {
+        Self {
+            id,
+            does,
+            found: Found::default(),
+            links: HashMap::new(),
+        }
+    }
+
+    fn over(mut self, folder: impl AsFd) -> Result<Found, QuotaError> {
+        let doing = "going through a folder";
+        let top = beneath::folder(folder, ".").doing(doing)?;
+        let device = fs::fstat(&top).doing(doing)?.st_dev;
+        let mut levels = vec![self.enter(top, PathBuf::new())?];
+        while let Some(level) = levels.last_mut() {
+            let Some(name) = level.names.pop() else {
+                levels.pop();
+                continue;
+            };
+            let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
+            let stat = match fs::statat(&level.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error).doing(doing),
+            };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let entry = sort(kind, stat.st_dev != device, levels.len());
+            if let Some(folder) = self.entry(&levels, &name, &path, entry)? {
+                levels.push(self.enter(folder, path)?);
+            }
+        }
+        let links = std::mem::take(&mut self.links);
+        for (_, (missing, path)) in links {
+            if missing > 0 {
+                self.leave(path, Because::LinkedOutside);
+            }
+        }
+        Ok(self.found)
+    }
+
+    /// Does what is to be done with an entry of the last level, and returns it where it is a folder.
+    fn entry(
+        &mut self,
+        levels: &[Level],
+        name: &CString,
+        path: &Path,
+        entry: Entry,
+    ) -> Result<Option<OwnedFd>, QuotaError> {
+        let Some(level) = levels.last() else {
+            return Ok(None);
+        };
+        let name = OsStr::from_bytes(name.to_bytes());
+        let opened = match entry {
+            Entry::Outside(why) => {
+                self.leave(path.to_owned(), why);
+                return Ok(None);
+            }
+            Entry::Folder => beneath::folder(&level.folder, name),
+            // Never blocks: EAGAIN where an NFS client would have to give it back first.
+            Entry::File => beneath::file(&level.folder, name),
+        };
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) => match beneath::errno(&error) {
+                // Gone, or something else since the look: the next pass sees what it is.
+                Some(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => return Ok(None),
+                Some(Errno::AGAIN) => {
+                    self.leave(path.to_owned(), Because::Busy);
+                    return Ok(None);
+                }
+                Some(Errno::XDEV) => {
+                    self.leave(path.to_owned(), Because::Mounted);
+                    return Ok(None);
+                }
+                _ => return Err(error).doing("opening a file to put it into its project"),
+            },
+        };
+        if entry == Entry::Folder {
+            return Ok(Some(file));
+        }
+        self.file(File::from(file), path)?;
+        Ok(None)
+    }
+
+    fn file(&mut self, file: File, path: &Path) -> Result<(), QuotaError> {
+        let metadata = file.metadata().doing("looking at a file")?;
+        // Something else was put there since the look.
+        if !metadata.is_file() {
+            return Ok(());
+        }
+        let mut is_first = true;
+        if metadata.nlink() > 1 {
+            let link = (metadata.nlink(), path.to_owned());
+            is_first = !self.links.contains_key(&metadata.ino());
+            let missing = &mut self.links.entry(metadata.ino()).or_insert(link).0;
+            *missing = missing.saturating_sub(1);
+        }
+        if !is_first {
+            return Ok(());
+        }
+        if is_new(project::number_of(&file)?, self.id)? {
+            if let Some(id) = self.tags() {
+                project::tag_file(&file, id)?;
+            }
+            self.found.files += 1;
+        }
+        self.count(metadata.blocks());
+        Ok(())
+    }
+
+    /// Tags a folder, and then reads its names: what comes later inherits.
+    fn enter(&mut self, folder: OwnedFd, path: PathBuf) -> Result<Level, QuotaError> {
+        if is_new(project::number_of(&folder)?, self.id)? {
+            self.found.folders += 1;
+        }
+        let stat = fs::fstat(&folder).doing("looking at a folder")?;
+        self.count(stat.st_blocks.unsigned_abs());
+        if let Some(id) = self.tags() {
+            project::tag(&folder, id)?;
+        }
+        Ok(Level {
+            names: beneath::names(&folder).doing("listing a folder")?,
+            folder,
+            path,
+        })
+    }
+
+    /// The project that this pass puts things into.
+    fn tags(&self) -> Option<ProjectId> {
+        self.id.filter(|_| self.does == Does::Tags)
+    }
+
+    /// Counts a folder or file that has so many blocks of stat(2).
+    fn count(&mut self, blocks: u64) {
+        self.found.bytes += blocks * 512;
+        self.found.inodes += 1;
+    }
+
+    fn leave(&mut self, path: PathBuf, why: Because) {
+        self.found.outside_count += 1;
+        if self.found.outside.len() < NAMED {
+            self.found.outside.push((path, why));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_opened_and_what_is_not() {
+        for (kind, is_other_device, depth, expected) in [
+            (FileType::Directory, false, 1, Entry::Folder),
+            (FileType::RegularFile, false, 1, Entry::File),
+            (FileType::RegularFile, false, DEPTH, Entry::File),
+            (
+                FileType::Directory,
+                false,
+                DEPTH,
+                Entry::Outside(Because::Deep),
+            ),
+            (
+                FileType::Directory,
+                true,
+                1,
+                Entry::Outside(Because::Mounted),
+            ),
+            (FileType::Symlink, false, 1, Entry::Outside(Because::Kind)),
+            (FileType::Fifo, false, 1, Entry::Outside(Because::Kind)),
+            (FileType::Socket, false, 1, Entry::Outside(Because::Kind)),
+            (
+                FileType::BlockDevice,
+                false,
+                1,
+                Entry::Outside(Because::Kind),
+            ),
+        ] {
+            assert_eq!(sort(kind, is_other_device, depth), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_takes_more_than_its_size_has_no_room() {
+        const MIB: u64 = 1 << 20;
+        for (used, limits, is_refused) in [
+            ((MIB, 5), (MIB, 0), false),
+            ((MIB + 1, 5), (MIB, 0), true),
+            ((MIB, 5), (0, 5), false),
+            ((MIB, 6), (0, 5), true),
+            ((MIB, 5), (MIB, 4), true),
+        ] {
+            let found = Found {
+                bytes: used.0,
+                inodes: used.1,
+                ..Found::default()
+            };
+            let (bytes, inodes) = limits;
+            let room = found.check_room(Amounts { bytes, inodes });
+            assert_eq!(room.is_err(), is_refused, "{used:?} {limits:?}");
+        }
+    }
+
+    #[test]
+    fn files_of_another_project_are_refused() {
+        let id = ProjectId::new(7);
+        for (project, id, expected) in [
+            (0, id, Some(true)),
+            (7, id, Some(false)),
+            (8, id, None),
+            (0, None, Some(true)),
+            (7, None, None),
+        ] {
+            assert_eq!(is_new(project, id).ok(), expected, "{project}");
+        }
+    }
+}

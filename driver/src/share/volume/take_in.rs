@@ -1,0 +1,191 @@
+//! Takes a volume that exists into a project of its own, on the server: from then on it is held to its size. Decides whether that can
+//! be, and puts it on record last. Must not choose volumes: an administrator does.
+//!
+//! After an end at any moment a repeat finishes it: the ledger knows whose the project of a half tagged folder is. Until the record
+//! says that the volume is enforced, nothing limits it.
+
+use crate::crash_points::step;
+use crate::quota::amounts;
+use crate::quota::error::QuotaError;
+use crate::quota::project;
+use crate::quota::take_in::{self, Found};
+use crate::share::database::Share;
+use crate::share::error::ShareError;
+use crate::share::limits;
+use crate::share::records::record::{Record, State};
+use crate::share::records::size::{Quota, Size};
+use crate::share::records::store;
+use crate::share::records::volume::Volume;
+use crate::share::token::NameKey;
+use crate::share::volume::change::change;
+use thiserror::Error;
+
+/// What is to be done with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Does {
+    /// It is looked at, and nothing is changed.
+    Looks,
+    /// It is taken in.
+    TakesIn,
+}
+
+/// Why a volume is not taken in.
+#[derive(Debug, Error)]
+pub enum TakeInError {
+    /// It is held to its size already.
+    #[error("its size is enforced already")]
+    Enforced,
+    /// It is being made or deleted.
+    #[error("it is being made or deleted")]
+    Unsettled,
+    /// Its folder is not the driver's.
+    #[error("its folder was adopted, and is not the driver's")]
+    Adopted,
+    /// Whoever made it does not want that.
+    #[error("its parameter quota is \"advise\"")]
+    Advised,
+    /// It has neither size nor number of files.
+    #[error("it was made without a size")]
+    Sizeless,
+    /// This file system, or this process, cannot.
+    #[error("{0}")]
+    Unable(String),
+    /// Its folder cannot be a project.
+    #[error(transparent)]
+    Quota(#[from] QuotaError),
+    /// The share refuses.
+    #[error(transparent)]
+    Share(#[from] ShareError),
+}
+
+/// Takes in the volume of this key, or says what that would do. Returns what is in its folder.
+///
+/// # Errors
+/// [`TakeInError`]. Until it is [`TakeInError::Share`] or [`TakeInError::Quota`] nothing was changed.
+pub fn take_in(share: &Share, key: NameKey, does: Does) -> Result<Found, TakeInError> {
+    match &share.quotas {
+        Some(Ok(_)) => {}
+        Some(Err(why)) => return Err(TakeInError::Unable(why.to_string())),
+        None => return Err(TakeInError::Unable("no quotas were asked for".to_owned())),
+    }
+    let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
+    judge(&found.record)?;
+    let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
+    // In use it may grow while it is looked at; then it is full, as it would be a moment later.
+    let seen = take_in::look(&folder, project::of(&folder)?)?;
+    let (bytes, inodes) = promised(&found.record);
+    seen.check_room(amounts::limits(bytes, inodes).unwrap_or_default())?;
+    if does == Does::Looks {
+        return Ok(seen);
+    }
+    let _alone = limits::alone(&found)?;
+    let ledger = limits::ledger(share)?;
+    let id = project::begin(&ledger, &folder, &limits::owner(&found.record))?;
+    step("the folder of a volume is a project").map_err(ShareError::from)?;
+    let taken = take_in::take_in(&folder, id)?;
+    step("all of a volume is in its project").map_err(ShareError::from)?;
+    change(share, key, found.record.nonce, |volume| {
+        // It may have been expanded meanwhile.
+        let (bytes, inodes) = promised(volume);
+        if let Some(limits) = amounts::limits(bytes, inodes) {
+            project::set_limits(&folder, id, limits).map_err(limits::failed)?;
+        }
+        step("a volume that is taken in is limited")?;
+        Ok(Some(Volume {
+            size: Some(Size::Enforced {
+                project: Some(id.number()),
+            }),
+            ..volume.what.clone()
+        }))
+    })?;
+    Ok(taken)
+}
+
+/// Whether the volume with this record can be taken in, as far as the record says.
+fn judge(record: &Record<Volume>) -> Result<(), TakeInError> {
+    let (what, wanted) = (&record.what, &record.what.wanted);
+    match (record.state, &what.size) {
+        (State::Ready, Some(Size::Enforced { .. })) => Err(TakeInError::Enforced),
+        (State::Ready, _) if wanted.adopt => Err(TakeInError::Adopted),
+        (State::Ready, _) if wanted.quota == Some(Quota::Advise) => Err(TakeInError::Advised),
+        (State::Ready, _) if promised(record) == (0, 0) => Err(TakeInError::Sizeless),
+        (State::Ready, _) => Ok(()),
+        (State::Creating | State::Deleting, _) => Err(TakeInError::Unsettled),
+    }
+}
+
+/// How many bytes, and how many files and folders, the volume has been promised; 0 is any.
+fn promised(record: &Record<Volume>) -> (u64, u64) {
+    let bytes = u64::try_from(record.what.capacity_bytes).unwrap_or_default();
+    (bytes, record.what.wanted.inodes.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::paths::sub_path::SubPath;
+    use crate::share::records::volume::{OnDelete, Wanted};
+    use crate::share::token::Nonce;
+
+    #[test]
+    fn who_is_taken_in() {
+        let enforced = || Some(Size::Enforced { project: None });
+        let advisory = || {
+            let why = "no agent".to_owned();
+            Some(Size::Advisory { why })
+        };
+        let advise = Some(Quota::Advise);
+        // State, size on record, adopted, parameter, MiB, and why not.
+        for (state, size, adopt, quota, mib, why) in [
+            (State::Ready, None, false, None, 3, None),
+            (State::Ready, advisory(), false, None, 3, None),
+            (
+                State::Ready,
+                advisory(),
+                false,
+                Some(Quota::Enforce),
+                3,
+                None,
+            ),
+            (
+                State::Ready,
+                enforced(),
+                false,
+                None,
+                3,
+                Some("enforced already"),
+            ),
+            (State::Ready, advisory(), true, None, 3, Some("adopted")),
+            (State::Ready, advisory(), false, advise, 3, Some("advise")),
+            (State::Ready, None, false, None, 0, Some("without a size")),
+            (State::Creating, None, false, None, 3, Some("being made")),
+            (
+                State::Deleting,
+                enforced(),
+                false,
+                None,
+                3,
+                Some("being made"),
+            ),
+        ] {
+            let path = SubPath::parse("v").unwrap();
+            let wanted = Wanted {
+                adopt,
+                quota,
+                ..Wanted::unrecorded("v", &path, OnDelete::Retain)
+            };
+            let nonce = Nonce::random().unwrap();
+            let what = Volume {
+                capacity_bytes: mib * (1 << 20),
+                size,
+                ..Volume::new(wanted, nonce)
+            };
+            let judged = judge(&Record::new(what, nonce, state));
+            match (judged, why) {
+                (Ok(()), None) => {}
+                (Err(error), Some(why)) => assert!(error.to_string().contains(why), "{error}"),
+                (judged, why) => panic!("{judged:?} {why:?}"),
+            }
+        }
+    }
+}
