@@ -61,6 +61,7 @@ pub fn pages() -> Vec<Page> {
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "SECURITY.md",
     ]
     .map(str::to_owned)
     .into();

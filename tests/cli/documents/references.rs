@@ -104,6 +104,7 @@ fn files_and_tests_that_are_named_exist() {
                 "tests/",
                 "docs/",
                 "completions/",
+                "packages/",
                 ".ci/",
             ]
             .iter()
