@@ -168,14 +168,26 @@ fn limit_unless(
         .ok_or_else(|| not_held("the volume has no folder".to_owned()))?;
     step("the request is understood")?;
     let own = |error: QuotaError| not_held(error.to_string());
-    let limits = match project::of(&folder).map_err(own)? {
+    let now = project::of(&folder).map_err(own)?;
+    let limits = match now {
         Some(id) => larger(wanted, project::quota(&folder, id).map_err(own)?.limits),
         None => wanted,
     };
-    let id =
-        project::assign(&ledger(share)?, &folder, &owner(&found.record), limits).map_err(own)?;
+    let id = match now {
+        // Nothing of that is unfinished, and the folder may be large by now.
+        Some(id) if is_on_record(&found.record, id) => {
+            project::set_limits(&folder, id, limits).map(|()| id)
+        }
+        _ => project::assign(&ledger(share)?, &folder, &owner(&found.record), limits),
+    };
+    let id = id.map_err(own)?;
     step("the folder is limited")?;
     Ok(Some(id.number()))
+}
+
+fn is_on_record(record: &Record<Volume>, id: ProjectId) -> bool {
+    let project = Some(id.number());
+    record.what.size == Some(Size::Enforced { project })
 }
 
 pub(super) fn is_enforced(record: &Record<Volume>) -> bool {
