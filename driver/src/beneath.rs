@@ -262,13 +262,16 @@ pub fn write_new(at: impl AsFd, name: &str, content: &[u8]) -> io::Result<()> {
 /// InvalidData for what is longer or no regular file, and whatever open(2) and read(2) say.
 pub fn read(at: impl AsFd, name: &str, limit: u64) -> io::Result<Vec<u8>> {
     let fd = file(at, name)?;
-    if FileType::from_raw_mode(fs::fstat(&fd)?.st_mode) != FileType::RegularFile {
+    let stat = fs::fstat(&fd)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "it is not a regular file",
         ));
     }
-    let mut content = Vec::new();
+    // In one piece: what begins without room reads 32 bytes, then as many again, and so on.
+    let size = u64::try_from(stat.st_size).unwrap_or_default().min(limit);
+    let mut content = Vec::with_capacity(usize::try_from(size + 1).unwrap_or_default());
     File::from(fd).take(limit + 1).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long"));

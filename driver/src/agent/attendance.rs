@@ -17,6 +17,7 @@ use csi_proto::lock::lock;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -104,6 +105,9 @@ impl Attendance {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut walks = interval(WALK);
         let mut walk: Option<JoinHandle<bool>> = None;
+        // One batch at a time: what appears meanwhile makes up the next, for which the share is opened once.
+        let batches = Arc::new(Semaphore::new(1));
+        let mut batch = Appeared::default();
         loop {
             tokio::select! {
                 appeared = watch.appeared() => match appeared {
@@ -111,10 +115,16 @@ impl Attendance {
                         if appeared.missed {
                             walks.reset_immediately();
                         }
-                        self.take_up(appeared);
+                        if appeared.trash {
+                            self.controller.shares.purge_soon(&self.export);
+                        }
+                        batch.join(appeared);
                     }
                     Err(error) => return error.to_string(),
                 },
+                turn = Arc::clone(&batches).acquire_owned(), if !batch.is_empty() => {
+                    self.take_up(std::mem::take(&mut batch), turn.ok());
+                }
                 _ = beats.tick() => match beat(&presence).await {
                     Ok(true) => {}
                     Ok(false) => return "somebody has taken this agent for dead".to_owned(),
@@ -139,29 +149,22 @@ impl Attendance {
         }
     }
 
-    fn take_up(&self, appeared: Appeared) {
+    /// Takes up what has appeared, and ends its `turn` then.
+    fn take_up(&self, appeared: Appeared, turn: Option<OwnedSemaphorePermit>) {
         let Appeared {
             volumes,
             snapshots,
-            trash,
             requests,
+            trash: _,
             missed: _,
         } = appeared;
-        let shares = &self.controller.shares;
-        if trash {
-            shares.purge_soon(&self.export);
-        }
-        // Side by side: what they wait for is the disk.
-        for name in requests {
-            let (answering, export) = (Arc::clone(shares), self.export.clone());
-            shares.spawn(async move { answering.answer_request(&export, name).await });
-        }
-        if volumes.is_empty() && snapshots.is_empty() {
-            return;
-        }
-        let (shares, export) = (Arc::clone(shares), self.export.clone());
+        let (shares, export) = (Arc::clone(&self.controller.shares), self.export.clone());
         let background = Arc::clone(&shares);
-        background.spawn(async move { shares.take_up_copies(&export, volumes, snapshots).await });
+        background.spawn(async move {
+            let records = (volumes, snapshots);
+            shares.take_up_appeared(&export, records, requests).await;
+            drop(turn);
+        });
     }
 }
 

@@ -99,6 +99,20 @@ impl Watch {
 }
 
 impl Appeared {
+    /// Whether it has nothing to be looked at by itself.
+    pub(super) fn is_empty(&self) -> bool {
+        self.volumes.is_empty() && self.snapshots.is_empty() && self.requests.is_empty()
+    }
+
+    /// Takes in what has appeared after it.
+    pub(super) fn join(&mut self, later: Self) {
+        self.volumes.extend(later.volumes);
+        self.snapshots.extend(later.snapshots);
+        self.requests.extend(later.requests);
+        self.trash |= later.trash;
+        self.missed |= later.missed;
+    }
+
     /// Adds one event: `name` came to an inbox. An event of no inbox is about one that is watched no more, or about too many.
     fn add(&mut self, inbox: Option<Inbox>, what: ReadFlags, name: Option<&str>) {
         if what.contains(ReadFlags::QUEUE_OVERFLOW) {

@@ -145,33 +145,25 @@ impl Shares {
         true
     }
 
-    /// Takes up the copies among the volumes and snapshots of these keys.
-    pub(crate) async fn take_up_copies(
+    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests in files of these names.
+    pub(crate) async fn take_up_appeared(
         self: &Arc<Self>,
         export: &Export,
-        volumes: Vec<NameKey>,
-        snapshots: Vec<NameKey>,
+        (volumes, snapshots): (Vec<NameKey>, Vec<NameKey>),
+        requests: Vec<String>,
     ) {
         let expect = self.expect_or(export, Expect::Initialised);
-        let looked = self.with_share(export, &Options::Own, expect, move |share| {
-            Ok((
-                recovery::waiting::<Volume>(share, volumes)?,
-                recovery::waiting::<Snapshot>(share, snapshots)?,
-            ))
+        let taken = self.with_share(export, &Options::Own, expect, move |share| {
+            recovery::take_up(share, volumes, snapshots, &requests)
         });
-        match looked.await {
-            Ok((volumes, snapshots)) => self.resume_copies(export, volumes, snapshots),
-            Err(error) => (self.config.notice)(&format!("copies are put off: {error}")),
-        }
-    }
-
-    /// As an agent: answers the request in the file of that `name`.
-    pub(crate) async fn answer_request(self: &Arc<Self>, export: &Export, name: String) {
-        let expect = self.expect_or(export, Expect::Initialised);
-        let answer = move |share: &Share| limits::answer(share, &name);
-        let answered = self.with_share(export, &Options::Own, expect, answer);
-        if let Err(error) = answered.await {
-            (self.config.notice)(&format!("a request is put off: {error}"));
+        match taken.await {
+            Ok(taken) => {
+                self.resume_copies(export, taken.volumes, taken.snapshots);
+                for failure in taken.failures {
+                    (self.config.notice)(&format!("{export}: a request is put off: {failure}"));
+                }
+            }
+            Err(error) => (self.config.notice)(&format!("what has appeared is put off: {error}")),
         }
     }
 

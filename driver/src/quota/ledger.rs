@@ -58,9 +58,9 @@ impl Ledger {
             folders.give_open(&file).doing(doing)?;
         }
         file.write_all(owner.as_bytes()).doing(doing)?;
-        // On disk before the id is used: after a power cut it is still known to be ours.
+        // On disk before the id is used: after a power cut it is still known to be ours. File systems with project quotas have a
+        // journal, in which the new name comes before what is flushed here.
         file.sync_all().doing(doing)?;
-        beneath::sync(&self.folder).doing(doing)?;
         Ok(true)
     }
 

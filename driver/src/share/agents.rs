@@ -12,7 +12,7 @@ use crate::share::database::{Place, Share};
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, check_format};
-use crate::share::requests;
+use crate::share::requests::Requests;
 use crate::share::token::Nonce;
 use crate::share::trash;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -214,7 +214,7 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
     let mut kept = kept.doing(|| "keeping folders open".to_owned())?;
     if matches!(share.quotas, Some(Ok(_))) {
-        kept.push((Inbox::Requests, requests::folder(share)?));
+        kept.push((Inbox::Requests, Requests::open(share)?.into_folder()));
     }
     Ok(kept)
 }

@@ -17,12 +17,13 @@ use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;
 use crate::share::paths::open::blocked;
+use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::{COPYING, data_name};
 use crate::share::records::volume::Volume;
-use crate::share::requests::{self, Answer, Request};
+use crate::share::requests::{self, Answer, Request, Requests};
 use crate::share::token::{NameKey, Nonce};
 use rustix::fs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,22 +48,64 @@ pub fn prepare(share: &Share) -> Result<(), ShareError> {
 /// # Errors
 /// I/O errors, after which the next look finds it again.
 pub fn answer(share: &Share, name: &str) -> Result<(), ShareError> {
-    if !matches!(share.quotas, Some(Ok(_))) || requests::is_answered(share, name)? {
+    if !matches!(share.quotas, Some(Ok(_))) {
         return Ok(());
     }
-    let Some(request) = requests::read(share, name)? else {
+    let requests = Requests::open(share)?;
+    match (requests::nonce_of(name), requests.read(name)?) {
+        (Some(nonce), Some(request)) => {
+            answer_as(&requests, nonce, &request, || volume_of(share, &request))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Answers the record `found`, which has just appeared, if it is a request.
+///
+/// # Errors
+/// I/O errors, after which whoever waits asks by a file.
+pub(super) fn answer_record(share: &Share, found: Found<Volume>) -> Result<(), ShareError> {
+    let (record, what) = (&found.record, &found.record.what);
+    if !matches!(share.quotas, Some(Ok(_))) || !is_request(record) {
         return Ok(());
-    };
-    let answer = match limit_unless(share, &request, || requests::is_answered(share, name)) {
+    }
+    let bytes = u64::try_from(what.capacity_bytes).unwrap_or_default();
+    let limits = [bytes, what.wanted.inodes.unwrap_or_default()];
+    let request = Request::new((record.key(), record.nonce), None, limits);
+    answer_as(&Requests::open(share)?, request.nonce, &request, || {
+        Ok(found)
+    })
+}
+
+/// Whether a record is a request by itself as soon as it appears: for an empty volume that is to be held to its size.
+pub(super) fn is_request(record: &Record<Volume>) -> bool {
+    let wanted = &record.what.wanted;
+    let is_new = record.state == State::Creating && wanted.source.is_none() && !wanted.adopt;
+    is_new && matches!(record.what.size, Some(Size::Enforced { project: None }))
+}
+
+/// Does what `request` wants for the volume that `find` finds, and answers it under this `nonce`; unless it has its answer.
+fn answer_as(
+    requests: &Requests<'_>,
+    nonce: Nonce,
+    request: &Request,
+    find: impl FnOnce() -> Result<Found<Volume>, ShareError>,
+) -> Result<(), ShareError> {
+    if requests.is_answered(nonce)? {
+        return Ok(());
+    }
+    let is_done = || requests.is_answered(nonce);
+    let limited = find().and_then(|found| limit_unless(requests.share(), &found, request, is_done));
+    let answer = match limited {
         Ok(Some(project)) => Answer::Project(project),
-        // By another agent, meanwhile.
+        // By another agent, meanwhile, or another thread.
         Ok(None) => return Ok(()),
         Err(error) if error.is_crash() => return Err(error),
         Err(ShareError::NotHeld { why }) => Answer::Refused(why),
         Err(error) => Answer::Refused(error.to_string()),
     };
     step("the request is done")?;
-    requests::reply(share, name, &answer)
+    requests.reply(nonce, &answer)
 }
 
 /// Does what no event has told of: answers requests, sweeps old ones, and compares what the file system reports with the records.
@@ -74,22 +117,34 @@ pub fn keep_up(share: &Share) -> Result<Vec<String>, ShareError> {
     if !matches!(share.quotas, Some(Ok(_))) {
         return Ok(Vec::new());
     }
-    for (name, _) in requests::all(share)? {
-        answer(share, &name)?;
+    let requests = Requests::open(share)?;
+    for (name, request) in requests.all()? {
+        if let Some(nonce) = requests::nonce_of(&name) {
+            answer_as(&requests, nonce, &request, || volume_of(share, &request))?;
+        }
     }
-    requests::sweep(share)?;
+    requests.sweep()?;
     compare(share)
 }
 
 /// Makes a volume's folder a project with the limits that `request` asks for, or gives it them. Returns the project.
 pub(super) fn limit(share: &Share, request: &Request) -> Result<u32, ShareError> {
-    let limited = limit_unless(share, request, || Ok(false))?;
+    let found = volume_of(share, request)?;
+    let limited = limit_unless(share, &found, request, || Ok(false))?;
     limited.ok_or(ShareError::NoVolume)
+}
+
+/// The volume that `request` is about.
+fn volume_of(share: &Share, request: &Request) -> Result<Found<Volume>, ShareError> {
+    store::find::<Volume>(share, request.volume)?
+        .filter(|found| found.record.nonce == request.nonce && is_enforced(&found.record))
+        .ok_or(ShareError::NoVolume)
 }
 
 /// The same, unless it `is_done` when it is this caller's turn.
 fn limit_unless(
     share: &Share,
+    found: &Found<Volume>,
     request: &Request,
     is_done: impl FnOnce() -> Result<bool, ShareError>,
 ) -> Result<Option<u32>, ShareError> {
@@ -105,25 +160,34 @@ fn limit_unless(
     }
     let wanted = amounts::limits(request.bytes, request.inodes)
         .ok_or_else(|| not_held("the request names no size".to_owned()))?;
-    let found = store::find::<Volume>(share, request.volume)?
-        .filter(|found| found.record.nonce == request.nonce && is_enforced(&found.record))
-        .ok_or(ShareError::NoVolume)?;
-    let _alone = alone(&found)?;
+    let _alone = alone(found)?;
     if is_done()? {
         return Ok(None);
     }
-    let folder = folder_of(share, &found, request.attempt)?
+    let folder = folder_of(share, found, request.attempt)?
         .ok_or_else(|| not_held("the volume has no folder".to_owned()))?;
     step("the request is understood")?;
     let own = |error: QuotaError| not_held(error.to_string());
-    let limits = match project::of(&folder).map_err(own)? {
+    let now = project::of(&folder).map_err(own)?;
+    let limits = match now {
         Some(id) => larger(wanted, project::quota(&folder, id).map_err(own)?.limits),
         None => wanted,
     };
-    let id =
-        project::assign(&ledger(share)?, &folder, &owner(&found.record), limits).map_err(own)?;
+    let id = match now {
+        // Nothing of that is unfinished, and the folder may be large by now.
+        Some(id) if is_on_record(&found.record, id) => {
+            project::set_limits(&folder, id, limits).map(|()| id)
+        }
+        _ => project::assign(&ledger(share)?, &folder, &owner(&found.record), limits),
+    };
+    let id = id.map_err(own)?;
     step("the folder is limited")?;
     Ok(Some(id.number()))
+}
+
+fn is_on_record(record: &Record<Volume>, id: ProjectId) -> bool {
+    let project = Some(id.number());
+    record.what.size == Some(Size::Enforced { project })
 }
 
 pub(super) fn is_enforced(record: &Record<Volume>) -> bool {
@@ -164,7 +228,12 @@ pub(super) fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
 }
 
 pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {
-    share.make_part(PROJECTS).map(Ledger::new)
+    let path = format!("{RECORDS_FOLDER}/{PROJECTS}");
+    let there = beneath::if_there(beneath::folder(&share.root, &path));
+    match there.doing(|| format!("opening {path}"))? {
+        Some(folder) => Ok(Ledger::new(folder)),
+        None => share.make_part(PROJECTS).map(Ledger::new),
+    }
 }
 
 pub(super) fn failed(error: QuotaError) -> ShareError {
@@ -227,7 +296,7 @@ fn as_seen(share: &Share, seen: &Seen) -> Result<Option<OwnedFd>, ShareError> {
         return Ok(None);
     };
     let alone = alone(&found)?;
-    let mut requests = requests::all(share)?.into_iter();
+    let mut requests = Requests::open(share)?.all()?.into_iter();
     let is_asked_for = requests.any(|(_, request)| request.volume == seen.key);
     // In this order: a request goes after the record has changed.
     let now = store::find::<Volume>(share, seen.key)?;

@@ -1,12 +1,13 @@
 //! Finishing what a crash has left, at the first use of a share by a process: records that say creating or deleting, and old
 //! drafts. Must be safe while other controllers work on the same share.
 //!
-//! An agent does a part of that all the time: it takes up copies, and leaves everything else to controllers.
+//! An agent does a part of that all the time: it takes up copies, answers requests, and leaves everything else to controllers.
 
 use crate::share::agents;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
+use crate::share::limits;
 use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept};
@@ -61,11 +62,39 @@ pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
     })
 }
 
+/// As an agent: answers requests, by the names of their files, and finds what waits for it among the volumes and snapshots
+/// of these keys.
+///
+/// # Errors
+/// When the share cannot be looked at.
+pub fn take_up(
+    share: &Share,
+    volumes: Vec<NameKey>,
+    snapshots: Vec<NameKey>,
+    requests: &[String],
+) -> Result<Recovered, ShareError> {
+    let answers = requests.iter().map(|name| limits::answer(share, name));
+    let mut failures: Vec<ShareError> = answers.filter_map(Result::err).collect();
+    let mut waiting_volumes = Vec::new();
+    for key in volumes {
+        match store::look::<Volume>(share, key)? {
+            Kept::Found(found) if found.record.needs_copy() => waiting_volumes.push(key),
+            Kept::Found(found) => failures.extend(limits::answer_record(share, found).err()),
+            Kept::Nothing | Kept::Unreadable(_) => {}
+        }
+    }
+    Ok(Recovered {
+        failures,
+        volumes: waiting_volumes,
+        snapshots: waiting::<Snapshot>(share, snapshots)?,
+    })
+}
+
 /// Those of `keys` whose source is to be copied by whoever may take the copy up.
 ///
 /// # Errors
 /// I/O errors.
-pub fn waiting<K: Kind>(share: &Share, keys: Vec<NameKey>) -> Result<Vec<NameKey>, ShareError> {
+fn waiting<K: Kind>(share: &Share, keys: Vec<NameKey>) -> Result<Vec<NameKey>, ShareError> {
     let mut waiting = Vec::new();
     for key in keys {
         if let Kept::Found(found) = store::look::<K>(share, key)?

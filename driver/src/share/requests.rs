@@ -2,7 +2,8 @@
 //! business of `quotas`, what is done then that of `limits`.
 //!
 //! `<nonce>.request` is answered by `<nonce>.answer`. Both appear by a rename, whole, and go when whoever has asked has put on
-//! record what came of it. What the dead have left is swept.
+//! record what came of it. What the dead have left is swept. A record that appears may be a request by itself: it is answered
+//! by the volume's own nonce, and the file is written when no answer comes soon.
 
 use crate::beneath;
 use crate::share::database::Share;
@@ -75,29 +76,65 @@ pub(super) enum Answer {
 pub(super) struct Asked {
     folder: OwnedFd,
     nonce: Nonce,
+    /// Whether it is in a file.
+    is_written: bool,
+    /// Whether an answer was looked for.
+    has_looked: bool,
 }
 
 impl Asked {
-    /// Asks; nothing where no agent has ever answered.
+    /// Asks by the record of the volume with this `nonce`, which has just appeared; nothing where no agent has ever answered.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn by_record(share: &Share, nonce: Nonce) -> Result<Option<Self>, ShareError> {
+        let folder = if_there(share)?;
+        Ok(folder.map(|folder| Self {
+            folder,
+            nonce,
+            is_written: false,
+            has_looked: false,
+        }))
+    }
+
+    /// Asks by a file; nothing where no agent has ever answered.
     ///
     /// # Errors
     /// I/O errors.
     pub(super) fn ask(share: &Share, request: &Request) -> Result<Option<Self>, ShareError> {
-        let Some(folder) = if_there(share)? else {
+        let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+        let Some(mut asked) = Self::by_record(share, nonce)? else {
             return Ok(None);
         };
-        let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
-        put(share, &folder, &format!("{nonce}{REQUEST}"), request)?;
-        Ok(Some(Self { folder, nonce }))
+        asked.write(share, request)?;
+        Ok(Some(asked))
+    }
+
+    /// Asks by a file too, if that was not done yet.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn write(&mut self, share: &Share, request: &Request) -> Result<(), ShareError> {
+        if self.is_written {
+            return Ok(());
+        }
+        // Also what is written in part goes in the end.
+        self.is_written = true;
+        let name = format!("{}{REQUEST}", self.nonce);
+        put(share, &self.folder, &name, request)
     }
 
     /// The answer, when it is there.
     ///
     /// # Errors
     /// I/O errors.
-    pub(super) fn answer(&self) -> Result<Option<Answer>, ShareError> {
+    pub(super) fn answer(&mut self) -> Result<Option<Answer>, ShareError> {
+        let has_looked = std::mem::replace(&mut self.has_looked, true);
         let look = || {
-            beneath::refresh(&self.folder)?;
+            // What an NFS client has never looked for it asks for anyway.
+            if has_looked {
+                beneath::refresh(&self.folder)?;
+            }
             beneath::read(&self.folder, &format!("{}{ANSWER}", self.nonce), LONGEST)
         };
         let text =
@@ -113,13 +150,15 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        for kind in [REQUEST, ANSWER] {
-            let _ = fs::unlinkat(
-                &self.folder,
-                format!("{}{kind}", self.nonce),
-                AtFlags::empty(),
-            );
+        let remove = |kind| {
+            let name = format!("{}{kind}", self.nonce);
+            let _ = fs::unlinkat(&self.folder, name, AtFlags::empty());
+        };
+        // The answer last: an agent that finds the one without the other would answer again.
+        if self.is_written {
+            remove(REQUEST);
         }
+        remove(ANSWER);
     }
 }
 
@@ -131,95 +170,115 @@ pub(super) fn prepare(share: &Share) -> Result<(), ShareError> {
     share.make_part(REQUESTS).map(drop)
 }
 
-/// The folder, which agents make that answer.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn folder(share: &Share) -> Result<OwnedFd, ShareError> {
-    let missing = || Err(Errno::NOENT).doing(|| format!("opening {RECORDS_FOLDER}/{REQUESTS}"));
-    if_there(share)?.map_or_else(missing, Ok)
-}
-
 fn if_there(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
     let path = format!("{RECORDS_FOLDER}/{REQUESTS}");
     let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
     opened.doing(|| format!("opening {path}"))
 }
 
-/// The requests that are there, by name, the answered ones included until they are done with.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn all(share: &Share) -> Result<Vec<(String, Request)>, ShareError> {
-    let names = beneath::names(folder(share)?).doing(|| "listing the requests".to_owned())?;
-    let mut all = Vec::new();
-    for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
-        if let Some(request) = read(share, &name)? {
-            all.push((name, request));
+/// The requests to an agent: the folder, which it has made.
+#[derive(Debug)]
+pub(super) struct Requests<'a> {
+    share: &'a Share,
+    folder: OwnedFd,
+}
+
+impl<'a> Requests<'a> {
+    /// Opens them.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn open(share: &'a Share) -> Result<Self, ShareError> {
+        let missing = || Err(Errno::NOENT).doing(|| format!("opening {RECORDS_FOLDER}/{REQUESTS}"));
+        let folder = if_there(share)?.map_or_else(missing, Ok)?;
+        Ok(Self { share, folder })
+    }
+
+    /// The share.
+    pub(super) fn share(&self) -> &'a Share {
+        self.share
+    }
+
+    /// The folder.
+    pub(super) fn into_folder(self) -> OwnedFd {
+        self.folder
+    }
+
+    /// Those that are there, by name, the answered ones included until they are done with.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn all(&self) -> Result<Vec<(String, Request)>, ShareError> {
+        let names = beneath::names(&self.folder).doing(|| "listing the requests".to_owned())?;
+        let mut all = Vec::new();
+        for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
+            if let Some(request) = self.read(&name)? {
+                all.push((name, request));
+            }
         }
+        Ok(all)
     }
-    Ok(all)
-}
 
-/// The request in the file `name`; nothing for other files, and for what a newer version asks for.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn read(share: &Share, name: &str) -> Result<Option<Request>, ShareError> {
-    if nonce_of(name).is_none() {
-        return Ok(None);
-    }
-    let text = beneath::read(folder(share)?, name, LONGEST);
-    let text = beneath::if_there(text).doing(|| format!("reading the request {name}"))?;
-    Ok(text.and_then(|text| {
-        check_format(&text).ok()?;
-        serde_json::from_slice(&text).ok()
-    }))
-}
-
-/// Whether the request in the file `name` has its answer.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn is_answered(share: &Share, name: &str) -> Result<bool, ShareError> {
-    let Some(nonce) = nonce_of(name) else {
-        return Ok(true);
-    };
-    beneath::exists(folder(share)?, &format!("{nonce}{ANSWER}"))
-        .doing(|| format!("looking for the answer to {name}"))
-}
-
-/// Answers the request in the file `name`.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn reply(share: &Share, name: &str, answer: &Answer) -> Result<(), ShareError> {
-    match nonce_of(name) {
-        Some(nonce) => put(share, &folder(share)?, &format!("{nonce}{ANSWER}"), answer),
-        None => Ok(()),
-    }
-}
-
-/// Removes what the dead have left, by the clock of this machine, which is the server.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn sweep(share: &Share) -> Result<(), ShareError> {
-    let folder = folder(share)?;
-    let doing = || "sweeping the requests".to_owned();
-    for name in beneath::names(&folder).doing(doing)? {
-        let Ok(stat) = fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        let written = SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_mtime.unsigned_abs());
-        if written.elapsed().is_ok_and(|age| age > LIFE) {
-            let _ = fs::unlinkat(&folder, &name, AtFlags::empty());
+    /// The one in the file `name`; nothing for other files, and for what a newer version asks for.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn read(&self, name: &str) -> Result<Option<Request>, ShareError> {
+        if nonce_of(name).is_none() {
+            return Ok(None);
         }
+        let text = beneath::if_there(beneath::read(&self.folder, name, LONGEST))
+            .doing(|| format!("reading the request {name}"))?;
+        Ok(text.and_then(|text| {
+            check_format(&text).ok()?;
+            serde_json::from_slice(&text).ok()
+        }))
     }
-    Ok(())
+
+    /// Whether the one with this `nonce` has its answer.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn is_answered(&self, nonce: Nonce) -> Result<bool, ShareError> {
+        beneath::exists(&self.folder, &format!("{nonce}{ANSWER}"))
+            .doing(|| format!("looking for the answer to {nonce}"))
+    }
+
+    /// Answers the one with this `nonce`.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn reply(&self, nonce: Nonce, answer: &Answer) -> Result<(), ShareError> {
+        put(
+            self.share,
+            &self.folder,
+            &format!("{nonce}{ANSWER}"),
+            answer,
+        )
+    }
+
+    /// Removes what the dead have left, by the clock of this machine, which is the server.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn sweep(&self) -> Result<(), ShareError> {
+        let doing = || "sweeping the requests".to_owned();
+        for name in beneath::names(&self.folder).doing(doing)? {
+            let Ok(stat) = fs::statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            let written =
+                SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_mtime.unsigned_abs());
+            if written.elapsed().is_ok_and(|age| age > LIFE) {
+                let _ = fs::unlinkat(&self.folder, &name, AtFlags::empty());
+            }
+        }
+        Ok(())
+    }
 }
 
-fn nonce_of(name: &str) -> Option<Nonce> {
+/// The nonce of the request in the file `name`; nothing for other files.
+pub(super) fn nonce_of(name: &str) -> Option<Nonce> {
     name.strip_suffix(REQUEST)?.parse().ok()
 }
 
@@ -271,16 +330,18 @@ mod tests {
             "no agent has made the folder"
         );
         prepare(&share).unwrap();
-        let asked = Asked::ask(&share, &request).unwrap().unwrap();
-        let there = all(&share).unwrap();
+        let mut asked = Asked::ask(&share, &request).unwrap().unwrap();
+        let requests = Requests::open(&share).unwrap();
+        let there = requests.all().unwrap();
         let [(name, found)] = there.as_slice() else {
             panic!("{there:?}");
         };
         assert_eq!(*found, request);
-        assert!(!is_answered(&share, name).unwrap());
+        let nonce = nonce_of(name).unwrap();
+        assert!(!requests.is_answered(nonce).unwrap());
         assert_eq!(asked.answer().unwrap(), None);
-        reply(&share, name, &Answer::Project(7)).unwrap();
-        assert!(is_answered(&share, name).unwrap());
+        requests.reply(nonce, &Answer::Project(7)).unwrap();
+        assert!(requests.is_answered(nonce).unwrap());
         assert_eq!(asked.answer().unwrap(), Some(Answer::Project(7)));
         drop(asked);
         let requests = folder.path().join(".csi-nfs/requests");
@@ -302,15 +363,41 @@ mod tests {
             ("odd".to_owned(), "odd"),
         ] {
             std::fs::write(requests.join(&name), text).unwrap();
-            assert_eq!(read(&share, &name).unwrap(), None, "{name}");
+            let read = Requests::open(&share).unwrap().read(&name).unwrap();
+            assert_eq!(read, None, "{name}");
         }
-        sweep(&share).unwrap();
+        let sweep = || Requests::open(&share).unwrap().sweep();
+        sweep().unwrap();
         assert_eq!(std::fs::read_dir(&requests).unwrap().count(), 3);
         for file in std::fs::read_dir(&requests).unwrap() {
             let file = File::open(file.unwrap().path()).unwrap();
             file.set_modified(SystemTime::now() - 2 * LIFE).unwrap();
         }
-        sweep(&share).unwrap();
+        sweep().unwrap();
         assert_eq!(std::fs::read_dir(&requests).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_record_is_answered_by_the_volumes_nonce_and_asked_about_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let share = share(&folder);
+        prepare(&share).unwrap();
+        let nonce = Nonce::random().unwrap();
+        let request = Request::new((NameKey::of("v"), nonce), None, [10, 0]);
+        let mut asked = Asked::by_record(&share, nonce).unwrap().unwrap();
+        let requests = Requests::open(&share).unwrap();
+        assert_eq!(
+            (asked.answer().unwrap(), requests.all().unwrap()),
+            (None, vec![])
+        );
+        asked.write(&share, &request).unwrap();
+        asked.write(&share, &request).unwrap();
+        let name = format!("{nonce}{REQUEST}");
+        assert_eq!(requests.all().unwrap(), [(name, request)]);
+        requests.reply(nonce, &Answer::Project(7)).unwrap();
+        assert_eq!(asked.answer().unwrap(), Some(Answer::Project(7)));
+        drop(asked);
+        let requests = folder.path().join(".csi-nfs/requests");
+        assert_eq!(std::fs::read_dir(requests).unwrap().count(), 0);
     }
 }

@@ -7,8 +7,12 @@ mod agent;
 mod away;
 mod clients;
 mod counting;
+mod hazards;
 mod reconciling;
 mod scene;
+mod site;
+#[path = "../../../tests/support/strace.rs"]
+mod strace;
 mod taking_in;
 mod tenants;
 mod tools;

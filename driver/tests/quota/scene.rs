@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 pub const MIB: u64 = 1 << 20;
@@ -35,12 +36,27 @@ pub fn file_system() -> FileSystem {
     ability::of(&root, Reach::RootSquashed).unwrap()
 }
 
+/// The disk, which tests share but those that fill it, count all that is on it, or export it otherwise.
+static DISK: RwLock<()> = RwLock::new(());
+
+/// What keeps the disk for a test.
+enum Disk {
+    Shared {
+        _guard: RwLockReadGuard<'static, ()>,
+    },
+    Alone {
+        _guard: RwLockWriteGuard<'static, ()>,
+    },
+}
+
 /// A share with a ledger beside it.
 pub struct Share {
     name: String,
     pub folder: PathBuf,
     pub records: PathBuf,
     pub ledger: Ledger,
+    /// The last field: what this test has made is gone when another one gets the disk.
+    _disk: Disk,
 }
 
 /// A volume of it: a project.
@@ -52,6 +68,17 @@ pub struct Volume {
 impl Share {
     /// A new share; `name` is the test's.
     pub fn new(name: &str) -> Self {
+        let _guard = DISK.read().unwrap_or_else(PoisonError::into_inner);
+        Self::on(name, Disk::Shared { _guard })
+    }
+
+    /// The same, with the disk for this test alone.
+    pub fn alone(name: &str) -> Self {
+        let _guard = DISK.write().unwrap_or_else(PoisonError::into_inner);
+        Self::on(name, Disk::Alone { _guard })
+    }
+
+    fn on(name: &str, disk: Disk) -> Self {
         let folder = export().join(name);
         let records = folder.join("records");
         fs::create_dir_all(&records).unwrap();
@@ -60,6 +87,7 @@ impl Share {
             ledger: Ledger::new(File::open(&records).unwrap().into()),
             folder,
             records,
+            _disk: disk,
         }
     }
 

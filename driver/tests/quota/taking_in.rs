@@ -1,7 +1,7 @@
 //! Volumes that were made without a project.
 
-use crate::agent::{Site, is_enforced, volume};
 use crate::scene::{MIB, Share, bytes, file_system, shown};
+use crate::site::{Site, is_enforced, volume};
 use crate::tools::write;
 use crate::tools::{USER, refusal};
 use csi_nfs::quota::error::QuotaError;

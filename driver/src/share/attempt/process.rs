@@ -19,8 +19,13 @@ fn known() -> Option<String> {
     Some(format!("{}/{pid}/{}", machine()?, started(pid)?))
 }
 
-/// The pids that a process sees, told from those of other machines, boots and namespaces.
-fn machine() -> Option<String> {
+/// The pids that this process sees, told from those of other machines, boots and namespaces.
+fn machine() -> Option<&'static str> {
+    static MACHINE: LazyLock<Option<String>> = LazyLock::new(look_at_machine);
+    MACHINE.as_deref()
+}
+
+fn look_at_machine() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
     let namespace = namespace.to_str()?;
@@ -30,10 +35,22 @@ fn machine() -> Option<String> {
 
 /// When a process was started, in clock ticks since boot: proc(5), field 22 of stat.
 fn started(pid: u32) -> Option<u64> {
+    started_at(&stat(pid)?)
+}
+
+/// What proc(5) says of a process, from the third field on. The second is a name in parentheses, which may hold anything.
+fn stat(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may hold anything.
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+    Some(stat.rsplit_once(')')?.1.to_owned())
+}
+
+fn started_at(stat: &str) -> Option<u64> {
+    stat.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether a process has ended and only its parent has not asked how.
+fn has_ended(stat: &str) -> bool {
+    stat.trim_start().starts_with(['Z', 'X'])
 }
 
 /// Whether `process` is known to be dead. One that cannot be seen from here, or of which `/proc` is hidden, may well live.
@@ -45,14 +62,16 @@ pub(in crate::share) fn is_dead(process: &str) -> bool {
     let (Ok(start), Ok(pid)) = (start.parse::<u64>(), pid.parse::<u32>()) else {
         return false;
     };
-    if machine().as_deref() != Some(theirs) {
+    if machine() != Some(theirs) {
         return false;
     }
     let there = match i32::try_from(pid).ok().and_then(Pid::from_raw) {
         Some(pid) => test_kill_process(pid) != Err(Errno::SRCH),
         None => false,
     };
-    !there || started(pid).is_some_and(|other| other != start)
+    let is_other =
+        |stat: String| has_ended(&stat) || started_at(&stat).is_some_and(|other| other != start);
+    !there || stat(pid).is_some_and(is_other)
 }
 
 /// A process of this machine that is dead.
@@ -76,8 +95,15 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = child.id();
         let start = started(pid);
-        child.wait().unwrap();
         let (machine, _) = machine.rsplit_once('/').unwrap();
+        if let Some(start) = start {
+            // Before anybody has asked how it ended.
+            while !stat(pid).is_some_and(|stat| has_ended(&stat)) {
+                std::thread::yield_now();
+            }
+            assert!(is_dead(&format!("{machine}/{pid}/{start}")));
+        }
+        child.wait().unwrap();
         if let Some(start) = start {
             assert!(is_dead(&format!("{machine}/{pid}/{start}")));
         }

@@ -1,0 +1,315 @@
+//! What must leave neither a volume without its limit nor a limit that is nobody's: an agent that is killed before any of its
+//! system calls, a disk that is full, records from a backup; and ext4 with root squashed, where limits bind.
+
+use crate::scene::{MIB, Share, export, file_system, run, shown};
+use crate::site::{Agent, PATIENCE, Site, is_enforced, until, volume};
+use crate::strace::counts;
+use crate::tools::{USER, refusal, write};
+use csi_nfs::quota::ability::FileSystem;
+use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs::quota::reconcile;
+use csi_proto::v1::Volume;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime};
+use tonic::Code;
+
+const ENFORCE: &[(&str, &str)] = &[("quota", "enforce")];
+
+/// System calls that change something or put it on disk. Those that a processor does not have are left out by strace.
+const CHANGING: &str = "?mkdir,?mkdirat,?openat,?rename,?renameat,?renameat2,?unlink,?unlinkat,?chown,?fchown,?fchownat,\
+    ?fsync,?ioctl,?quotactl_fd";
+
+/// A kill: the name of the system call, and which one of that name it is in its thread, from 1.
+type Kill = (String, u32);
+
+impl Site {
+    /// An agent whose calls strace writes down, and does `inject` to. It may be dead already.
+    fn traced_agent(&self, log: &Path, inject: Option<&str>) -> Agent {
+        let agent = self.command();
+        let mut command = Command::new("strace");
+        // The tracer is a grandchild in a group of its own, so that the process which is started here is the agent.
+        command.args(["-f", "-DD", "-q", "-o"]).arg(log);
+        command.args(["-e", &format!("trace={CHANGING}")]);
+        if let Some(inject) = inject {
+            command.args(["-e", inject]);
+        }
+        command.arg(agent.get_program()).args(agent.get_args());
+        let before = self.announced();
+        let mut agent = Agent(command.spawn().unwrap());
+        until("an agent", || {
+            self.announced().difference(&before).count() > 0
+                || agent.0.try_wait().unwrap().is_some()
+        });
+        agent
+    }
+
+    /// Repeats a creation for as long as an orchestrator would.
+    async fn create_at_last(&self, name: &str, mib: u64) -> Volume {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.create(volume(name, mib, ENFORCE)).await {
+                Ok(made) => return made,
+                Err(refused) => assert!(Instant::now() < end, "{name}: {refused}"),
+            }
+        }
+    }
+
+    /// Makes all entries of the ledger old, so that the next comparison decides about each.
+    fn age_ledger(&self) {
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        for entry in fs::read_dir(&self.share.records).unwrap() {
+            let entry = File::open(entry.unwrap().path()).unwrap();
+            entry.set_modified(old).unwrap();
+        }
+    }
+
+    /// Each of these volumes has a project of its own with this limit; and when an agent has compared, nothing else has one, here
+    /// or in the ledger.
+    fn check(&mut self, volumes: &[&Volume], mib: u64) {
+        let ids: BTreeSet<ProjectId> = volumes.iter().map(|it| self.id(it).unwrap()).collect();
+        assert_eq!(ids.len(), volumes.len());
+        self.share.reopen();
+        self.age_ledger();
+        let _agent = self.agent();
+        let entered =
+            || -> BTreeSet<_> { self.share.ledger.entries().unwrap().into_keys().collect() };
+        until("a ledger of what is there", || entered() == ids);
+        until("no limit that is nobody's", || {
+            let report = reconcile::report(self.share.root()).unwrap();
+            let limited = report.iter().filter(|it| it.limits != Default::default());
+            limited
+                .filter_map(|it| ProjectId::new(it.id))
+                .collect::<BTreeSet<_>>()
+                == ids
+        });
+        for id in ids {
+            assert_eq!(self.share.quota(id).limits.bytes, mib * MIB);
+        }
+    }
+}
+
+/// The kills for the creation of one volume: one for each call that an undisturbed agent makes.
+async fn kills(site: &mut Site, log: &Path) -> BTreeSet<Kill> {
+    let mut agent = site.traced_agent(log, None);
+    let before = counts(log);
+    site.create(volume("undisturbed", 10, ENFORCE))
+        .await
+        .unwrap();
+    agent.0.kill().unwrap();
+    // The tracer writes that last.
+    until("the end of the trace", || {
+        fs::read_to_string(log)
+            .unwrap()
+            .contains("+++ killed by SIGKILL")
+    });
+    let mut kills = BTreeSet::new();
+    for ((thread, name), count) in counts(log) {
+        let already = before.get(&(thread, name.clone())).copied().unwrap_or(0);
+        kills.extend((already + 1..=count).map(|when| (name.clone(), when)));
+    }
+    kills
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_killed_before_any_system_call_leaves_no_limit_that_is_nobodys() {
+    if !is_enforced() {
+        return;
+    }
+    let mut site = Site::alone("agent-strace").await;
+    let logs = tempfile::tempdir().unwrap();
+    let kills = kills(&mut site, &logs.path().join("undisturbed")).await;
+    for changing in ["fsync", "ioctl", "quotactl_fd"] {
+        assert!(kills.iter().any(|kill| kill.0 == changing), "{kills:?}");
+    }
+    let mut names = vec!["undisturbed".to_owned()];
+    let mut missed = 0;
+    for (call, when) in &kills {
+        let name = format!("{call}-{when}");
+        let inject = format!("inject={call}:signal=SIGKILL:when={when}");
+        let mut agent = site.traced_agent(&logs.path().join(&name), Some(&inject));
+        // Whoever sees that the agent is dead says so.
+        if let Err(refused) = site.create(volume(&name, 10, ENFORCE)).await {
+            assert_eq!(refused.code(), Code::Unavailable, "{name}: {refused}");
+        }
+        // The call may be another thread's in this run.
+        missed += usize::from(agent.0.try_wait().unwrap().is_none());
+        names.push(name);
+    }
+    eprintln!("{} kills, {missed} without effect", kills.len());
+    assert!(missed * 2 < kills.len(), "{missed} of {}", kills.len());
+    let agent = site.agent();
+    let mut made = Vec::new();
+    for name in &names {
+        made.push(site.create_at_last(name, 10).await);
+    }
+    drop(agent);
+    site.check(&made.iter().collect::<Vec<_>>(), 10);
+}
+
+/// Takes all the room there is.
+fn fill(folder: &Path) -> PathBuf {
+    let path = folder.join("filler");
+    let file = File::create(&path).unwrap();
+    let (mut from, mut more) = (0, 1 << 32);
+    while more >= 4096 {
+        match fallocate(&file, FallocateFlags::empty(), from, more) {
+            Ok(()) => from += more,
+            Err(_) => more /= 2,
+        }
+    }
+    path
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_full_disk_no_volume_is_promised_without_its_limit() {
+    if !is_enforced() {
+        return;
+    }
+    let mut site = Site::alone("agent-full").await;
+    let agent = site.agent();
+    let before = site.create(volume("before", 10, ENFORCE)).await.unwrap();
+    let filler = fill(&site.share.folder);
+    write(USER, &site.folder(&before).join("file"), 1).unwrap_err();
+    let names: Vec<String> = (0..8).map(|number| format!("full-{number}")).collect();
+    for name in &names {
+        match site.create(volume(name, 20, ENFORCE)).await {
+            Ok(made) => {
+                let id = site.id(&made).unwrap();
+                assert_eq!(site.share.quota(id).limits.bytes, 20 * MIB);
+            }
+            Err(refused) => assert!(
+                matches!(refused.code(), Code::Unavailable | Code::ResourceExhausted),
+                "{refused}"
+            ),
+        }
+    }
+    match site.expand(&before, 20).await {
+        Ok(()) => assert_eq!(shown(&site.folder(&before)).0, 20 * MIB),
+        Err(refused) => assert!(
+            matches!(refused.code(), Code::Unavailable | Code::ResourceExhausted),
+            "{refused}"
+        ),
+    }
+    fs::remove_file(filler).unwrap();
+    site.expand(&before, 20).await.unwrap();
+    let mut made = vec![before];
+    for name in &names {
+        made.push(site.create_at_last(name, 20).await);
+    }
+    drop(agent);
+    site.check(&made.iter().collect::<Vec<_>>(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_from_a_backup_get_their_limits_back() {
+    if !is_enforced() {
+        return;
+    }
+    let mut site = Site::alone("agent-backup").await;
+    let records = site.share.folder.join(".csi-nfs");
+    let kept = tempfile::tempdir().unwrap();
+    let copy = |from: &Path, to: &Path| {
+        run(Command::new("cp").arg("-a").arg(from.join(".")).arg(to));
+    };
+    let agent = site.agent();
+    let old = site.create(volume("old", 10, ENFORCE)).await.unwrap();
+    let gone = site.create(volume("gone", 10, ENFORCE)).await.unwrap();
+    agent.kill();
+    copy(&records, kept.path());
+    let agent = site.agent();
+    site.expand(&old, 20).await.unwrap();
+    let freed = site.id(&gone).unwrap();
+    site.delete(&gone).await;
+    site.share.wait_for_usage(freed, |used| used.inodes == 0);
+    let unknown = site.create(volume("new", 10, ENFORCE)).await.unwrap();
+    let unknown_id = site.id(&unknown).unwrap();
+    agent.kill();
+
+    fs::remove_dir_all(&records).unwrap();
+    fs::create_dir(&records).unwrap();
+    copy(kept.path(), &records);
+    site.share.reopen();
+    site.age_ledger();
+    let agent = site.agent();
+    let id = site.id(&old).unwrap();
+    until("the limit on record", || {
+        site.share.quota(id).limits.bytes == 10 * MIB
+    });
+    assert!(site.condition(&gone).await.abnormal);
+    site.delete(&gone).await;
+    // Nobody knows it but its folder, which goes on.
+    assert_eq!(site.share.quota(unknown_id).limits.bytes, 10 * MIB);
+    let again = site.create(volume("new", 10, ENFORCE)).await.unwrap();
+    assert_ne!(site.id(&again), Some(unknown_id));
+    assert_eq!(site.id(&unknown), Some(unknown_id));
+    // An administrator who does not want it removes it; the server forgets the rest of its limit at the same time.
+    run(Command::new("rm")
+        .arg("-rf")
+        .arg(site.share.folder.join(&unknown.volume_context["subDir"])));
+    csi_nfs::quota::project::lift_limits(site.share.root(), unknown_id).unwrap();
+    drop(agent);
+    site.check(&[&old, &again], 10);
+}
+
+/// The whole export with root squashed, until this is dropped.
+struct Squashed;
+
+impl Squashed {
+    fn begin() -> Self {
+        Self::export("root_squash");
+        Self
+    }
+
+    fn export(squash: &str) {
+        let folder = export();
+        let options = format!("rw,{squash},fsid=0,insecure,no_subtree_check");
+        run(Command::new("exportfs")
+            .args(["-o", &options])
+            .arg(format!("127.0.0.0/8:{}", folder.display()))
+            .arg(format!("[::1]:{}", folder.display())));
+    }
+}
+
+impl Drop for Squashed {
+    fn drop(&mut self) {
+        Self::export("no_root_squash");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sizes_are_enforced_on_ext4_where_root_is_squashed() {
+    if file_system() != FileSystem::Ext4 {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let share = Share::alone("agent-ext4");
+    let squashed = Squashed::begin();
+    std::os::unix::fs::chown(&share.folder, Some(NOBODY), Some(NOBODY)).unwrap();
+    let mut site = Site::on(share).await;
+    let agent = site.agent();
+    let made = site.create(volume("v", 10, ENFORCE)).await.unwrap();
+    let id = site.id(&made).unwrap();
+    let message = site.condition(&made).await.message;
+    assert!(message.ends_with(&format!("by project {id}")), "{message}");
+    let folder = site.folder(&made);
+    assert_eq!(shown(&folder).0, 10 * MIB);
+    for (user, file) in [(USER, "user"), (0, "root")] {
+        let error = write(user, &folder.join(file), 20).unwrap_err();
+        assert!(error.contains(refusal(FileSystem::Ext4)), "{error}");
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    site.expand(&made, 30).await.unwrap();
+    write(USER, &folder.join("file"), 20).unwrap();
+    drop(agent);
+    site.check(&[&made], 30);
+    // Somebody exports it otherwise: the next volumes are advisory, and say why.
+    drop(squashed);
+    let _agent = site.agent();
+    let advisory = site.create(volume("later", 10, &[])).await.unwrap();
+    let message = site.condition(&advisory).await.message;
+    assert!(message.contains("ext4 does not hold root"), "{message}");
+}

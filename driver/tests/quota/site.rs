@@ -1,0 +1,201 @@
+//! A share with an agent on the server and a controller that has the share over NFS. Owns how both are started and called.
+
+use crate::away::Away;
+use crate::scene::{MIB, Mount, Share, file_system};
+use csi_nfs::controller::{Controller, ControllerConfig};
+use csi_nfs::export::Export;
+use csi_nfs::quota::ability::FileSystem;
+use csi_nfs::quota::project;
+use csi_nfs::quota::project_id::ProjectId;
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
+use csi_proto::v1::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tonic::{Request, Status};
+
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An agent, until it is killed.
+pub struct Agent(pub Child);
+
+impl Agent {
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A share, and a controller that has it over NFS.
+pub struct Site {
+    pub controller: Controller,
+    pub mount: Mount,
+    pub share: Share,
+}
+
+impl Site {
+    /// A share that a controller has used once, before any agent.
+    pub async fn new(name: &str) -> Self {
+        Self::on(Share::new(name)).await
+    }
+
+    /// The same, with the disk for this test alone.
+    pub async fn alone(name: &str) -> Self {
+        Self::on(Share::alone(name)).await
+    }
+
+    /// The same, of a share that nobody has used.
+    pub async fn on(mut share: Share) -> Self {
+        let mount = share.mount("4.2", "");
+        let export = Export::parse("nas", "/srv").unwrap();
+        let roots = Away::of(export.clone(), mount.0.clone());
+        let mut config = ControllerConfig::new(Arc::new(roots));
+        config.other_exports = vec![export];
+        let controller = Controller::new(config);
+        let first = volume("first", 0, &[]);
+        let answer = controller.create_volume(Request::new(first)).await;
+        answer.unwrap();
+        fs::remove_dir(&share.records).unwrap();
+        share.records = share.folder.join(".csi-nfs/projects");
+        Self {
+            controller,
+            mount,
+            share,
+        }
+    }
+
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_csi-nfs"));
+        let share = format!("nas:/srv={}", self.share.folder.display());
+        command.args(["agent", "--quotas", "--local-share", &share]);
+        command
+    }
+
+    /// Starts an agent, and waits until it says that it is there.
+    pub fn agent(&mut self) -> Agent {
+        let command = self.command();
+        self.start(command)
+    }
+
+    /// An agent that dies at this step of what it does, the first time.
+    pub fn agent_that_dies_at(&mut self, step: &str) -> Agent {
+        let plan = self.share.folder.join("plan");
+        fs::write(&plan, format!("0 {step}")).unwrap();
+        let mut command = self.command();
+        command.env("CSI_NFS_CRASH_PLAN", plan);
+        self.start(command)
+    }
+
+    pub fn start(&mut self, mut command: Command) -> Agent {
+        let before = self.announced();
+        let agent = Agent(command.spawn().unwrap());
+        until("an agent", || {
+            self.announced().difference(&before).count() > 0
+        });
+        if self.share.records.exists() {
+            self.share.reopen();
+        }
+        agent
+    }
+
+    pub fn announced(&self) -> BTreeSet<PathBuf> {
+        let agents = fs::read_dir(self.share.folder.join(".csi-nfs/agents"));
+        let agents = agents.into_iter().flatten();
+        agents.map(|agent| agent.unwrap().path()).collect()
+    }
+
+    pub async fn create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+        let answer = self.controller.create_volume(Request::new(request)).await?;
+        Ok(answer.into_inner().volume.unwrap())
+    }
+
+    pub async fn expand(&self, volume: &Volume, mib: u64) -> Result<(), Status> {
+        let request = ControllerExpandVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            capacity_range: range(mib),
+            ..Default::default()
+        };
+        let answer = self
+            .controller
+            .controller_expand_volume(Request::new(request));
+        answer.await.map(drop)
+    }
+
+    pub async fn delete(&self, volume: &Volume) {
+        let request = DeleteVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+            ..Default::default()
+        };
+        let answer = self.controller.delete_volume(Request::new(request));
+        answer.await.unwrap();
+    }
+
+    pub async fn condition(&self, volume: &Volume) -> VolumeCondition {
+        let request = ControllerGetVolumeRequest {
+            volume_id: volume.volume_id.clone(),
+        };
+        let answer = self.controller.controller_get_volume(Request::new(request));
+        let answer = answer.await.unwrap().into_inner();
+        answer.status.unwrap().volume_condition.unwrap()
+    }
+
+    /// The folder as clients have it.
+    pub fn folder(&self, volume: &Volume) -> PathBuf {
+        self.mount.0.join(&volume.volume_context["subDir"])
+    }
+
+    /// The project of the folder on the server.
+    pub fn id(&self, volume: &Volume) -> Option<ProjectId> {
+        project_of(&self.share.folder.join(&volume.volume_context["subDir"]))
+    }
+}
+
+pub fn project_of(folder: &Path) -> Option<ProjectId> {
+    project::of(File::open(folder).unwrap()).unwrap()
+}
+
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub fn range(mib: u64) -> Option<CapacityRange> {
+    Some(CapacityRange {
+        required_bytes: i64::try_from(mib * MIB).unwrap(),
+        limit_bytes: 0,
+    })
+}
+
+pub fn volume(name: &str, mib: u64, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
+    let own = [("mountPermissions", "0777")];
+    let parameters = own.iter().chain(parameters);
+    let owned = parameters.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        capacity_range: range(mib).filter(|_| mib > 0),
+        volume_capabilities: vec![VolumeCapability {
+            access_mode: Some(AccessMode { mode: 1 }),
+            access_type: Some(AccessType::Mount(MountVolume::default())),
+        }],
+        parameters: owned.collect::<BTreeMap<_, _>>(),
+        ..Default::default()
+    }
+}
+
+/// Whether these tests are about limits here. On ext4 root is not held to them, and the export does not squash it.
+pub fn is_enforced() -> bool {
+    file_system() == FileSystem::Xfs
+}
