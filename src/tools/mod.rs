@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod context;
 pub mod doctor;
+pub mod flex;
 pub mod lifecycle;
 pub mod mock;
 pub mod proxy;

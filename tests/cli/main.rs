@@ -12,6 +12,7 @@ mod contexts;
 mod csc;
 mod doctor;
 mod documents;
+mod flex;
 mod golden;
 mod image;
 mod lifecycle;

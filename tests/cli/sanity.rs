@@ -134,7 +134,7 @@ fn the_driver_as_a_process_passes_though_it_is_killed_between_any_two_steps() {
 }
 
 /// Whether this process may mount, as the driver must.
-fn may_mount() -> bool {
+pub fn may_mount() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let capabilities = u64::from_str_radix(line.unwrap().trim(), 16).unwrap();

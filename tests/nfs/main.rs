@@ -17,6 +17,7 @@ mod controllers;
 mod dead_servers;
 mod failures;
 mod far;
+mod flex;
 mod hostile;
 mod killed;
 mod leaks;

@@ -56,7 +56,7 @@ const VARIABLES: &[Variable] = &[
     ),
     variable(
         "XDG_STATE_HOME",
-        "Where the embedded driver keeps its share, the mock its state and the shell its history; ~/.local/state without it.",
+        "Where the embedded driver keeps its share, the mock and flex their state and the shell its history; ~/.local/state without it.",
         calls_a_driver,
     ),
     variable(

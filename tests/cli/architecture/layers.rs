@@ -72,10 +72,11 @@ const CLIENT_ONLY: &[Only] = &[
         files: &[
             "src/call/endpoint/mock.rs",
             "src/invocation/serving.rs",
+            "src/tools/flex/command.rs",
             "src/tools/mock",
             "src/tools/serve",
         ],
-        why: "the client knows the mock as a driver, and its server as one that answers a recording",
+        why: "the client knows the mock as a driver, and its server as one that answers a recording or for an executable",
     },
     Only {
         names: &["comfy_table"],
@@ -109,8 +110,12 @@ const CLIENT_ONLY: &[Only] = &[
     },
     Only {
         names: &["tempfile"],
-        files: &["src/invocation/contexts/file.rs", "src/output/page/file.rs"],
-        why: "pages and contexts alone are files that appear whole or not at all",
+        files: &[
+            "src/invocation/contexts/file.rs",
+            "src/output/page/file.rs",
+            "src/tools/flex/state.rs",
+        ],
+        why: "pages, contexts and the state of flex alone are files that appear whole or not at all",
     },
     Only {
         names: &["rustyline"],

@@ -197,6 +197,14 @@ const SUBJECTS: &[Subject] = &[
         ],
     },
     Subject {
+        why: "a service of FlexVolume drivers",
+        places: &[
+            ("src/tools/flex/identity.rs", &[]),
+            ("src/tools/flex/controller.rs", &[]),
+            ("src/tools/flex/node.rs", &[]),
+        ],
+    },
+    Subject {
         why: "the driver's service",
         places: &[
             ("driver/src/controller", &[]),

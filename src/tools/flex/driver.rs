@@ -1,0 +1,269 @@
+//! The driver that is served: an executable, what it can do, what it has done, and its calls. Owns the rule that a call goes
+//! on when its caller has gone.
+
+use super::answer::{Answer, CallOutError, Capabilities};
+use super::call_out::CallOuts;
+use super::error::{FlexError, shown};
+use super::options::{self, Options, texts_of};
+use super::request;
+use super::state::Store;
+use super::taken::{Running, Taken};
+use csi_proto::grpc_timeout;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tonic::{Request, Response, Status};
+
+/// Whether a driver can do it, as it says itself or as it is said of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// It attaches and detaches, and mounts for the node before it mounts for workloads.
+    pub attaches: bool,
+    /// The use of its volumes can be asked of their file system.
+    pub has_stats: bool,
+    /// It gives the files to a group by itself.
+    pub takes_group: bool,
+    /// It makes volumes larger.
+    pub expands: bool,
+}
+
+impl Abilities {
+    /// What init has said, and what flags add to it.
+    pub fn of(said: Capabilities, attaches: bool, expands: bool) -> Self {
+        Self {
+            attaches: said.attach.unwrap_or(attaches),
+            has_stats: said.supports_metrics,
+            takes_group: said.fs_group == Some(false),
+            expands: said.requires_fs_resize || expands,
+        }
+    }
+}
+
+/// Who the driver is.
+pub struct Identity {
+    /// Its name in CSI.
+    pub name: String,
+    /// The node's id.
+    pub node_id: String,
+    /// Whether each call-out is told on stderr.
+    pub is_verbose: bool,
+}
+
+/// A driver. Clones are the same one.
+#[derive(Clone)]
+pub struct Flex(Arc<Inner>);
+
+struct Inner {
+    identity: Identity,
+    abilities: Abilities,
+    call_outs: CallOuts,
+    store: Store,
+    running: Running,
+}
+
+/// What a request is about, and with what.
+pub struct About {
+    volume: String,
+    aspect: &'static str,
+    secrets: BTreeMap<String, String>,
+}
+
+impl About {
+    /// A volume, with the secrets of its request.
+    pub fn volume(volume: &str, secrets: &BTreeMap<String, String>) -> Self {
+        Self {
+            volume: volume.to_owned(),
+            aspect: "",
+            secrets: secrets.clone(),
+        }
+    }
+
+    /// Something of a volume that may be asked while the volume is taken.
+    pub fn question(volume: &str) -> Self {
+        Self {
+            aspect: "\0question",
+            ..Self::volume(volume, &BTreeMap::new())
+        }
+    }
+}
+
+/// A call that runs and has its volume.
+pub struct Call {
+    /// The driver.
+    pub flex: Flex,
+    /// The volume's id.
+    pub volume: String,
+    taken: Taken,
+    deadline: Option<Instant>,
+    secrets: BTreeMap<String, String>,
+}
+
+impl Flex {
+    /// The driver behind these call-outs.
+    pub fn new(
+        identity: Identity,
+        abilities: Abilities,
+        call_outs: CallOuts,
+        store: Store,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            identity,
+            abilities,
+            call_outs,
+            store,
+            running: Running::default(),
+        }))
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+
+    /// What it can do.
+    pub fn abilities(&self) -> Abilities {
+        self.0.abilities
+    }
+
+    /// What it has done.
+    pub fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    /// Whether its executable can be run.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn is_there(&self) -> Result<(), FlexError> {
+        self.0.call_outs.can_run().map_err(FlexError::Gone)
+    }
+
+    /// Carries out a request while no other one has its volume. The work goes on when the caller has gone: what has been begun
+    /// is to be noted.
+    ///
+    /// # Errors
+    /// The work's own; ABORTED when another call has the volume.
+    pub async fn carry_out<Q, T, W>(
+        &self,
+        request: Request<Q>,
+        about: impl FnOnce(&Q) -> About,
+        work: impl FnOnce(Call, Q) -> W,
+    ) -> Result<Response<T>, Status>
+    where
+        Q: csi_proto::Request,
+        T: Send + 'static,
+        W: Future<Output = Result<T, FlexError>> + Send + 'static,
+    {
+        let header = request.metadata().get("grpc-timeout");
+        let time = header.and_then(|value| grpc_timeout::parse(value.as_bytes()));
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        let request = request.into_inner();
+        let About {
+            volume,
+            aspect,
+            secrets,
+        } = about(&request);
+        let texts = texts_of(&secrets);
+        let running = async {
+            let volume = request::name(&volume, "volume_id")?;
+            let key = format!("{volume}{aspect}");
+            let taken = Taken::take(&self.0.running, key, Q::METHOD.name)?;
+            let call = Call {
+                flex: self.clone(),
+                volume,
+                taken,
+                deadline,
+                secrets,
+            };
+            let done = tokio::spawn(work(call, request)).await;
+            done.unwrap_or(Err(FlexError::Died))
+        };
+        let done = running.await;
+        done.map(Response::new)
+            .map_err(|error| error.status(&texts))
+    }
+}
+
+impl Call {
+    /// Runs a call-out for the volume.
+    ///
+    /// # Errors
+    /// When it does not succeed.
+    pub async fn out(
+        &self,
+        call: &'static str,
+        arguments: &[&str],
+    ) -> Result<Answer, CallOutError> {
+        let began = Instant::now();
+        let call_outs = &self.flex.0.call_outs;
+        let answer = call_outs.run(call, arguments, self.deadline, &self.taken);
+        let answer = answer.await;
+        if self.flex.identity().is_verbose {
+            let outcome = match &answer {
+                Ok(_) => "Success".to_owned(),
+                Err(error) => error.problem.to_string(),
+            };
+            let took = began.elapsed().as_secs_f64();
+            self.note(&format!("{call} in {took:.1} s: {outcome}"));
+        }
+        answer
+    }
+
+    /// The argument of a call-out that has options: with the secrets of this call.
+    pub fn argument(&self, options: &Options) -> String {
+        options::argument(options, &self.secrets)
+    }
+
+    /// Tells on stderr what no answer tells.
+    pub fn note(&self, text: &str) {
+        let text = format!("{}: {text}", self.volume);
+        eprintln!("note: {}", shown(&text, &texts_of(&self.secrets)));
+    }
+
+    /// What the driver has done.
+    pub fn store(&self) -> &Store {
+        self.flex.store()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_can_do_what_it_says_and_what_is_said_of_it() {
+        let silent = Capabilities::default();
+        let says = |attach, fs_group| Capabilities {
+            attach,
+            fs_group,
+            ..silent
+        };
+        for (said, attaches, expands, expected) in [
+            (silent, false, false, [false; 4]),
+            (silent, true, true, [true, false, false, true]),
+            // What a driver says of itself counts more.
+            (
+                says(Some(false), Some(true)),
+                true,
+                false,
+                [false, false, false, false],
+            ),
+            (
+                says(Some(true), Some(false)),
+                false,
+                false,
+                [true, false, true, false],
+            ),
+        ] {
+            let found = Abilities::of(said, attaches, expands);
+            let found = [
+                found.attaches,
+                found.has_stats,
+                found.takes_group,
+                found.expands,
+            ];
+            assert_eq!(found, expected, "{said:?}");
+        }
+    }
+}

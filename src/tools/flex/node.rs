@@ -1,0 +1,399 @@
+//! The Node service: mounts for a node and for workloads, and takes them down again.
+
+use super::answer::Problem;
+use super::driver::{About, Call, Flex};
+use super::error::FlexError;
+use super::options::{DEVICE, options};
+use super::paths::{self, MountPoints};
+use super::plan::{Down, Refusal, Up, Wanted, down, up};
+use super::request::{How, path};
+use super::state::{Place, Use};
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::node_service_capability::rpc::Type as Capability;
+use csi_proto::v1::node_service_capability::{Rpc, Type};
+use csi_proto::v1::volume_usage::Unit;
+use csi_proto::v1::{
+    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
+    NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
+    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
+    NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
+    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeUsage,
+};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use tonic::{Request, Response, Status};
+
+#[tonic::async_trait]
+impl Node for Flex {
+    async fn node_get_info(
+        &self,
+        _: Request<NodeGetInfoRequest>,
+    ) -> Result<Response<NodeGetInfoResponse>, Status> {
+        Ok(Response::new(NodeGetInfoResponse {
+            node_id: self.identity().node_id.clone(),
+            ..Default::default()
+        }))
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        _: Request<NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
+        let able = self.abilities();
+        let all = [
+            (able.attaches, Capability::StageUnstageVolume),
+            (able.has_stats, Capability::GetVolumeStats),
+            (able.expands, Capability::ExpandVolume),
+            (able.takes_group, Capability::VolumeMountGroup),
+            (true, Capability::SingleNodeMultiWriter),
+        ];
+        let able = all.into_iter().filter(|(able, _)| *able);
+        let capabilities = able.map(|(_, one)| NodeServiceCapability {
+            r#type: Some(Type::Rpc(Rpc { r#type: one.into() })),
+        });
+        Ok(Response::new(NodeGetCapabilitiesResponse {
+            capabilities: capabilities.collect(),
+        }))
+    }
+
+    async fn node_stage_volume(
+        &self,
+        request: Request<NodeStageVolumeRequest>,
+    ) -> Result<Response<NodeStageVolumeResponse>, Status> {
+        self.needs(self.abilities().attaches)?;
+        let about = |q: &NodeStageVolumeRequest| About::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, about, stage).await
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
+        self.needs(self.abilities().attaches)?;
+        let about = |q: &NodeUnstageVolumeRequest| About::volume(&q.volume_id, &BTreeMap::new());
+        let unstage = |call, request: NodeUnstageVolumeRequest| async move {
+            let place = path(&request.staging_target_path, "staging_target_path")?;
+            take_down(&call, "unmountdevice", Place::Staging(place)).await?;
+            Ok(NodeUnstageVolumeResponse {})
+        };
+        self.carry_out(request, about, unstage).await
+    }
+
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
+        let about = |q: &NodePublishVolumeRequest| About::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, about, publish).await
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
+        let about = |q: &NodeUnpublishVolumeRequest| About::volume(&q.volume_id, &BTreeMap::new());
+        let unpublish = |call, request: NodeUnpublishVolumeRequest| async move {
+            let place = path(&request.target_path, "target_path")?;
+            take_down(&call, "unmount", Place::Target(place)).await?;
+            Ok(NodeUnpublishVolumeResponse {})
+        };
+        self.carry_out(request, about, unpublish).await
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        self.needs(self.abilities().has_stats)?;
+        let about = |q: &NodeGetVolumeStatsRequest| About::question(&q.volume_id);
+        self.carry_out(request, about, stats).await
+    }
+
+    async fn node_expand_volume(
+        &self,
+        request: Request<NodeExpandVolumeRequest>,
+    ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
+        self.needs(self.abilities().expands)?;
+        let about = |q: &NodeExpandVolumeRequest| About::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, about, expand).await
+    }
+}
+
+impl Flex {
+    fn needs(&self, ability: bool) -> Result<(), Status> {
+        match ability {
+            true => Ok(()),
+            false => Err(FlexError::NotAdvertised.status(&[])),
+        }
+    }
+}
+
+async fn stage(
+    call: Call,
+    request: NodeStageVolumeRequest,
+) -> Result<NodeStageVolumeResponse, FlexError> {
+    let staging = path(&request.staging_target_path, "staging_target_path")?;
+    let how = How::of(request.volume_capability.as_ref(), false)?;
+    let device = request.publish_context.get(DEVICE);
+    let device = device.ok_or(Refusal::NotAttached)?.clone();
+    let place = Place::Staging(staging.clone());
+    let wanted = Wanted {
+        volume: &call.volume,
+        place: &place,
+        how: &how,
+    };
+    let Some(options) = to_bring_up(
+        &call,
+        &wanted,
+        &request.volume_context,
+        &request.publish_context,
+    )?
+    else {
+        return Ok(NodeStageVolumeResponse {});
+    };
+    let argument = call.argument(&options);
+    let staged = bring_up(&call, wanted.begun(options), |mut new| async {
+        paths::make_folder(&staging).await?;
+        new.device = match call.out("waitforattach", &[&device, &argument]).await {
+            Ok(answer) if !answer.device.is_empty() => answer.device,
+            Ok(_) => device,
+            Err(error) if error.is_not_supported() => device,
+            Err(error) => return Err(error.into()),
+        };
+        let arguments = [&text(&staging), new.device.as_str(), &argument];
+        match call.out("mountdevice", &arguments).await {
+            Ok(_) => Ok(new),
+            // As the kubelet has it, nothing is mounted where nothing is attached.
+            Err(error) if error.is_not_supported() && new.device.is_empty() => Ok(new),
+            Err(error) if error.is_not_supported() => Err(FlexError::NoMountDevice(new.device)),
+            Err(error) => Err(error.into()),
+        }
+    });
+    staged.await.map(|_| NodeStageVolumeResponse {})
+}
+
+async fn publish(
+    call: Call,
+    request: NodePublishVolumeRequest,
+) -> Result<NodePublishVolumeResponse, FlexError> {
+    let target = path(&request.target_path, "target_path")?;
+    let how = How::of(request.volume_capability.as_ref(), request.readonly)?;
+    let staged = match call.flex.abilities().attaches {
+        true => Some(staged_at(&call, &request.staging_target_path)?),
+        false => None,
+    };
+    let place = Place::Target(target.clone());
+    let wanted = Wanted {
+        volume: &call.volume,
+        place: &place,
+        how: &how,
+    };
+    let Some(options) = to_bring_up(
+        &call,
+        &wanted,
+        &request.volume_context,
+        &request.publish_context,
+    )?
+    else {
+        return Ok(NodePublishVolumeResponse {});
+    };
+    let argument = call.argument(&options);
+    let new = Use {
+        device: staged.as_ref().map_or("", |(_, device)| device).to_owned(),
+        ..wanted.begun(options)
+    };
+    let published = bring_up(&call, new, |new| async {
+        paths::make_folder(&target).await?;
+        match (
+            call.out("mount", &[&text(&target), &argument]).await,
+            staged,
+        ) {
+            (Ok(_), _) => Ok(new),
+            (Err(error), Some((staging, _))) if error.is_not_supported() => {
+                paths::bind(&staging, &target, how.is_read_only()).await?;
+                Ok(new)
+            }
+            (Err(error), _) => Err(error.into()),
+        }
+    });
+    published.await.map(|_| NodePublishVolumeResponse {})
+}
+
+/// Where the volume is staged, and its device.
+fn staged_at(call: &Call, staging: &str) -> Result<(PathBuf, String), FlexError> {
+    if staging.is_empty() {
+        return Err(Refusal::NotStaged.into());
+    }
+    let staging = path(staging, "staging_target_path")?;
+    let state = call.store().now();
+    let staged = state.at(&call.volume, &Place::Staging(staging.clone()));
+    match staged.filter(|staged| staged.done && staged.volume == call.volume) {
+        Some(staged) => Ok((staging, staged.device.clone())),
+        None => Err(Refusal::NotStaged.into()),
+    }
+}
+
+/// The options to bring a volume up with, unless it is there already.
+fn to_bring_up(
+    call: &Call,
+    wanted: &Wanted<'_>,
+    volume_context: &BTreeMap<String, String>,
+    publish_context: &BTreeMap<String, String>,
+) -> Result<Option<BTreeMap<String, String>>, FlexError> {
+    let mounts = MountPoints::now()?;
+    match up(&call.store().now(), wanted, |path| mounts.has(path))? {
+        Up::There(_) => Ok(None),
+        Up::Act => {
+            let contexts = [volume_context, publish_context];
+            Ok(Some(options(&call.volume, wanted.how, &contexts)))
+        }
+    }
+}
+
+/// Notes that a volume may be at a place from now on, brings it there, and notes how that went.
+pub async fn bring_up<W>(
+    call: &Call,
+    new: Use,
+    work: impl FnOnce(Use) -> W,
+) -> Result<Use, FlexError>
+where
+    W: Future<Output = Result<Use, FlexError>>,
+{
+    let store = call.store();
+    let was_begun = store.now().at(&new.volume, &new.place).is_some();
+    store.change(|state| state.put(new.clone())).await?;
+    let is_mounted = || match new.place.path() {
+        Some(path) => Ok::<_, FlexError>(MountPoints::now()?.has(path)),
+        None => Ok(false),
+    };
+    match work(new.clone()).await {
+        Ok(there) => {
+            let done = Use {
+                done: true,
+                mounted: is_mounted()?,
+                ..there
+            };
+            store.change(|state| state.put(done.clone())).await?;
+            Ok(done)
+        }
+        Err(error) => {
+            if error.did_nothing() && !was_begun && !is_mounted()? {
+                store
+                    .change(|state| state.forget(&new.volume, &new.place))
+                    .await?;
+                if let Place::Target(target) = &new.place
+                    && let Err(left) = paths::remove_folder(target).await
+                {
+                    call.note(&left.to_string());
+                }
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Takes a volume down from a path, where it is or may be.
+async fn take_down(call: &Call, call_out: &'static str, place: Place) -> Result<(), FlexError> {
+    let (store, mounts) = (call.store(), MountPoints::now()?);
+    let state = store.now();
+    let known = match down(&state, &call.volume, &place, |path| mounts.has(path)) {
+        Down::Nothing => return Ok(()),
+        Down::Undo(known) => Some(known),
+        Down::UndoUnknown => None,
+    };
+    let Some(path) = place.path() else {
+        return Ok(());
+    };
+    match call.out(call_out, &[&text(path)]).await {
+        Ok(_) => {}
+        Err(error) if error.is_not_supported() => paths::take_off(path).await?,
+        Err(error) => {
+            // Many drivers fail to unmount what a restart of the machine, or a killed call-out, has left unmounted.
+            let is_a_mount = known.is_none_or(|known| known.mounted || !known.done);
+            let has_failed = matches!(error.problem, Problem::Failure { .. });
+            if !has_failed || !is_a_mount || MountPoints::now()?.has(path) {
+                return Err(error.into());
+            }
+            call.note(&format!(
+                "{error}; nothing is mounted at {}",
+                path.display()
+            ));
+        }
+    }
+    if MountPoints::now()?.has(path) {
+        let path = path.to_owned();
+        return Err(FlexError::StillMounted {
+            call: call_out,
+            path,
+        });
+    }
+    if let Place::Target(target) = &place {
+        paths::remove_folder(target).await?;
+    }
+    let forgotten = store.change(|state| state.forget(&call.volume, &place));
+    Ok(forgotten.await?)
+}
+
+async fn stats(
+    call: Call,
+    request: NodeGetVolumeStatsRequest,
+) -> Result<NodeGetVolumeStatsResponse, FlexError> {
+    let place = path(&request.volume_path, "volume_path")?;
+    known_at(&call, &place)?;
+    let usage = paths::usage(&place).await?;
+    let of = |unit: Unit, [total, used, available]: [i64; 3]| VolumeUsage {
+        available,
+        total,
+        used,
+        unit: unit.into(),
+    };
+    Ok(NodeGetVolumeStatsResponse {
+        usage: vec![of(Unit::Bytes, usage.bytes), of(Unit::Inodes, usage.inodes)],
+        volume_condition: None,
+    })
+}
+
+async fn expand(
+    call: Call,
+    request: NodeExpandVolumeRequest,
+) -> Result<NodeExpandVolumeResponse, FlexError> {
+    let place = path(&request.volume_path, "volume_path")?;
+    let known = known_at(&call, &place)?;
+    let [old, ..] = paths::usage(&place).await?.bytes;
+    let asked = request
+        .capacity_range
+        .map_or(0, |range| range.required_bytes);
+    // Without a size, the volume has its size by now, and the file system is to fill it.
+    let new = if asked > 0 { asked } else { old };
+    let argument = call.argument(&known.options);
+    let sizes = [new.to_string(), old.to_string()];
+    let arguments = [
+        &argument,
+        &known.device,
+        &text(&place),
+        &sizes[0],
+        &sizes[1],
+    ];
+    let answer = call.out("expandfs", &arguments.map(String::as_str)).await?;
+    Ok(NodeExpandVolumeResponse {
+        capacity_bytes: match answer.new_size {
+            0 => new,
+            size => size,
+        },
+    })
+}
+
+/// The volume at a path, as it was published or staged there.
+fn known_at(call: &Call, path: &Path) -> Result<Use, FlexError> {
+    let state = call.store().now();
+    let mut uses = state.of(&call.volume).filter(|one| one.done);
+    let found = uses.find(|one| one.place.path() == Some(path));
+    found.cloned().ok_or(FlexError::NotThere)
+}
+
+/// A path of a request, which is text.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,154 @@
+//! What this program itself does at a path: it makes and removes folders, and mounts where a driver leaves that to its caller. A
+//! path may lie on a server that does not answer, so that all of it happens beside the calls, on a thread that may block.
+
+use super::error::FlexError;
+use crate::invocation::mount_points;
+use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+/// The mount points of this moment.
+pub struct MountPoints(Vec<PathBuf>);
+
+impl MountPoints {
+    /// Reads the kernel's table, which asks no file system.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn now() -> Result<Self, FlexError> {
+        let all = mount_points::all();
+        all.map(Self)
+            .map_err(failed("cannot read", Path::new("/proc/self/mountinfo")))
+    }
+
+    /// Whether a volume is mounted there.
+    pub fn has(&self, path: &Path) -> bool {
+        self.0.contains(&resolved(path))
+    }
+}
+
+/// A path as the kernel's table has it: without links in its folder, which is no volume.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// Makes the folder that a volume is mounted to.
+///
+/// # Errors
+/// When the folder above it does not exist, or the system refuses.
+pub async fn make_folder(path: &Path) -> Result<(), FlexError> {
+    at(path, "cannot make", |path| {
+        match fs::DirBuilder::new().mode(0o750).create(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            made => made,
+        }
+    })
+    .await
+}
+
+/// Removes that folder again. It is no error when it is not there.
+///
+/// # Errors
+/// When something is in it, or the system refuses.
+pub async fn remove_folder(path: &Path) -> Result<(), FlexError> {
+    at(path, "cannot remove", |path| match fs::remove_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    })
+    .await
+}
+
+/// Shows the staged volume at its target, as the kubelet does for drivers that have no mount.
+///
+/// # Errors
+/// When the system refuses; then nothing is mounted.
+pub async fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), FlexError> {
+    let from = from.to_owned();
+    at(to, "cannot mount the staged volume at", move |to| {
+        mount_bind(&from, to)?;
+        if read_only
+            && let Err(error) = mount_remount(to, MountFlags::BIND | MountFlags::RDONLY, "")
+        {
+            unmount(to, UnmountFlags::DETACH)?;
+            return Err(error.into());
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Unmounts, as the kubelet does for drivers that have no unmount.
+///
+/// # Errors
+/// When the system refuses.
+pub async fn take_off(path: &Path) -> Result<(), FlexError> {
+    at(path, "cannot unmount", |path| {
+        match unmount(path, UnmountFlags::NOFOLLOW) {
+            // Nothing is mounted there.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
+            unmounted => Ok(unmounted?),
+        }
+    })
+    .await
+}
+
+/// What a file system holds, in bytes and in inodes: all, used, and what anybody may still use.
+pub struct Usage {
+    /// Bytes.
+    pub bytes: [i64; 3],
+    /// Inodes.
+    pub inodes: [i64; 3],
+}
+
+/// Asks the file system at a path what it holds.
+///
+/// # Errors
+/// When it cannot be asked.
+pub async fn usage(path: &Path) -> Result<Usage, FlexError> {
+    at(path, "cannot ask the file system at", |path| {
+        let all = rustix::fs::statvfs(path)?;
+        let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let bytes = |blocks: u64| number(blocks.saturating_mul(all.f_frsize));
+        let used = |total: u64, free: u64| total.saturating_sub(free);
+        Ok(Usage {
+            bytes: [
+                bytes(all.f_blocks),
+                bytes(used(all.f_blocks, all.f_bfree)),
+                bytes(all.f_bavail),
+            ],
+            inodes: [
+                number(all.f_files),
+                number(used(all.f_files, all.f_ffree)),
+                number(all.f_favail),
+            ],
+        })
+    })
+    .await
+}
+
+async fn at<T: Send + 'static>(
+    path: &Path,
+    doing: &'static str,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, FlexError> {
+    let there = path.to_owned();
+    match tokio::task::spawn_blocking(move || work(&there)).await {
+        Ok(done) => done.map_err(failed(doing, path)),
+        Err(_) => Err(FlexError::Died),
+    }
+}
+
+fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> FlexError {
+    let path = path.to_owned();
+    move |cause| FlexError::Path {
+        doing,
+        path: path.clone(),
+        cause,
+    }
+}

@@ -1,0 +1,60 @@
+//! `csi flex serve` over the FlexVolume driver for NFS of `examples/flex/`, called as csc is.
+
+use crate::scene::{Share, Version};
+use crate::support::PATIENCE;
+use crate::support::driver::{mounts_below, unmount_below};
+use crate::support::program::Csi;
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Leaves nothing mounted, also when a test fails.
+struct Home<'a>(&'a Path);
+
+impl Drop for Home<'_> {
+    fn drop(&mut self) {
+        unmount_below(self.0);
+    }
+}
+
+#[test]
+fn shares_are_published_by_the_command_lines_of_csc() {
+    for version in [Version::V3, Version::V4_2] {
+        let share = Share::new("flex", version);
+        let csi = Csi::at("unix:f.sock").called("csc");
+        let home = csi.home().to_owned();
+        let _home = Home(&home);
+        let server = Csi::at(&format!("unix://{}", home.join("f.sock").display()));
+        let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/flex/nfs");
+        let process = server.spawn(&format!("flex serve --driver {}", driver.display()));
+        process.wait_for_error_output("serves on");
+        let target = home.join("target");
+        let path = target.display();
+        let where_ = format!(
+            "server=127.0.0.1,share={},mountOptions={}",
+            share.path(),
+            share.options()
+        );
+        let publish =
+            format!("node publish --target-path {path} --cap 5,mount --pub-context {where_} vol-1");
+        csi.run(&publish).succeeds();
+        csi.run(&publish).succeeds();
+        fs::write(target.join("file"), "over NFS").unwrap();
+        let on_server = share.folder().join("file");
+        assert_eq!(fs::read_to_string(&on_server).unwrap(), "over NFS");
+        let stats = format!("node stats vol-1:{path}");
+        csi.run(&stats).succeeds();
+        let unpublish = format!("node unpublish --target-path {path} vol-1");
+        csi.run(&unpublish).succeeds();
+        csi.run(&unpublish).succeeds();
+        assert!(!target.exists() && on_server.exists());
+        let missing = publish.replace("/flex-", "/none-");
+        csi.run(&missing)
+            .exits(13)
+            .says("mount: Failure: mount.nfs");
+        assert!(!target.exists());
+        assert_eq!(mounts_below(&home), [] as [PathBuf; 0]);
+        process.signal(Signal::TERM);
+        assert_eq!(process.wait(PATIENCE).unwrap().code(), 0);
+    }
+}
