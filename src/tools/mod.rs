@@ -5,6 +5,7 @@ pub mod context;
 pub mod doctor;
 pub mod lifecycle;
 pub mod mock;
+pub mod new;
 pub mod proxy;
 pub mod replay;
 pub mod sanity;

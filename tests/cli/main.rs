@@ -17,6 +17,7 @@ mod image;
 mod lifecycle;
 mod misbehaving;
 mod mock;
+mod new_driver;
 mod packages;
 mod pages;
 mod proxy;
