@@ -5,8 +5,8 @@ use crate::error::Error;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::tools::{
-    bench, context, doctor, flex, lifecycle, mock, proxy, replay, sanity, serve, shell, version,
-    wait,
+    bench, context, doctor, flex, lifecycle, mock, new, proxy, replay, sanity, serve, shell,
+    version, wait,
 };
 use clap::{ArgMatches, Command};
 
@@ -48,6 +48,7 @@ pub static TOOLS: &[Tool] = &[
     without_driver(serve::command::command, serve::command::run),
     without_driver(mock::command::command, mock::command::run),
     without_driver(flex::command::command, flex::command::run),
+    without_driver(new::command::command, new::command::run),
     tool(shell::command, shell::run),
     tool(doctor::command, doctor::run),
     tool(wait::command, wait::run),

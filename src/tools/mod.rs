@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod flex;
 pub mod lifecycle;
 pub mod mock;
+pub mod new;
 pub mod proxy;
 pub mod replay;
 pub mod sanity;

@@ -18,6 +18,7 @@ mod image;
 mod lifecycle;
 mod misbehaving;
 mod mock;
+mod new_driver;
 mod packages;
 mod pages;
 mod proxy;

@@ -1,0 +1,567 @@
+//! The Controller service: volumes, what they are asked to be, and where they are attached.
+
+// with snapshots
+use crate::calls::Held;
+// end
+use crate::calls::{Calls, Reply, page, required, valid_name};
+use crate::csi;
+use crate::csi::controller_service_capability::rpc::Type as Capability;
+use crate::csi::controller_service_capability::{Rpc, Type};
+use crate::csi::list_volumes_response::{Entry, VolumeStatus};
+use crate::csi::validate_volume_capabilities_response::Confirmed;
+// with snapshots
+use crate::csi::volume_content_source as content;
+// end
+use crate::identity::{Range, complete, no_parameters, offered, reason_against};
+// with attach
+use crate::storage::Attachment;
+// end
+// with snapshots
+use crate::storage::Source;
+// end
+use crate::storage::{Storage, Volume};
+use std::sync::Arc;
+use tonic::{Request, Status};
+
+/// What the driver can do with volumes.
+const CAPABILITIES: &[Capability] = &[
+    Capability::CreateDeleteVolume,
+    Capability::ListVolumes,
+    Capability::GetVolume,
+    Capability::GetCapacity,
+    Capability::ExpandVolume,
+    // with attach
+    Capability::PublishUnpublishVolume,
+    Capability::PublishReadonly,
+    Capability::ListVolumesPublishedNodes,
+    // end
+    // with snapshots
+    Capability::CloneVolume,
+    Capability::CreateDeleteSnapshot,
+    Capability::ListSnapshots,
+    Capability::GetSnapshot,
+    // end
+];
+
+/// The Controller service. Clones are the same.
+#[derive(Clone)]
+pub struct Controller {
+    /// Where the volumes are.
+    pub storage: Arc<dyn Storage>,
+    /// The calls that run.
+    pub calls: Calls,
+}
+
+impl Controller {
+    /// A controller of volumes in this storage.
+    pub fn new(storage: &Arc<dyn Storage>, calls: &Calls) -> Self {
+        Self {
+            storage: storage.clone(),
+            calls: calls.clone(),
+        }
+    }
+
+    async fn answer<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        rpc: &'static str,
+        request: Request<Q>,
+        work: fn(&Self, Q) -> Result<R, Status>,
+    ) -> Reply<R> {
+        let controller = self.clone();
+        let work = move |request| work(&controller, request);
+        self.calls.answer(rpc, request, work).await
+    }
+
+    fn create(
+        &self,
+        request: csi::CreateVolumeRequest,
+    ) -> Result<csi::CreateVolumeResponse, Status> {
+        let name = valid_name(&request.name)?;
+        offered(&request.volume_capabilities)?;
+        no_parameters(&request.parameters)?;
+        let range = Range::of(request.capacity_range.as_ref())?;
+        // with snapshots
+        let source = source_of(request.volume_content_source)?;
+        // end
+        // without snapshots
+        if request.volume_content_source.is_some() {
+            return Err(Status::invalid_argument("volumes cannot be copied"));
+        }
+        // end
+        let _name = self.calls.hold(&format!("the volume name {name}"))?;
+        let volumes = self.storage.volumes()?;
+        if let Some(volume) = volumes.iter().find(|volume| volume.name == name) {
+            // with snapshots
+            let is_equal = range.has(volume.bytes) && volume.source == source;
+            // end
+            // without snapshots
+            let is_equal = range.has(volume.bytes);
+            // end
+            return match is_equal {
+                true => Ok(created(volume)),
+                false => Err(Status::already_exists(format!("{name} is another volume"))),
+            };
+        }
+        // with snapshots
+        let (least, _source) = match &source {
+            Some(source) => self.begin_copy(source)?,
+            None => (0, None),
+        };
+        let bytes = range.size(least)?;
+        let volume = self.storage.create_volume(name, bytes, source)?;
+        // end
+        // without snapshots
+        let volume = self.storage.create_volume(name, range.size(0)?)?;
+        // end
+        Ok(created(&volume))
+    }
+    // with snapshots
+
+    /// How large a copy is at least, and its source, kept until the copy is made.
+    fn begin_copy(&self, source: &Source) -> Result<(u64, Option<Held>), Status> {
+        let (Source::Volume(id) | Source::Snapshot(id)) = source;
+        let held = self.calls.share(id)?;
+        let bytes = match source {
+            Source::Volume(id) => self.volume(id)?.bytes,
+            Source::Snapshot(id) => self.snapshot(id)?.bytes,
+        };
+        Ok((bytes, Some(held)))
+    }
+    // end
+
+    fn delete(
+        &self,
+        request: csi::DeleteVolumeRequest,
+    ) -> Result<csi::DeleteVolumeResponse, Status> {
+        let id = required(&request.volume_id, "volume_id")?;
+        let _volume = self.calls.hold(id)?;
+        // with attach
+        if let Ok(Some(attached)) = self.volume(id).map(|volume| volume.attached) {
+            let message = format!("{id} is attached to {}", attached.node);
+            return Err(Status::failed_precondition(message));
+        }
+        // end
+        self.storage.delete_volume(id)?;
+        Ok(csi::DeleteVolumeResponse {})
+    }
+
+    fn validate(
+        &self,
+        request: csi::ValidateVolumeCapabilitiesRequest,
+    ) -> Result<csi::ValidateVolumeCapabilitiesResponse, Status> {
+        let id = required(&request.volume_id, "volume_id")?;
+        complete(&request.volume_capabilities)?;
+        self.volume(id)?;
+        let reason = if !request.volume_context.is_empty() {
+            Some("volumes have no volume_context".to_owned())
+        } else if let Err(status) = no_parameters(&request.parameters) {
+            Some(status.message().to_owned())
+        } else {
+            request.volume_capabilities.iter().find_map(reason_against)
+        };
+        Ok(match reason {
+            Some(message) => csi::ValidateVolumeCapabilitiesResponse {
+                message,
+                confirmed: None,
+            },
+            None => csi::ValidateVolumeCapabilitiesResponse {
+                message: String::new(),
+                confirmed: Some(Confirmed {
+                    volume_capabilities: request.volume_capabilities,
+                    parameters: request.parameters,
+                    ..Default::default()
+                }),
+            },
+        })
+    }
+
+    fn list(&self, request: csi::ListVolumesRequest) -> Result<csi::ListVolumesResponse, Status> {
+        let volumes = self.storage.volumes()?;
+        let (page, next_token) = page(
+            volumes,
+            |volume| &volume.id,
+            request.max_entries,
+            &request.starting_token,
+        )?;
+        let entries = page.iter().map(|volume| Entry {
+            volume: Some(shown(volume)),
+            status: Some(VolumeStatus {
+                // with attach
+                published_node_ids: nodes_of(volume),
+                // end
+                ..Default::default()
+            }),
+        });
+        Ok(csi::ListVolumesResponse {
+            entries: entries.collect(),
+            next_token,
+        })
+    }
+
+    fn get(
+        &self,
+        request: csi::ControllerGetVolumeRequest,
+    ) -> Result<csi::ControllerGetVolumeResponse, Status> {
+        let volume = self.volume(required(&request.volume_id, "volume_id")?)?;
+        Ok(csi::ControllerGetVolumeResponse {
+            volume: Some(shown(&volume)),
+            status: Some(csi::controller_get_volume_response::VolumeStatus {
+                // with attach
+                published_node_ids: nodes_of(&volume),
+                // end
+                ..Default::default()
+            }),
+        })
+    }
+
+    fn capacity(
+        &self,
+        request: csi::GetCapacityRequest,
+    ) -> Result<csi::GetCapacityResponse, Status> {
+        let is_offered = request
+            .volume_capabilities
+            .iter()
+            .all(|one| reason_against(one).is_none())
+            && no_parameters(&request.parameters).is_ok();
+        // For volumes that cannot be made there is no room.
+        let free = match is_offered {
+            true => self.storage.free_bytes()?,
+            false => 0,
+        };
+        Ok(csi::GetCapacityResponse {
+            available_capacity: signed(free),
+            ..Default::default()
+        })
+    }
+
+    fn expand(
+        &self,
+        request: csi::ControllerExpandVolumeRequest,
+    ) -> Result<csi::ControllerExpandVolumeResponse, Status> {
+        let id = required(&request.volume_id, "volume_id")?;
+        let range = request.capacity_range.as_ref();
+        let range =
+            Range::of(Some(range.ok_or_else(|| {
+                Status::invalid_argument("capacity_range is missing")
+            })?))?;
+        if let Some(capability) = request.volume_capability {
+            offered(&[capability])?;
+        }
+        let _volume = self.calls.hold(id)?;
+        let volume = self.volume(id)?;
+        let bytes = range.expanded(volume.bytes)?;
+        if bytes > volume.bytes {
+            self.storage.expand_volume(id, bytes)?;
+        }
+        Ok(csi::ControllerExpandVolumeResponse {
+            capacity_bytes: signed(bytes),
+            node_expansion_required: false,
+        })
+    }
+    // with attach
+
+    fn attach(
+        &self,
+        request: csi::ControllerPublishVolumeRequest,
+    ) -> Result<csi::ControllerPublishVolumeResponse, Status> {
+        let id = required(&request.volume_id, "volume_id")?;
+        let node = required(&request.node_id, "node_id")?;
+        let capability: Vec<_> = request.volume_capability.into_iter().collect();
+        offered(&capability)?;
+        let _volume = self.calls.hold(id)?;
+        let volume = self.volume(id)?;
+        if !self.storage.has_node(node)? {
+            return Err(Status::not_found(format!("the node {node} does not exist")));
+        }
+        let wanted = Attachment {
+            node: node.to_owned(),
+            readonly: request.readonly,
+        };
+        match volume.attached {
+            None => self.storage.attach_volume(id, Some(wanted))?,
+            Some(attached) if attached == wanted => {}
+            Some(attached) if attached.node == wanted.node => {
+                let message = format!("{id} is attached to {node} in another way");
+                return Err(Status::already_exists(message));
+            }
+            Some(attached) => {
+                let message = format!("{id} is attached to {}", attached.node);
+                return Err(Status::failed_precondition(message));
+            }
+        }
+        Ok(csi::ControllerPublishVolumeResponse::default())
+    }
+
+    fn detach(
+        &self,
+        request: csi::ControllerUnpublishVolumeRequest,
+    ) -> Result<csi::ControllerUnpublishVolumeResponse, Status> {
+        let id = required(&request.volume_id, "volume_id")?;
+        let _volume = self.calls.hold(id)?;
+        let all = self.storage.volumes()?;
+        let attached = all
+            .into_iter()
+            .find(|volume| volume.id == id)
+            .and_then(|volume| volume.attached);
+        // Without a node_id, from every node. A volume that is gone is attached to none.
+        if attached.is_some_and(|one| request.node_id.is_empty() || one.node == request.node_id) {
+            self.storage.attach_volume(id, None)?;
+        }
+        Ok(csi::ControllerUnpublishVolumeResponse {})
+    }
+    // end
+
+    /// The volume with that id.
+    pub fn volume(&self, id: &str) -> Result<Volume, Status> {
+        let volumes = self.storage.volumes()?;
+        let found = volumes.into_iter().find(|volume| volume.id == id);
+        found.ok_or_else(|| Status::not_found(format!("the volume {id} does not exist")))
+    }
+}
+
+#[tonic::async_trait]
+impl csi::controller_server::Controller for Controller {
+    async fn controller_get_capabilities(
+        &self,
+        request: Request<csi::ControllerGetCapabilitiesRequest>,
+    ) -> Reply<csi::ControllerGetCapabilitiesResponse> {
+        self.answer("ControllerGetCapabilities", request, |_, _| {
+            let capability = |one: &Capability| csi::ControllerServiceCapability {
+                r#type: Some(Type::Rpc(Rpc {
+                    r#type: (*one).into(),
+                })),
+            };
+            Ok(csi::ControllerGetCapabilitiesResponse {
+                capabilities: CAPABILITIES.iter().map(capability).collect(),
+            })
+        })
+        .await
+    }
+
+    async fn create_volume(
+        &self,
+        request: Request<csi::CreateVolumeRequest>,
+    ) -> Reply<csi::CreateVolumeResponse> {
+        self.answer("CreateVolume", request, Self::create).await
+    }
+
+    async fn delete_volume(
+        &self,
+        request: Request<csi::DeleteVolumeRequest>,
+    ) -> Reply<csi::DeleteVolumeResponse> {
+        self.answer("DeleteVolume", request, Self::delete).await
+    }
+
+    async fn validate_volume_capabilities(
+        &self,
+        request: Request<csi::ValidateVolumeCapabilitiesRequest>,
+    ) -> Reply<csi::ValidateVolumeCapabilitiesResponse> {
+        self.answer("ValidateVolumeCapabilities", request, Self::validate)
+            .await
+    }
+
+    async fn list_volumes(
+        &self,
+        request: Request<csi::ListVolumesRequest>,
+    ) -> Reply<csi::ListVolumesResponse> {
+        self.answer("ListVolumes", request, Self::list).await
+    }
+
+    async fn controller_get_volume(
+        &self,
+        request: Request<csi::ControllerGetVolumeRequest>,
+    ) -> Reply<csi::ControllerGetVolumeResponse> {
+        self.answer("ControllerGetVolume", request, Self::get).await
+    }
+
+    async fn get_capacity(
+        &self,
+        request: Request<csi::GetCapacityRequest>,
+    ) -> Reply<csi::GetCapacityResponse> {
+        self.answer("GetCapacity", request, Self::capacity).await
+    }
+
+    async fn controller_expand_volume(
+        &self,
+        request: Request<csi::ControllerExpandVolumeRequest>,
+    ) -> Reply<csi::ControllerExpandVolumeResponse> {
+        self.answer("ControllerExpandVolume", request, Self::expand)
+            .await
+    }
+    // with attach
+
+    async fn controller_publish_volume(
+        &self,
+        request: Request<csi::ControllerPublishVolumeRequest>,
+    ) -> Reply<csi::ControllerPublishVolumeResponse> {
+        self.answer("ControllerPublishVolume", request, Self::attach)
+            .await
+    }
+
+    async fn controller_unpublish_volume(
+        &self,
+        request: Request<csi::ControllerUnpublishVolumeRequest>,
+    ) -> Reply<csi::ControllerUnpublishVolumeResponse> {
+        self.answer("ControllerUnpublishVolume", request, Self::detach)
+            .await
+    }
+    // end
+    // with snapshots
+
+    async fn create_snapshot(
+        &self,
+        request: Request<csi::CreateSnapshotRequest>,
+    ) -> Reply<csi::CreateSnapshotResponse> {
+        self.answer("CreateSnapshot", request, Self::take_snapshot)
+            .await
+    }
+
+    async fn delete_snapshot(
+        &self,
+        request: Request<csi::DeleteSnapshotRequest>,
+    ) -> Reply<csi::DeleteSnapshotResponse> {
+        self.answer("DeleteSnapshot", request, Self::remove_snapshot)
+            .await
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<csi::ListSnapshotsRequest>,
+    ) -> Reply<csi::ListSnapshotsResponse> {
+        self.answer("ListSnapshots", request, Self::snapshots).await
+    }
+
+    async fn get_snapshot(
+        &self,
+        request: Request<csi::GetSnapshotRequest>,
+    ) -> Reply<csi::GetSnapshotResponse> {
+        self.answer("GetSnapshot", request, Self::one_snapshot)
+            .await
+    }
+    // end
+}
+// with snapshots
+
+fn source_of(source: Option<csi::VolumeContentSource>) -> Result<Option<Source>, Status> {
+    let Some(source) = source else {
+        return Ok(None);
+    };
+    match source.r#type {
+        Some(content::Type::Volume(one)) => {
+            required(&one.volume_id, "volume_id of the source")?;
+            Ok(Some(Source::Volume(one.volume_id)))
+        }
+        Some(content::Type::Snapshot(one)) => {
+            required(&one.snapshot_id, "snapshot_id of the source")?;
+            Ok(Some(Source::Snapshot(one.snapshot_id)))
+        }
+        None => Err(Status::invalid_argument(
+            "the type of the source is missing",
+        )),
+    }
+}
+// end
+
+/// Sizes are signed in messages.
+pub fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+fn created(volume: &Volume) -> csi::CreateVolumeResponse {
+    csi::CreateVolumeResponse {
+        volume: Some(shown(volume)),
+    }
+}
+
+fn shown(volume: &Volume) -> csi::Volume {
+    csi::Volume {
+        volume_id: volume.id.clone(),
+        capacity_bytes: signed(volume.bytes),
+        // with snapshots
+        content_source: volume.source.clone().map(shown_source),
+        // end
+        ..Default::default()
+    }
+}
+// with snapshots
+
+fn shown_source(source: Source) -> csi::VolumeContentSource {
+    let shown = match source {
+        Source::Volume(volume_id) => content::Type::Volume(content::VolumeSource { volume_id }),
+        Source::Snapshot(snapshot_id) => {
+            content::Type::Snapshot(content::SnapshotSource { snapshot_id })
+        }
+    };
+    csi::VolumeContentSource {
+        r#type: Some(shown),
+    }
+}
+// end
+// with attach
+
+fn nodes_of(volume: &Volume) -> Vec<String> {
+    let attached = volume.attached.as_ref();
+    attached.map(|one| one.node.clone()).into_iter().collect()
+}
+// end
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::csi::volume_capability::{AccessMode, AccessType, MountVolume, access_mode::Mode};
+    use crate::local::Local;
+    use tonic::Code;
+
+    fn controller() -> Controller {
+        let storage: Arc<dyn Storage> = Arc::new(Local::in_memory().expect("a storage"));
+        Controller::new(&storage, &Calls::default())
+    }
+
+    fn request(name: &str, required_bytes: i64) -> csi::CreateVolumeRequest {
+        csi::CreateVolumeRequest {
+            name: name.to_owned(),
+            capacity_range: Some(csi::CapacityRange {
+                required_bytes,
+                limit_bytes: 0,
+            }),
+            volume_capabilities: vec![csi::VolumeCapability {
+                access_type: Some(AccessType::Mount(MountVolume::default())),
+                access_mode: Some(AccessMode {
+                    mode: Mode::SingleNodeWriter.into(),
+                }),
+            }],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_name_leads_to_one_volume() {
+        let controller = controller();
+        let made = controller.create(request("a", 4096)).expect("a volume");
+        let again = controller.create(request("a", 4096));
+        assert_eq!(again.expect("the same volume"), made);
+        let refused = controller
+            .create(request("a", 8192))
+            .expect_err("another size");
+        assert_eq!(refused.code(), Code::AlreadyExists);
+        let volume_id = made
+            .volume
+            .map(|volume| volume.volume_id)
+            .unwrap_or_default();
+        for _ in 0..2 {
+            let request = csi::DeleteVolumeRequest {
+                volume_id: volume_id.clone(),
+                ..Default::default()
+            };
+            controller
+                .delete(request)
+                .expect("deleted, also when it is gone");
+        }
+        assert_eq!(
+            controller
+                .volume(&volume_id)
+                .map_err(|status| status.code()),
+            Err(Code::NotFound)
+        );
+    }
+}

@@ -1,0 +1,530 @@
+//! The storage to begin with: folders of this machine, or of its memory. Yours takes its place.
+//!
+// with controller
+//! A volume is a folder with its record and its content, and appears and disappears whole, by a rename. So nothing is half
+//! made after a crash, and controller and nodes may share the folder. Sizes are noted, not enforced.
+// end
+// without controller
+//! A volume is a folder that an administrator has made: `volumes/ID/content`.
+// end
+// with snapshots
+//! Copies follow the folders that are there: they are no guard against a volume's user who replaces them meanwhile.
+// end
+
+// with attach
+use crate::storage::Attachment;
+// end
+// with groups
+use crate::storage::Group;
+// end
+// with controller
+use crate::storage::Volume;
+// end
+// with snapshots
+use crate::storage::{Snapshot, Source};
+// end
+use crate::storage::{Storage, StorageError, Stored};
+// with controller
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+// end
+use std::fs;
+// with controller
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+// end
+// with snapshots
+use std::os::unix::fs::{MetadataExt, lchown, symlink};
+// end
+use std::path::{Path, PathBuf};
+// with snapshots
+use std::time::SystemTime;
+// end
+use tempfile::TempDir;
+// with controller
+use tempfile::{Builder, NamedTempFile};
+// end
+
+/// The folders for each kind of thing.
+const VOLUMES: &str = "volumes";
+// with snapshots
+const SNAPSHOTS: &str = "snapshots";
+// end
+// with groups
+const GROUPS: &str = "groups";
+// end
+// with attach
+const NODES: &str = "nodes";
+// end
+
+/// Where the content of a volume is, below its own folder.
+const CONTENT: &str = "content";
+// with controller
+/// Where its record is.
+const RECORD: &str = "record.json";
+// end
+
+/// Volumes in folders.
+pub struct Local {
+    folder: PathBuf,
+    /// Goes with the process.
+    _temporary: Option<TempDir>,
+}
+
+impl Local {
+    /// In memory, on the file system that Linux has for that. It ends with the process.
+    pub fn in_memory() -> Stored<Self> {
+        let temporary = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?;
+        let local = Self::in_folder(temporary.path())?;
+        Ok(Self {
+            _temporary: Some(temporary),
+            ..local
+        })
+    }
+
+    /// In a folder, which may exist.
+    pub fn in_folder(folder: &Path) -> Stored<Self> {
+        fs::create_dir_all(folder.join(VOLUMES))?;
+        // with snapshots
+        fs::create_dir_all(folder.join(SNAPSHOTS))?;
+        // end
+        // with groups
+        fs::create_dir_all(folder.join(GROUPS))?;
+        // end
+        // with attach
+        fs::create_dir_all(folder.join(NODES))?;
+        // end
+        let local = Self {
+            folder: folder.to_owned(),
+            _temporary: None,
+        };
+        // with controller
+        local.sweep(VOLUMES)?;
+        // end
+        // with snapshots
+        local.sweep(SNAPSHOTS)?;
+        // end
+        // with groups
+        local.sweep(GROUPS)?;
+        // end
+        Ok(local)
+    }
+
+    /// The folder of the thing with that id; an id that this storage never makes has none.
+    fn place(&self, kind: &str, id: &str) -> Stored<PathBuf> {
+        match is_plain(id) {
+            true => Ok(self.folder.join(kind).join(id)),
+            false => Err(StorageError::NotFound(format!("{kind}: {id:?}"))),
+        }
+    }
+    // with controller
+
+    /// The records of all things of a kind.
+    fn all<T: DeserializeOwned>(&self, kind: &str) -> Stored<Vec<T>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.folder.join(kind))? {
+            let entry = entry?;
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            match read(&entry.path()) {
+                Ok(record) => found.push(record),
+                // Removed in this moment.
+                Err(StorageError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Makes a thing: `fill` gets its id and the place of its content, and returns its record.
+    fn make<T: Serialize>(
+        &self,
+        kind: &str,
+        prefix: &str,
+        fill: impl FnOnce(&str, &Path) -> Stored<T>,
+    ) -> Stored<T> {
+        let hidden = format!(".{prefix}-");
+        let draft = Builder::new()
+            .prefix(&hidden)
+            .rand_bytes(16)
+            .tempdir_in(self.folder.join(kind))?;
+        // As long as it is locked, nobody sweeps it away.
+        let lock = File::open(draft.path())?;
+        lock.lock()?;
+        let name = draft.path().file_name().unwrap_or_default();
+        let id = name.to_string_lossy()[1..].to_owned();
+        let record = fill(&id, &draft.path().join(CONTENT))?;
+        write(draft.path(), &record)?;
+        fs::rename(draft.path(), self.place(kind, &id)?)?;
+        Ok(record)
+    }
+
+    /// Changes the record of a thing.
+    fn change<T: Serialize + DeserializeOwned>(
+        &self,
+        kind: &str,
+        id: &str,
+        change: impl FnOnce(&mut T),
+    ) -> Stored<()> {
+        let place = self.place(kind, id)?;
+        let mut record = read(&place)?;
+        change(&mut record);
+        write(&place, &record)
+    }
+
+    /// Removes a thing, if it is there: out of sight first.
+    fn remove(&self, kind: &str, id: &str) -> Stored<()> {
+        let Ok(place) = self.place(kind, id) else {
+            return Ok(());
+        };
+        let hidden = place.with_file_name(format!(".{id}"));
+        gone_already(fs::rename(&place, &hidden))?;
+        gone_already(fs::remove_dir_all(&hidden))
+    }
+
+    /// Removes what a crash has left half made or half removed.
+    fn sweep(&self, kind: &str) -> Stored<()> {
+        for entry in fs::read_dir(self.folder.join(kind))? {
+            let entry = entry?;
+            let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+            if is_hidden && File::open(entry.path())?.try_lock().is_ok() {
+                gone_already(fs::remove_dir_all(entry.path()))?;
+            }
+        }
+        Ok(())
+    }
+    // end
+    // with snapshots
+
+    /// Where the content of a source is.
+    fn content_of(&self, source: &Source) -> Stored<PathBuf> {
+        let id = match source {
+            Source::Volume(id) => return self.content(id),
+            Source::Snapshot(id) => id,
+        };
+        let all = self.snapshots()?;
+        let found = all.iter().find(|snapshot| snapshot.id == *id);
+        let snapshot = found.ok_or_else(|| StorageError::NotFound(format!("the snapshot {id}")))?;
+        // with groups
+        if let Some(group) = &snapshot.group {
+            return Ok(self.place(GROUPS, group)?.join(CONTENT).join(id));
+        }
+        // end
+        Ok(self.place(SNAPSHOTS, &snapshot.id)?.join(CONTENT))
+    }
+    // end
+}
+
+impl Storage for Local {
+    fn check(&self) -> Stored<()> {
+        fs::read_dir(self.folder.join(VOLUMES))?;
+        Ok(())
+    }
+    // with controller
+
+    fn volumes(&self) -> Stored<Vec<Volume>> {
+        self.all(VOLUMES)
+    }
+
+    fn free_bytes(&self) -> Stored<u64> {
+        let room = rustix::fs::statvfs(&self.folder).map_err(std::io::Error::from)?;
+        Ok(room.f_bavail * room.f_frsize)
+    }
+
+    // with snapshots
+    fn create_volume(&self, name: &str, bytes: u64, source: Option<Source>) -> Stored<Volume> {
+        if bytes > self.free_bytes()? {
+            return Err(StorageError::Full);
+        }
+        let from = source.as_ref().map(|source| self.content_of(source));
+        let from = from.transpose()?;
+        self.make(VOLUMES, "vol", |id, content| {
+            match from {
+                Some(from) => copy(&from, content)?,
+                None => fs::create_dir(content)?,
+            }
+            Ok(Volume {
+                id: id.to_owned(),
+                name: name.to_owned(),
+                bytes,
+                source,
+                // with attach
+                attached: None,
+                // end
+            })
+        })
+    }
+    // end
+    // without snapshots
+    fn create_volume(&self, name: &str, bytes: u64) -> Stored<Volume> {
+        if bytes > self.free_bytes()? {
+            return Err(StorageError::Full);
+        }
+        self.make(VOLUMES, "vol", |id, content| {
+            fs::create_dir(content)?;
+            Ok(Volume {
+                id: id.to_owned(),
+                name: name.to_owned(),
+                bytes,
+                // with attach
+                attached: None,
+                // end
+            })
+        })
+    }
+    // end
+
+    fn delete_volume(&self, id: &str) -> Stored<()> {
+        self.remove(VOLUMES, id)
+    }
+
+    fn expand_volume(&self, id: &str, bytes: u64) -> Stored<()> {
+        self.change(VOLUMES, id, |volume: &mut Volume| volume.bytes = bytes)
+    }
+    // end
+    // with attach
+
+    fn register_node(&self, node: &str) -> Stored<()> {
+        fs::write(self.place(NODES, node)?, "")?;
+        Ok(())
+    }
+
+    fn has_node(&self, node: &str) -> Stored<bool> {
+        Ok(self.place(NODES, node).is_ok_and(|place| place.exists()))
+    }
+
+    fn attach_volume(&self, id: &str, to: Option<Attachment>) -> Stored<()> {
+        self.change(VOLUMES, id, |volume: &mut Volume| volume.attached = to)
+    }
+    // end
+    // with snapshots
+
+    // with groups
+    fn snapshots(&self) -> Stored<Vec<Snapshot>> {
+        let mut snapshots = self.all(SNAPSHOTS)?;
+        snapshots.extend(self.groups()?.into_iter().flat_map(|group| group.snapshots));
+        Ok(snapshots)
+    }
+    // end
+    // without groups
+    fn snapshots(&self) -> Stored<Vec<Snapshot>> {
+        self.all(SNAPSHOTS)
+    }
+    // end
+
+    fn create_snapshot(&self, name: &str, volume: &Volume) -> Stored<Snapshot> {
+        let from = self.content(&volume.id)?;
+        self.make(SNAPSHOTS, "snap", |id, content| {
+            copy(&from, content)?;
+            Ok(Snapshot {
+                id: id.to_owned(),
+                name: name.to_owned(),
+                volume: volume.id.clone(),
+                bytes: volume.bytes,
+                taken: SystemTime::now(),
+                // with groups
+                group: None,
+                // end
+            })
+        })
+    }
+
+    fn delete_snapshot(&self, id: &str) -> Stored<()> {
+        self.remove(SNAPSHOTS, id)
+    }
+    // end
+    // with groups
+
+    fn groups(&self) -> Stored<Vec<Group>> {
+        self.all(GROUPS)
+    }
+
+    /// The copies are made one after the other: this storage can stop nobody's writes.
+    fn create_group(&self, name: &str, volumes: &[Volume]) -> Stored<Group> {
+        self.make(GROUPS, "group", |group, content| {
+            fs::create_dir(content)?;
+            let taken = SystemTime::now();
+            let take = |volume: &Volume| {
+                let id = format!("{group}-{}", volume.id);
+                copy(&self.content(&volume.id)?, &content.join(&id))?;
+                Ok(Snapshot {
+                    id,
+                    name: String::new(),
+                    volume: volume.id.clone(),
+                    bytes: volume.bytes,
+                    taken,
+                    group: Some(group.to_owned()),
+                })
+            };
+            Ok(Group {
+                id: group.to_owned(),
+                name: name.to_owned(),
+                snapshots: volumes.iter().map(take).collect::<Stored<_>>()?,
+                taken,
+            })
+        })
+    }
+
+    fn delete_group(&self, id: &str) -> Stored<()> {
+        self.remove(GROUPS, id)
+    }
+    // end
+    // with node or snapshots
+
+    fn content(&self, id: &str) -> Stored<PathBuf> {
+        let content = self.place(VOLUMES, id)?.join(CONTENT);
+        match content.try_exists()? {
+            true => Ok(content),
+            false => Err(StorageError::NotFound(format!("the volume {id}"))),
+        }
+    }
+    // end
+}
+
+/// Whether an id can be the name of a folder: ids come from outside, and must not lead there.
+fn is_plain(id: &str) -> bool {
+    !id.is_empty() && id.len() < 200 && !id.starts_with('.') && !id.contains(['/', '\0'])
+}
+// with controller
+
+/// The record in a thing's folder.
+fn read<T: DeserializeOwned>(place: &Path) -> Stored<T> {
+    match fs::read(place.join(RECORD)) {
+        Ok(bytes) => {
+            serde_json::from_slice(&bytes).map_err(|error| StorageError::Failed(error.into()))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(StorageError::NotFound(place.display().to_string()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Replaces the record in a thing's folder.
+fn write<T: Serialize>(place: &Path, record: &T) -> Stored<()> {
+    let mut file = NamedTempFile::new_in(place)?;
+    let bytes = serde_json::to_vec(record).map_err(std::io::Error::from)?;
+    file.write_all(&bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(place.join(RECORD))
+        .map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// That something is gone already is no error.
+fn gone_already(result: std::io::Result<()>) -> Stored<()> {
+    match result {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+// end
+// with snapshots
+
+/// Copies a folder with owners and modes. A file with several names becomes several; sockets and devices are left out.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    let there = from.symlink_metadata()?;
+    if there.is_dir() {
+        fs::create_dir(to)?;
+        for entry in fs::read_dir(from)? {
+            let name = entry?.file_name();
+            copy(&from.join(&name), &to.join(&name))?;
+        }
+    } else if there.is_symlink() {
+        symlink(fs::read_link(from)?, to)?;
+    } else if there.is_file() {
+        fs::copy(from, to)?;
+    } else {
+        return Ok(());
+    }
+    lchown(to, Some(there.uid()), Some(there.gid()))?;
+    match there.is_symlink() {
+        true => Ok(()),
+        // After the owner, whose change takes away bits.
+        false => fs::set_permissions(to, there.permissions()),
+    }
+}
+// end
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    // with controller
+
+    #[test]
+    fn volumes_outlive_the_process_and_drafts_do_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let local = Local::in_folder(folder.path()).expect("a storage");
+        // with snapshots
+        let made = local.create_volume("a", 1, None).expect("a volume");
+        // end
+        // without snapshots
+        let made = local.create_volume("a", 1).expect("a volume");
+        // end
+        local.expand_volume(&made.id, 2).expect("a larger volume");
+        let draft = folder.path().join(VOLUMES).join(".vol-left");
+        fs::create_dir(&draft).expect("a draft");
+        let again = Local::in_folder(folder.path()).expect("a storage");
+        let volumes = again.volumes().expect("volumes");
+        assert_eq!(volumes, [Volume { bytes: 2, ..made }]);
+        assert!(!draft.exists());
+        again.delete_volume(&volumes[0].id).expect("deleted");
+        assert_eq!(local.volumes().expect("volumes"), []);
+    }
+
+    #[test]
+    fn what_is_in_memory_ends_with_it() {
+        let local = Local::in_memory().expect("a storage");
+        let folder = local.folder.clone();
+        assert!(folder.exists());
+        drop(local);
+        assert!(!folder.exists());
+    }
+
+    #[test]
+    fn no_id_leads_out_of_the_folder() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let local = Local::in_folder(&folder.path().join("inner")).expect("a storage");
+        let outside = folder.path().join("inner/outside");
+        fs::create_dir(&outside).expect("a folder");
+        for id in ["../outside", "..", "", "/", "."] {
+            local.delete_volume(id).expect("nothing to delete");
+            assert!(local.expand_volume(id, 1).is_err());
+        }
+        assert!(outside.exists());
+    }
+    // end
+    // with snapshots
+
+    #[test]
+    fn a_snapshot_keeps_what_was_there() {
+        let local = Local::in_memory().expect("a storage");
+        let volume = local.create_volume("a", 1, None).expect("a volume");
+        let file = local.content(&volume.id).expect("content").join("file");
+        fs::write(&file, "before").expect("written");
+        symlink("file", file.with_file_name("link")).expect("a link");
+        let snapshot = local.create_snapshot("s", &volume).expect("a snapshot");
+        fs::write(&file, "after").expect("written");
+        let source = Some(Source::Snapshot(snapshot.id));
+        let restored = local.create_volume("b", 1, source).expect("a volume");
+        let restored = local.content(&restored.id).expect("content");
+        assert_eq!(fs::read(restored.join("link")).expect("content"), b"before");
+    }
+    // end
+    // without controller
+
+    #[test]
+    fn a_volume_is_a_folder_that_somebody_has_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let local = Local::in_folder(folder.path()).expect("a storage");
+        let content = folder.path().join("volumes/v1/content");
+        fs::create_dir_all(&content).expect("a folder");
+        assert_eq!(local.content("v1").expect("content"), content);
+        for id in ["v2", "../volumes/v1", ""] {
+            assert!(local.content(id).is_err());
+        }
+        assert!(Local::in_memory().expect("a storage").check().is_ok());
+    }
+    // end
+}

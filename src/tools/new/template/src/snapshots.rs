@@ -1,0 +1,315 @@
+//! Snapshots of volumes: the Controller's part of them.
+// with groups
+//! And those of several volumes at the same time: the GroupController service.
+// end
+
+// with groups
+use crate::calls::{Calls, Held, Reply, page, required, valid_name};
+// end
+// without groups
+use crate::calls::{page, required, valid_name};
+// end
+use crate::controller::{Controller, signed};
+use crate::csi;
+// with groups
+use crate::csi::group_controller_service_capability::{Rpc, Type, rpc};
+// end
+use crate::csi::list_snapshots_response::Entry;
+use crate::identity::no_parameters;
+use crate::storage::Snapshot;
+// with groups
+use crate::storage::{Group, Storage, Volume};
+use std::sync::Arc;
+use tonic::{Request, Status};
+// end
+// without groups
+use tonic::Status;
+// end
+
+impl Controller {
+    /// Answers CreateSnapshot.
+    pub fn take_snapshot(
+        &self,
+        request: csi::CreateSnapshotRequest,
+    ) -> Result<csi::CreateSnapshotResponse, Status> {
+        let name = valid_name(&request.name)?;
+        let source = required(&request.source_volume_id, "source_volume_id")?;
+        no_parameters(&request.parameters)?;
+        let _name = self.calls.hold(&format!("the snapshot name {name}"))?;
+        let snapshots = self.storage.snapshots()?;
+        let snapshot = match snapshots.into_iter().find(|one| one.name == name) {
+            Some(snapshot) if snapshot.volume == source => snapshot,
+            Some(snapshot) => {
+                let message = format!("{name} is a snapshot of {}", snapshot.volume);
+                return Err(Status::already_exists(message));
+            }
+            None => {
+                let _volume = self.calls.share(source)?;
+                let volume = self.volume(source)?;
+                self.storage.create_snapshot(name, &volume)?
+            }
+        };
+        Ok(csi::CreateSnapshotResponse {
+            snapshot: Some(shown(&snapshot)),
+        })
+    }
+
+    /// Answers DeleteSnapshot.
+    pub fn remove_snapshot(
+        &self,
+        request: csi::DeleteSnapshotRequest,
+    ) -> Result<csi::DeleteSnapshotResponse, Status> {
+        let id = required(&request.snapshot_id, "snapshot_id")?;
+        let _snapshot = self.calls.hold(id)?;
+        // with groups
+        if let Ok(Some(group)) = self.snapshot(id).map(|snapshot| snapshot.group) {
+            let message = format!("{id} goes with its group {group}");
+            return Err(Status::invalid_argument(message));
+        }
+        // end
+        self.storage.delete_snapshot(id)?;
+        Ok(csi::DeleteSnapshotResponse {})
+    }
+
+    /// Answers ListSnapshots.
+    pub fn snapshots(
+        &self,
+        request: csi::ListSnapshotsRequest,
+    ) -> Result<csi::ListSnapshotsResponse, Status> {
+        let mut snapshots = self.storage.snapshots()?;
+        let (id, volume) = (&request.snapshot_id, &request.source_volume_id);
+        snapshots.retain(|one| id.is_empty() || one.id == *id);
+        snapshots.retain(|one| volume.is_empty() || one.volume == *volume);
+        let (page, next_token) = page(
+            snapshots,
+            |snapshot| &snapshot.id,
+            request.max_entries,
+            &request.starting_token,
+        )?;
+        let entries = page.iter().map(|snapshot| Entry {
+            snapshot: Some(shown(snapshot)),
+        });
+        Ok(csi::ListSnapshotsResponse {
+            entries: entries.collect(),
+            next_token,
+        })
+    }
+
+    /// Answers GetSnapshot.
+    pub fn one_snapshot(
+        &self,
+        request: csi::GetSnapshotRequest,
+    ) -> Result<csi::GetSnapshotResponse, Status> {
+        let snapshot = self.snapshot(required(&request.snapshot_id, "snapshot_id")?)?;
+        Ok(csi::GetSnapshotResponse {
+            snapshot: Some(shown(&snapshot)),
+        })
+    }
+
+    /// The snapshot with that id.
+    pub fn snapshot(&self, id: &str) -> Result<Snapshot, Status> {
+        let snapshots = self.storage.snapshots()?;
+        let found = snapshots.into_iter().find(|snapshot| snapshot.id == id);
+        found.ok_or_else(|| Status::not_found(format!("the snapshot {id} does not exist")))
+    }
+}
+
+fn shown(snapshot: &Snapshot) -> csi::Snapshot {
+    csi::Snapshot {
+        snapshot_id: snapshot.id.clone(),
+        source_volume_id: snapshot.volume.clone(),
+        size_bytes: signed(snapshot.bytes),
+        creation_time: Some(snapshot.taken.into()),
+        ready_to_use: true,
+        // with groups
+        group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
+        // end
+        // without groups
+        group_snapshot_id: String::new(),
+        // end
+    }
+}
+// with groups
+
+/// The GroupController service. Clones are the same.
+#[derive(Clone)]
+pub struct Groups {
+    storage: Arc<dyn Storage>,
+    calls: Calls,
+}
+
+impl Groups {
+    /// Groups of snapshots of volumes in this storage.
+    pub fn new(storage: &Arc<dyn Storage>, calls: &Calls) -> Self {
+        Self {
+            storage: storage.clone(),
+            calls: calls.clone(),
+        }
+    }
+
+    async fn answer<Q: Send + 'static, R: Send + 'static>(
+        &self,
+        rpc: &'static str,
+        request: Request<Q>,
+        work: fn(&Self, Q) -> Result<R, Status>,
+    ) -> Reply<R> {
+        let groups = self.clone();
+        let work = move |request| work(&groups, request);
+        self.calls.answer(rpc, request, work).await
+    }
+
+    fn create(
+        &self,
+        request: csi::CreateVolumeGroupSnapshotRequest,
+    ) -> Result<csi::CreateVolumeGroupSnapshotResponse, Status> {
+        let name = valid_name(&request.name)?;
+        no_parameters(&request.parameters)?;
+        let mut sources = request.source_volume_ids;
+        sources.sort();
+        sources.dedup();
+        if sources.is_empty() || sources[0].is_empty() {
+            return Err(Status::invalid_argument("source_volume_ids is missing"));
+        }
+        let _name = self.calls.hold(&format!("the group name {name}"))?;
+        let groups = self.storage.groups()?;
+        let group = match groups.into_iter().find(|group| group.name == name) {
+            Some(group) if volumes_of(&group) == sources => group,
+            Some(_) => {
+                let message = format!("{name} is a group of other volumes");
+                return Err(Status::already_exists(message));
+            }
+            None => self.take(name, &sources)?,
+        };
+        Ok(csi::CreateVolumeGroupSnapshotResponse {
+            group_snapshot: Some(shown_group(&group)),
+        })
+    }
+
+    fn take(&self, name: &str, sources: &[String]) -> Result<Group, Status> {
+        let share = |id: &String| self.calls.share(id);
+        let _volumes = sources
+            .iter()
+            .map(share)
+            .collect::<Result<Vec<Held>, _>>()?;
+        let all = self.storage.volumes()?;
+        let find = |id: &String| {
+            let found = all.iter().find(|volume| volume.id == *id);
+            found
+                .cloned()
+                .ok_or_else(|| Status::not_found(format!("the volume {id} does not exist")))
+        };
+        let volumes = sources
+            .iter()
+            .map(find)
+            .collect::<Result<Vec<Volume>, _>>()?;
+        Ok(self.storage.create_group(name, &volumes)?)
+    }
+
+    fn delete(
+        &self,
+        request: csi::DeleteVolumeGroupSnapshotRequest,
+    ) -> Result<csi::DeleteVolumeGroupSnapshotResponse, Status> {
+        let id = required(&request.group_snapshot_id, "group_snapshot_id")?;
+        let _group = self.calls.hold(id)?;
+        let groups = self.storage.groups()?;
+        let mut _snapshots = Vec::new();
+        if let Some(group) = groups.iter().find(|group| group.id == id) {
+            has_snapshots(group, &request.snapshot_ids)?;
+            for snapshot in &group.snapshots {
+                _snapshots.push(self.calls.hold(&snapshot.id)?);
+            }
+        }
+        self.storage.delete_group(id)?;
+        Ok(csi::DeleteVolumeGroupSnapshotResponse {})
+    }
+
+    fn get(
+        &self,
+        request: csi::GetVolumeGroupSnapshotRequest,
+    ) -> Result<csi::GetVolumeGroupSnapshotResponse, Status> {
+        let id = required(&request.group_snapshot_id, "group_snapshot_id")?;
+        let groups = self.storage.groups()?;
+        let found = groups.iter().find(|group| group.id == id);
+        let group =
+            found.ok_or_else(|| Status::not_found(format!("the group {id} does not exist")))?;
+        has_snapshots(group, &request.snapshot_ids)?;
+        Ok(csi::GetVolumeGroupSnapshotResponse {
+            group_snapshot: Some(shown_group(group)),
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl csi::group_controller_server::GroupController for Groups {
+    async fn group_controller_get_capabilities(
+        &self,
+        request: Request<csi::GroupControllerGetCapabilitiesRequest>,
+    ) -> Reply<csi::GroupControllerGetCapabilitiesResponse> {
+        self.answer("GroupControllerGetCapabilities", request, |_, _| {
+            let groups = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
+            let capability = csi::GroupControllerServiceCapability {
+                r#type: Some(Type::Rpc(Rpc {
+                    r#type: groups.into(),
+                })),
+            };
+            Ok(csi::GroupControllerGetCapabilitiesResponse {
+                capabilities: vec![capability],
+            })
+        })
+        .await
+    }
+
+    async fn create_volume_group_snapshot(
+        &self,
+        request: Request<csi::CreateVolumeGroupSnapshotRequest>,
+    ) -> Reply<csi::CreateVolumeGroupSnapshotResponse> {
+        self.answer("CreateVolumeGroupSnapshot", request, Self::create)
+            .await
+    }
+
+    async fn delete_volume_group_snapshot(
+        &self,
+        request: Request<csi::DeleteVolumeGroupSnapshotRequest>,
+    ) -> Reply<csi::DeleteVolumeGroupSnapshotResponse> {
+        self.answer("DeleteVolumeGroupSnapshot", request, Self::delete)
+            .await
+    }
+
+    async fn get_volume_group_snapshot(
+        &self,
+        request: Request<csi::GetVolumeGroupSnapshotRequest>,
+    ) -> Reply<csi::GetVolumeGroupSnapshotResponse> {
+        self.answer("GetVolumeGroupSnapshot", request, Self::get)
+            .await
+    }
+}
+
+/// Refuses snapshots that are not the group's, where the caller names some.
+fn has_snapshots(group: &Group, named: &[String]) -> Result<(), Status> {
+    let is_in = |id: &&String| group.snapshots.iter().any(|one| one.id == **id);
+    match named.iter().find(|id| !is_in(id)) {
+        Some(id) => Err(Status::invalid_argument(format!(
+            "{id} is not in the group {}",
+            group.id
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The volumes of a group, in order.
+fn volumes_of(group: &Group) -> Vec<String> {
+    let volumes = group.snapshots.iter().map(|one| one.volume.clone());
+    let mut volumes: Vec<String> = volumes.collect();
+    volumes.sort();
+    volumes
+}
+
+fn shown_group(group: &Group) -> csi::VolumeGroupSnapshot {
+    csi::VolumeGroupSnapshot {
+        group_snapshot_id: group.id.clone(),
+        snapshots: group.snapshots.iter().map(shown).collect(),
+        creation_time: Some(group.taken.into()),
+        ready_to_use: true,
+    }
+}
+// end

@@ -1,0 +1,196 @@
+//! What the driver asks of a storage. Plain Rust: no gRPC.
+//!
+//! Every function may block, and may be called again after a crash in its midst. What two calls must not do at once to one
+//! volume, the services do not let them.
+
+// with controller
+use serde::{Deserialize, Serialize};
+// end
+use std::io;
+// with node or snapshots
+use std::path::PathBuf;
+// end
+// with snapshots
+use std::time::SystemTime;
+// end
+use thiserror::Error;
+
+/// Why a storage did not do what it was asked for.
+#[derive(Debug, Error)]
+pub enum StorageError {
+    /// What the call is about does not exist.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    // with controller
+    /// There is no room for it.
+    #[error("the storage has no room for it")]
+    Full,
+    // end
+    /// The storage is ill; another try may succeed.
+    #[error("the storage has failed: {0}")]
+    Failed(io::Error),
+}
+
+impl From<io::Error> for StorageError {
+    // with controller
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full,
+            _ => Self::Failed(error),
+        }
+    }
+    // end
+    // without controller
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+    // end
+}
+
+/// What a storage answers with.
+pub type Stored<T> = Result<T, StorageError>;
+
+// with controller
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Volume {
+    /// Chosen by the storage, and never given to another volume.
+    pub id: String,
+    /// Chosen by the orchestrator; no two volumes have the same.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    // with snapshots
+    /// What its first content was copied from.
+    pub source: Option<Source>,
+    // end
+    // with attach
+    /// The node that it is attached to.
+    pub attached: Option<Attachment>,
+    // end
+}
+
+// end
+// with snapshots
+/// What a volume is a copy of, by its id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Source {
+    /// Another volume.
+    Volume(String),
+    /// A snapshot.
+    Snapshot(String),
+}
+
+/// A snapshot of a volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// Chosen by the storage, and never given to another snapshot.
+    pub id: String,
+    /// Chosen by the orchestrator; no two snapshots have the same. Empty for those of a group.
+    pub name: String,
+    /// The volume that it is of.
+    pub volume: String,
+    /// The size of that volume at that time.
+    pub bytes: u64,
+    /// That time.
+    pub taken: SystemTime,
+    // with groups
+    /// The group that it was taken with.
+    pub group: Option<String>,
+    // end
+}
+
+// end
+// with groups
+/// Snapshots of several volumes, taken at the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Chosen by the storage, and never given to another group.
+    pub id: String,
+    /// Chosen by the orchestrator; no two groups have the same.
+    pub name: String,
+    /// One for each volume.
+    pub snapshots: Vec<Snapshot>,
+    /// That time.
+    pub taken: SystemTime,
+}
+
+// end
+// with attach
+/// How a volume is attached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// To which node.
+    pub node: String,
+    /// Whether it cannot be written there.
+    pub readonly: bool,
+}
+
+// end
+/// A place where volumes are.
+pub trait Storage: Send + Sync {
+    /// Tells whether the storage can be used at all. Asked often.
+    fn check(&self) -> Stored<()>;
+    // with controller
+
+    /// All volumes.
+    fn volumes(&self) -> Stored<Vec<Volume>>;
+
+    /// How many bytes new volumes can have.
+    fn free_bytes(&self) -> Stored<u64>;
+    // with snapshots
+
+    /// Makes a volume, with the content of its source where it has one.
+    fn create_volume(&self, name: &str, bytes: u64, source: Option<Source>) -> Stored<Volume>;
+    // end
+    // without snapshots
+
+    /// Makes an empty volume.
+    fn create_volume(&self, name: &str, bytes: u64) -> Stored<Volume>;
+    // end
+
+    /// Removes a volume and all that is in it. That it is gone already is no error.
+    fn delete_volume(&self, id: &str) -> Stored<()>;
+
+    /// Gives a volume another size, not below the one that it has.
+    fn expand_volume(&self, id: &str, bytes: u64) -> Stored<()>;
+    // end
+    // with attach
+
+    /// Notes that a node exists, so that volumes can be attached to it.
+    fn register_node(&self, node: &str) -> Stored<()>;
+
+    /// Whether a node of that name exists.
+    fn has_node(&self, node: &str) -> Stored<bool>;
+
+    /// Attaches a volume that is not attached, or detaches it.
+    fn attach_volume(&self, id: &str, to: Option<Attachment>) -> Stored<()>;
+    // end
+    // with snapshots
+
+    /// All snapshots, those of groups among them.
+    fn snapshots(&self) -> Stored<Vec<Snapshot>>;
+
+    /// Takes a snapshot of a volume, which can be restored when this returns.
+    fn create_snapshot(&self, name: &str, volume: &Volume) -> Stored<Snapshot>;
+
+    /// Removes a snapshot that is in no group. That it is gone already is no error.
+    fn delete_snapshot(&self, id: &str) -> Stored<()>;
+    // end
+    // with groups
+
+    /// All groups of snapshots.
+    fn groups(&self) -> Stored<Vec<Group>>;
+
+    /// Takes a snapshot of each volume at the same time: all or none.
+    fn create_group(&self, name: &str, volumes: &[Volume]) -> Stored<Group>;
+
+    /// Removes a group with its snapshots. That it is gone already is no error.
+    fn delete_group(&self, id: &str) -> Stored<()>;
+    // end
+    // with node or snapshots
+
+    /// The folder on this machine that has a volume's content.
+    fn content(&self, id: &str) -> Stored<PathBuf>;
+    // end
+}
