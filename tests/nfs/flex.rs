@@ -26,7 +26,10 @@ fn shares_are_published_by_the_command_lines_of_csc() {
         let _home = Home(&home);
         let server = Csi::at(&format!("unix://{}", home.join("f.sock").display()));
         let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/flex/nfs");
-        let process = server.spawn(&format!("flex serve --driver {}", driver.display()));
+        let process = server.spawn(&format!(
+            "flex serve --node-id n1 --driver {}",
+            driver.display()
+        ));
         process.wait_for_error_output("serves on");
         let target = home.join("target");
         let path = target.display();

@@ -92,8 +92,13 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
                 .hint("--name nfs.example.com")
         })?,
     };
-    let node_id = flags.node_id.clone().unwrap_or_else(host_name);
-    let node_id = request::name(&node_id, "--node-id").or_usage()?;
+    let node_id = match &flags.node_id {
+        Some(id) => request::name(id, "--node-id").or_usage()?,
+        // A container's may be empty, or in parentheses.
+        None => request::name(&host_name(), "the host's name")
+            .or_usage()
+            .map_err(|error| error.hint("--node-id node-1"))?,
+    };
     let folder = flags.state.clone().or_else(|| state_of(&name));
     let folder = folder.ok_or_else(|| {
         Error::usage("there is no home folder for what is published: give --state")
