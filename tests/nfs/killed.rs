@@ -8,7 +8,7 @@ use crate::scene::{Scene, Version, Volume, find};
 use crate::support::PATIENCE;
 use crate::support::placed::of_volume;
 use crate::support::program::Output;
-use crate::support::strace::{counts, numbers};
+use crate::support::strace::{TRIES, counts, has_killed, kill_before, numbers, words};
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::RangeInclusive;
@@ -18,9 +18,6 @@ use std::time::{Duration, Instant};
 /// System calls that change something. Those that a processor does not have are left out by strace.
 const CHANGING: &str = "?mkdir,?mkdirat,?rename,?renameat,?renameat2,?link,?linkat,?unlink,?unlinkat,?rmdir,\
     ?fchmod,?fchmodat,?fchownat,?mount,?umount2,?move_mount,?fsmount,?unshare,?setns";
-
-/// How often a kill is tried that hits nothing: strace counts the calls of each thread, and another thread may make them next time.
-const TRIES: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -149,18 +146,6 @@ impl<'a> Try<'a> {
     }
 }
 
-/// strace around a driver, which writes its calls to `log`, and does `inject` to them.
-fn tracer(log: &Path, inject: Option<&str>) -> Vec<String> {
-    let log = log.to_str().unwrap();
-    let trace = format!("trace={CHANGING}");
-    // The tracer is a grandchild in a group of its own, so that the process which is started is the driver.
-    let mut words = vec!["strace", "-f", "-DD", "-q", "-o", log, "-e", &trace];
-    if let Some(inject) = inject {
-        words.extend(["-e", inject]);
-    }
-    words.into_iter().map(str::to_owned).collect()
-}
-
 /// The calls that the operation makes undisturbed: their names, and their numbers in their threads.
 fn calls_of(
     scene: &mut Scene,
@@ -168,13 +153,15 @@ fn calls_of(
     log: &Path,
 ) -> BTreeMap<String, RangeInclusive<u32>> {
     let undisturbed = Try::prepare(scene, operation, 0);
-    undisturbed.scene.driver.restart_under(&tracer(log, None));
+    undisturbed
+        .scene
+        .driver
+        .restart_under(&words(log, CHANGING, None));
     let before = counts(log);
     undisturbed.call().succeeds();
     undisturbed.scene.driver.kill();
     let end = Instant::now() + PATIENCE;
-    // The tracer writes that last.
-    while !fs::read_to_string(log).unwrap().contains("+++ killed by") {
+    while !has_killed(log) {
         assert!(Instant::now() < end, "the tracer goes on");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -186,12 +173,13 @@ fn calls_of(
 /// Kills before one call, repeats the operation, and looks. Returns whether something was killed.
 fn survive(it: Try<'_>, call: &str, number: u32) -> bool {
     let log = it.scene.driver.target("strace");
-    let inject = format!("inject={call}:signal=SIGKILL:when={number}");
-    it.scene.driver.restart_under(&tracer(&log, Some(&inject)));
+    let kill = kill_before(call, number);
+    it.scene
+        .driver
+        .restart_under(&words(&log, CHANGING, Some(&kill)));
     // Its answer does not count: it may have gone with the driver.
     let _ = it.call();
-    let text = fs::read_to_string(&log).unwrap();
-    let was_hit = !it.scene.driver.is_running() || text.contains("+++ killed by SIGKILL");
+    let was_hit = !it.scene.driver.is_running() || has_killed(&log);
     it.scene.driver.kill();
     it.scene.driver.restart();
     it.finish();

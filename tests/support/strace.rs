@@ -5,6 +5,40 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+/// How often a kill is tried that hits nothing: strace counts the calls of each thread, and another thread may make them next time.
+pub const TRIES: usize = 3;
+
+/// The words before a command whose calls strace writes to `log`, those of the set `traced`. It does `inject` to them.
+pub fn words(log: &Path, traced: &str, inject: Option<&str>) -> Vec<String> {
+    let trace = format!("trace={traced}");
+    // The tracer is a grandchild in a group of its own, so that the process which is started is the command's.
+    let mut words = vec![
+        "strace",
+        "-f",
+        "-DD",
+        "-q",
+        "-o",
+        log.to_str().unwrap(),
+        "-e",
+        &trace,
+    ];
+    if let Some(inject) = inject {
+        words.extend(["-e", inject]);
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
+/// What strace is to do to kill before a call: by its name, and which one of its name it is in its thread, from 1.
+pub fn kill_before(call: &str, number: u32) -> String {
+    format!("inject={call}:signal=SIGKILL:when={number}")
+}
+
+/// Whether the log says that something was killed, which the tracer writes last.
+pub fn has_killed(log: &Path) -> bool {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.contains("+++ killed by SIGKILL")
+}
+
 /// How often each thread has made each system call: by the thread's number and the call's name.
 pub type Counts = BTreeMap<(String, String), u32>;
 

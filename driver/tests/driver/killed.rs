@@ -5,7 +5,7 @@
 //! to run, so no thread may come to the last numbers.
 
 use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, stage_request};
-use crate::strace::{counts, numbers};
+use crate::strace::{TRIES, counts, has_killed, kill_before, numbers, words};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
     CreateSnapshotRequest, CreateVolumeRequest, DeleteSnapshotRequest, DeleteVolumeRequest,
@@ -25,9 +25,6 @@ const CHANGING: &str = "?mkdir,?mkdirat,?rename,?renameat,?renameat2,?link,?link
 
 /// Between two looks at what no event tells.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// How often a kill is tried that hits nothing: strace counts the calls of each thread, and another thread may make them next time.
-const TRIES: usize = 3;
 
 /// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,15 +92,10 @@ impl Scene {
     }
 
     /// A driver whose calls strace writes down, and does `inject` to.
-    fn traced_driver(&self, log: &Path, inject: Option<String>) -> Driver {
-        let trace = format!("trace={CHANGING}");
-        let mut command = self.rig.command("strace");
-        // The tracer is a grandchild in a group of its own, so that the process which is started here is the driver.
-        command.args(["-f", "-DD", "-q", "-o"]).arg(log);
-        command.args(["-e", &trace]);
-        if let Some(inject) = &inject {
-            command.args(["-e", inject]);
-        }
+    fn traced_driver(&self, log: &Path, inject: Option<&str>) -> Driver {
+        let words = words(log, CHANGING, inject);
+        let mut command = self.rig.command(&words[0]);
+        command.args(&words[1..]);
         command.arg(env!("CARGO_BIN_EXE_csi-nfs"));
         self.rig.add_flags(&mut command);
         Driver::start(command.args(self.flags()))
@@ -270,13 +262,7 @@ async fn calls_of(operation: Operation) -> BTreeMap<String, RangeInclusive<u32>>
     let end = Instant::now() + PATIENCE;
     let pid = driver.pid();
     driver.kill();
-    // The tracer writes that last.
-    let has_ended = || {
-        std::fs::read_to_string(&log)
-            .unwrap()
-            .contains("+++ killed by SIGKILL")
-    };
-    while !has_ended() {
+    while !has_killed(&log) {
         assert!(Instant::now() < end, "the tracer of {pid} goes on");
         tokio::time::sleep(PAUSE).await;
     }
@@ -287,8 +273,7 @@ async fn calls_of(operation: Operation) -> BTreeMap<String, RangeInclusive<u32>>
 async fn survive(operation: Operation, call: &str, number: u32) -> bool {
     let scene = Scene::new(operation).await;
     let log = scene.rig.path("strace");
-    let inject = format!("inject={call}:signal=SIGKILL:when={number}");
-    let mut traced = scene.traced_driver(&log, Some(inject));
+    let mut traced = scene.traced_driver(&log, Some(&kill_before(call, number)));
     if let Some(client) = Client::connect_soon(&scene.rig, &mut traced).await {
         // Its answer does not count: it may have gone with the driver.
         let _ = scene.call(&client).await;
@@ -298,8 +283,7 @@ async fn survive(operation: Operation, call: &str, number: u32) -> bool {
         }
     }
     // The driver, or its helper.
-    let text = || std::fs::read_to_string(&log).unwrap_or_default();
-    let was_hit = !traced.is_running() || text().contains("+++ killed by SIGKILL");
+    let was_hit = !traced.is_running() || has_killed(&log);
     traced.kill();
     repeat(&scene).await;
     was_hit
@@ -348,7 +332,7 @@ async fn survives_while_its_helper_works(operation: Operation) {
         let scene = Scene::new(operation).await;
         let inject = format!("inject=umount2:{delay}=60000000:when=1");
         let log = scene.rig.path("strace");
-        let mut driver = scene.traced_driver(&log, Some(inject));
+        let mut driver = scene.traced_driver(&log, Some(&inject));
         let client = Client::connect_soon(&scene.rig, &mut driver).await.unwrap();
         let calling = async {
             let _ = scene.call(&client).await;

@@ -3,7 +3,7 @@
 
 use crate::scene::{MIB, Share, export, file_system, run, shown};
 use crate::site::{Agent, PATIENCE, Site, is_enforced, until, volume};
-use crate::strace::{counts, numbers};
+use crate::strace::{TRIES, counts, has_killed, kill_before, numbers, words};
 use crate::tools::{USER, refusal, write};
 use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project_id::ProjectId;
@@ -24,20 +24,13 @@ const ENFORCE: &[(&str, &str)] = &[("quota", "enforce")];
 const CHANGING: &str = "?mkdir,?mkdirat,?openat,?rename,?renameat,?renameat2,?unlink,?unlinkat,?chown,?fchown,?fchownat,\
     ?fsync,?ioctl,?quotactl_fd";
 
-/// How often a kill is tried that hits nothing: strace counts the calls of each thread, and another thread may make them next time.
-const TRIES: usize = 3;
-
 impl Site {
     /// An agent whose calls strace writes down, and does `inject` to. It may be dead already.
     fn traced_agent(&self, log: &Path, inject: Option<&str>) -> Agent {
         let agent = self.command();
-        let mut command = Command::new("strace");
-        // The tracer is a grandchild in a group of its own, so that the process which is started here is the agent.
-        command.args(["-f", "-DD", "-q", "-o"]).arg(log);
-        command.args(["-e", &format!("trace={CHANGING}")]);
-        if let Some(inject) = inject {
-            command.args(["-e", inject]);
-        }
+        let words = words(log, CHANGING, inject);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command.arg(agent.get_program()).args(agent.get_args());
         let before = self.announced();
         let mut agent = Agent(command.spawn().unwrap());
@@ -56,7 +49,7 @@ impl Site {
         logs: &Path,
         names: &mut Vec<String>,
     ) -> bool {
-        let inject = format!("inject={call}:signal=SIGKILL:when={number}");
+        let inject = kill_before(call, number);
         for again in 0..TRIES {
             let name = format!("{call}-{number}-{again}");
             let mut agent = self.traced_agent(&logs.join(&name), Some(&inject));
@@ -125,12 +118,7 @@ async fn calls_of(site: &mut Site, log: &Path) -> BTreeMap<String, RangeInclusiv
         .await
         .unwrap();
     agent.0.kill().unwrap();
-    // The tracer writes that last.
-    until("the end of the trace", || {
-        fs::read_to_string(log)
-            .unwrap()
-            .contains("+++ killed by SIGKILL")
-    });
+    until("the end of the trace", || has_killed(log));
     numbers(&before, &counts(log))
 }
 
