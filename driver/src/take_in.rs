@@ -5,6 +5,7 @@ use crate::config::LocalShare;
 use crate::log::{Format, Level, Log};
 use crate::privileges::Needs;
 use crate::quota::take_in::Found;
+use crate::roots::local::open_folder;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::records::store::{self, Kept};
@@ -14,10 +15,8 @@ use crate::share::volume::take_in::{Does, TakeInError, take_in};
 use crate::start;
 use crate::volume_id::VolumeId;
 use clap::Args;
-use rustix::fs::{self, Mode, OFlags};
 use std::error::Error;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 /// The command line.
 #[derive(Args, Debug)]
@@ -64,11 +63,9 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
         Needs::of_agent(true),
         Log::to_stderr(Format::Text, Level::Warn),
     )?);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let path = &command.share.path;
-    let root = fs::open(path, flags, Mode::empty())
-        .map_err(|error| format!("{}: {}", path.display(), io::Error::from(error)))?;
-    let share = Share::open(Arc::new(root), Expect::Initialised)?;
+    let root = open_folder(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let share = Share::open(root, Expect::Initialised)?;
     let share = share.as_agent()?.with_quotas();
     let does = match command.unpublished || command.i_accept_exdev {
         true => Does::TakesIn,

@@ -16,6 +16,7 @@ use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::roots::{MoreMounts, Root, RootError};
+use crate::share::agent_memory::AgentMemory;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::claim;
@@ -72,6 +73,7 @@ pub(crate) struct Shares {
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
     pub(super) twins: Pairs,
+    agent_memory: Arc<AgentMemory>,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
@@ -95,6 +97,7 @@ impl Shares {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             twins: Pairs::default(),
+            agent_memory: Arc::default(),
             background: BackgroundTasks::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -538,7 +541,7 @@ impl Shares {
             Role::Agent { quotas: false } => share.as_agent(),
             Role::Agent { quotas: true } => Ok(share.as_agent()?.with_quotas()),
             Role::Controller if self.config.roots.is_local(export) => Ok(share),
-            Role::Controller => Ok(share.away()),
+            Role::Controller => Ok(share.away(Arc::clone(&self.agent_memory))),
         }
     }
 

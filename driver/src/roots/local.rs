@@ -7,7 +7,7 @@ use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
@@ -51,19 +51,25 @@ impl ShareRoots for LocalRoots {
                     export: export.clone(),
                 });
             };
-            // The folder that the administrator named may well be reached by a symlink.
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let opening = spawn_blocking(move || fs::open(folder, flags, Mode::empty()));
-            let opened = match opening.await {
-                Ok(opened) => opened.map_err(io::Error::from),
+            let opened = match spawn_blocking(move || open_folder(&folder)).await {
+                Ok(opened) => opened,
                 Err(error) => Err(io::Error::other(error)),
             };
-            opened.map(Arc::new).map_err(|source| RootError::Io {
+            opened.map_err(|source| RootError::Io {
                 export: export.clone(),
                 source,
             })
         })
     }
+}
+
+/// Opens the folder that an administrator has named, which may well be reached by a symlink. Blocking.
+///
+/// # Errors
+/// Whatever open(2) says.
+pub fn open_folder(path: &Path) -> io::Result<Root> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(Arc::new(fs::open(path, flags, Mode::empty())?))
 }
 
 /// Local folders first, and for every other export another way.

@@ -7,6 +7,7 @@ use crate::owner::{Maker, Owner};
 use crate::quota::ability::{self, FileSystem, Unable};
 use crate::quota::exports;
 use crate::roots::{MoreMounts, Mounting, Root};
+use crate::share::agent_memory::AgentMemory;
 use crate::share::archives::Archives;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const LABEL: &str = "share.json";
@@ -61,6 +63,8 @@ pub struct Share {
     uuid: ShareUuid,
     more: Option<MoreMounts>,
     pub(super) place: Place,
+    /// What this process remembers of agents.
+    pub(super) memory: Arc<AgentMemory>,
     pub(super) archives: Option<&'static dyn Archives>,
     /// Whether this process can hold volumes to their sizes, where it is to.
     pub(super) quotas: Option<Result<FileSystem, Unable>>,
@@ -135,6 +139,7 @@ impl Share {
             uuid: label.uuid,
             more: None,
             place: Place::Alone,
+            memory: Arc::default(),
             archives: None,
             quotas: None,
             root,
@@ -147,10 +152,14 @@ impl Share {
         Self { more, ..self }
     }
 
-    /// The same, for a process that leaves to an agent on the server what that does faster.
-    pub fn away(self) -> Self {
+    /// The same, for a process that leaves to an agent on the server what that does faster, with what it remembers of agents.
+    pub fn away(self, memory: Arc<AgentMemory>) -> Self {
         let place = Place::Away;
-        Self { place, ..self }
+        Self {
+            place,
+            memory,
+            ..self
+        }
     }
 
     /// The same, for an agent on the server.

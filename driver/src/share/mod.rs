@@ -1,5 +1,6 @@
 //! A share as the database of its volumes. Plain Rust: nothing here knows gRPC, and all of it may block.
 
+pub mod agent_memory;
 pub mod agents;
 pub mod archives;
 pub mod attempt;

@@ -1,6 +1,7 @@
 //! Whether a volume is held to its size, which is decided once, when it is made; and how a process gets that done: as an agent by
 //! itself (`limits`), else by asking one (`requests`).
 
+use crate::share::agent_memory::next_pause;
 use crate::share::agents::{self, Can, Quotas};
 use crate::share::attempt::process;
 use crate::share::database::{Place, Share};
@@ -10,11 +11,7 @@ use crate::share::records::record::Record;
 use crate::share::records::size::{Quota, Size};
 use crate::share::records::volume::{Volume, Wanted};
 use crate::share::requests::{Answer, Asked, Request};
-use crate::share::token::{Nonce, ShareUuid};
-use csi_proto::lock::lock;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::share::token::Nonce;
 use std::time::{Duration, Instant};
 
 /// How long an agent may take to answer; as long as one lives that does not say so any more.
@@ -24,16 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(500);
 /// Between two such looks.
 const LOOK: Duration = Duration::from_secs(1);
-/// Between two looks for the answer, at least and at most.
-const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(64)];
-/// How long an agent that was seen is believed to live. That there is none is found out anew each time.
-const BELIEVED: Duration = Duration::from_secs(1);
-
-/// The agents that hold volumes to their sizes: their processes, and when they were seen.
-static SEEN: Mutex<BTreeMap<ShareUuid, (Instant, String)>> = Mutex::new(BTreeMap::new());
-/// How long answers have taken lately, in milliseconds: whoever looks too early asks the server for nothing.
-static LATELY: AtomicU64 = AtomicU64::new(0);
-
 const NOBODY: &str = "there is no agent that lives and can (csi-nfs agent --quotas), or this controller has the share's folder itself and asks none";
 
 /// A folder that is held to its size.
@@ -66,10 +53,8 @@ pub(super) fn decide(
 }
 
 fn what_an_agent_can(share: &Share) -> Result<Option<Can>, ShareError> {
-    if let Some((at, process)) = lock(&SEEN).get(&share.uuid())
-        && at.elapsed() < BELIEVED
-        && !process::is_dead(process)
-    {
+    let seen = share.memory.seen_on(share.uuid());
+    if seen.is_some_and(|process| !process::is_dead(&process)) {
         let quotas = Quotas::Enforced;
         return Ok(Some(Can {
             quotas,
@@ -80,7 +65,7 @@ fn what_an_agent_can(share: &Share) -> Result<Option<Can>, ShareError> {
         return Ok(None);
     };
     if agent.can.quotas == Quotas::Enforced {
-        lock(&SEEN).insert(share.uuid(), (Instant::now(), agent.process));
+        share.memory.see(share.uuid(), agent.process);
     }
     Ok(Some(agent.can))
 }
@@ -141,13 +126,13 @@ fn nobody() -> ShareError {
 /// Waits for the answer, as long as there is somebody who may give it.
 fn wait(share: &Share, asked: &mut Asked, request: &Request) -> Result<Answer, ShareError> {
     let begun = Instant::now();
-    let mut pause = first_pause(LATELY.load(Relaxed));
+    let mut pause = share.memory.first_pause();
     let mut looked: Option<Instant> = None;
     while begun.elapsed() < PATIENCE {
         std::thread::sleep(pause);
         let took = begun.elapsed();
         if let Some(answer) = asked.answer()? {
-            LATELY.store(lately(LATELY.load(Relaxed), took), Relaxed);
+            share.memory.answered_after(took);
             return Ok(answer);
         }
         if took > SOON {
@@ -157,7 +142,7 @@ fn wait(share: &Share, asked: &mut Asked, request: &Request) -> Result<Answer, S
             looked = Some(Instant::now());
             let agent = agents::at_work(share)?;
             if agent.is_none_or(|agent| agent.can.quotas != Quotas::Enforced) {
-                lock(&SEEN).remove(&share.uuid());
+                share.memory.miss(share.uuid());
                 return Err(nobody());
             }
         }
@@ -167,46 +152,9 @@ fn wait(share: &Share, asked: &mut Asked, request: &Request) -> Result<Answer, S
     Err(ShareError::NotHeld { why })
 }
 
-/// The first pause, which is a little shorter than answers took `lately`, so that they may turn out to be faster.
-fn first_pause(lately: u64) -> Duration {
-    let [least, most] = PAUSES;
-    Duration::from_millis(lately * 3 / 4).clamp(least, most)
-}
-
-/// The pause for somebody who has `waited` in vain: the longer that was, the less does a little more count.
-fn next_pause(waited: Duration) -> Duration {
-    let [least, most] = PAUSES;
-    (waited / 3).clamp(least, most)
-}
-
-fn lately(before: u64, took: Duration) -> u64 {
-    let took = u64::try_from(took.as_millis())
-        .unwrap_or(u64::MAX)
-        .min(1000);
-    (before * 3 + took) / 4
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_pace_of_looks_follows_the_answers() {
-        let ms = Duration::from_millis;
-        for (lately, expected) in [(0, 4), (8, 6), (40, 30), (1000, 64)] {
-            assert_eq!(first_pause(lately), ms(expected), "{lately}");
-        }
-        for (waited, expected) in [(4, 4), (30, 10), (96, 32), (5000, 64)] {
-            assert_eq!(next_pause(ms(waited)), ms(expected), "{waited}");
-        }
-        // Answers that come at the first look make the next look earlier.
-        let mut now = 40;
-        for _ in 0..100 {
-            now = super::lately(now, first_pause(now));
-        }
-        assert!(now <= 4, "{now}");
-        assert_eq!(super::lately(0, Duration::MAX), 250);
-    }
 
     #[test]
     fn who_is_held_to_a_size() {

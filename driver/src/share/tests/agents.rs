@@ -9,11 +9,12 @@ use crate::share::limits;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::size::{Quota, Size};
 use std::os::unix::fs::{MetadataExt, chown};
+use std::sync::Arc;
 
 impl Trial {
     /// The share as a controller elsewhere sees it.
     fn away(&self) -> Share {
-        self.share().away()
+        self.share().away(Arc::default())
     }
 
     /// The share as the agent sees it.

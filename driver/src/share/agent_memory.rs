@@ -1,0 +1,95 @@
+//! What a process remembers of the agents that answer it: which were seen lately, and how fast they answer. Plain values; must not
+//! ask a share.
+
+use crate::share::token::ShareUuid;
+use csi_proto::lock::lock;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long an agent that was seen is believed to live. That there is none is found out anew each time.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// Between two looks for an answer, at least and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(64)];
+
+/// What is remembered, of all shares.
+#[derive(Debug, Default)]
+pub struct AgentMemory {
+    /// The agents that hold volumes to their sizes: their processes, and when they were seen.
+    seen: Mutex<BTreeMap<ShareUuid, (Instant, String)>>,
+    /// How long answers have taken lately, in milliseconds: whoever looks too early asks the server for nothing.
+    lately: AtomicU64,
+}
+
+impl AgentMemory {
+    /// The process of an agent that was seen on the share a moment ago.
+    pub(super) fn seen_on(&self, share: ShareUuid) -> Option<String> {
+        let seen = lock(&self.seen);
+        let (at, process) = seen.get(&share)?;
+        (at.elapsed() < BELIEVED).then(|| process.clone())
+    }
+
+    /// An agent is seen on the share now.
+    pub(super) fn see(&self, share: ShareUuid, process: String) {
+        lock(&self.seen).insert(share, (Instant::now(), process));
+    }
+
+    /// There is none on the share.
+    pub(super) fn miss(&self, share: ShareUuid) {
+        lock(&self.seen).remove(&share);
+    }
+
+    /// An answer `took` so long.
+    pub(super) fn answered_after(&self, took: Duration) {
+        let lately = lately(self.lately.load(Relaxed), took);
+        self.lately.store(lately, Relaxed);
+    }
+
+    /// How long to wait before the first look for an answer.
+    pub(super) fn first_pause(&self) -> Duration {
+        first_pause(self.lately.load(Relaxed))
+    }
+}
+
+/// The first pause, which is a little shorter than answers took `lately`, so that they may turn out to be faster.
+fn first_pause(lately: u64) -> Duration {
+    let [least, most] = PAUSES;
+    Duration::from_millis(lately * 3 / 4).clamp(least, most)
+}
+
+/// The pause for somebody who has `waited` in vain: the longer that was, the less does a little more count.
+pub(super) fn next_pause(waited: Duration) -> Duration {
+    let [least, most] = PAUSES;
+    (waited / 3).clamp(least, most)
+}
+
+fn lately(before: u64, took: Duration) -> u64 {
+    let took = u64::try_from(took.as_millis())
+        .unwrap_or(u64::MAX)
+        .min(1000);
+    (before * 3 + took) / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_of_looks_follows_the_answers() {
+        let ms = Duration::from_millis;
+        for (lately, expected) in [(0, 4), (8, 6), (40, 30), (1000, 64)] {
+            assert_eq!(first_pause(lately), ms(expected), "{lately}");
+        }
+        for (waited, expected) in [(4, 4), (30, 10), (96, 32), (5000, 64)] {
+            assert_eq!(next_pause(ms(waited)), ms(expected), "{waited}");
+        }
+        // Answers that come at the first look make the next look earlier.
+        let mut now = 40;
+        for _ in 0..100 {
+            now = super::lately(now, first_pause(now));
+        }
+        assert!(now <= 4, "{now}");
+        assert_eq!(super::lately(0, Duration::MAX), 250);
+    }
+}
