@@ -9,7 +9,7 @@ pub mod exchange;
 mod messages;
 pub mod rpc_rules;
 pub mod rule;
-mod syntax;
+pub mod syntax;
 mod view;
 mod violations;
 mod walk;

@@ -1,9 +1,12 @@
 //! The notations that the specification prescribes for names, keys and paths.
 
+/// How many characters a driver's name has at most.
+pub const PLUGIN_NAME_MAX: usize = 63;
+
 /// Domain name notation as the specification narrows it for a driver's name: at most 63 characters; letters, digits,
 /// dashes and dots; every label begins and ends with a letter or digit.
 pub fn is_plugin_name(name: &str) -> bool {
-    name.len() <= 63
+    name.len() <= PLUGIN_NAME_MAX
         && name.split('.').all(|label| {
             is_enclosed(label)
                 && label

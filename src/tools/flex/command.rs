@@ -14,6 +14,7 @@ use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::serving::{Place, ServingFlags};
+use crate::rpc::validation::syntax::is_plugin_name;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_mock::Server;
 use csi_proto::duration;
@@ -63,7 +64,7 @@ pub fn command() -> Command {
     Command::new("flex")
         .about("Be a CSI driver over a FlexVolume executable")
         .after_help(
-            "Volumes are there before: their ids are names, and their options stand in the volume's context.\n\n\
+            "The driver makes no volumes: it knows them by their ids, and their options stand in the volume's context.\n\n\
              Examples:\n  \
              csi flex serve --driver /opt/flex/example.com~nfs/nfs --endpoint unix:///csi/csi.sock\n  \
              csi flex serve --driver ./lvm --name lvm.example.com --node-id n1 --state /var/lib/lvm-flex --expand",
@@ -82,7 +83,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let place = Place::named(&flags.serving, globals, defaults)?;
     let executable = absolute(&flags.driver);
     let name = match &flags.name {
-        Some(name) if is_name(name) => name.clone(),
+        Some(name) if is_plugin_name(name) => name.clone(),
         Some(name) => {
             let text = format!("{name:?} is no name of a CSI driver");
             return Err(Error::usage(text).hint("--name nfs.example.com"));
@@ -169,17 +170,7 @@ fn name_of(executable: &Path) -> Option<String> {
         Some((vendor, name)) if name == driver => vendor,
         _ => "flex.csi.internal",
     };
-    Some(format!("{driver}.{vendor}")).filter(|name| is_name(name))
-}
-
-/// Whether a text is the name of a driver: the specification's form, of at most 63 characters.
-fn is_name(text: &str) -> bool {
-    let is_end = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric());
-    let is_inner = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '.');
-    text.len() <= 63
-        && is_end(text.chars().next())
-        && is_end(text.chars().last())
-        && text.chars().all(is_inner)
+    Some(format!("{driver}.{vendor}")).filter(|name| is_plugin_name(name))
 }
 
 #[cfg(test)]
@@ -198,7 +189,5 @@ mod tests {
         ] {
             assert_eq!(name_of(Path::new(path)).as_deref(), expected, "{path}");
         }
-        assert!(is_name(&"a".repeat(63)) && !is_name(&"a".repeat(64)));
-        assert!(!is_name("") && !is_name("a.") && is_name("a"));
     }
 }

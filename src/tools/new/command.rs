@@ -3,7 +3,7 @@
 use super::folder;
 use super::names::Names;
 use super::services::{Service, Services};
-use super::template::{self, LIBRARIES};
+use super::template;
 use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
@@ -87,7 +87,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), Error> {
     let Project::Driver(flags) = Project::from_arg_matches(matches).or_usage()?;
     let is_json = globals.json_or_lines("the files are lines, or JSON with -o json")?;
-    let names = Names::of(&flags.name, LIBRARIES).or_usage()?;
+    let names = Names::of(&flags.name, &template::libraries()).or_usage()?;
     let services = flags.services();
     let files = template::files(&services, &names);
     let folder = flags.path.unwrap_or_else(|| PathBuf::from(&names.package));

@@ -1,9 +1,7 @@
 //! The names of a new driver: the one that CSI knows, and that of its package and folder. Pure.
 
+use crate::rpc::validation::syntax::PLUGIN_NAME_MAX;
 use thiserror::Error;
-
-/// The longest name that the specification allows.
-const LONGEST: usize = 63;
 
 /// The domain of a driver for which none was said. ICANN keeps it for private use.
 const PRIVATE: &str = "csi.internal";
@@ -85,7 +83,9 @@ pub struct Names {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NameError {
     /// It is too long.
-    #[error("the name has {0} bytes, and a CSI driver's at most {LONGEST}: choose a shorter one")]
+    #[error(
+        "the name has {0} bytes, and a CSI driver's at most {PLUGIN_NAME_MAX}: choose a shorter one"
+    )]
     Long(usize),
     /// It has upper-case letters.
     #[error(
@@ -141,7 +141,7 @@ impl Names {
         if let Some(part) = driver.split('.').find(|part| !is_part(part)) {
             return Err(NameError::Part(part.to_owned()));
         }
-        if driver.len() > LONGEST {
+        if driver.len() > PLUGIN_NAME_MAX {
             return Err(NameError::Long(driver.len()));
         }
         let package = driver.split('.').next().unwrap_or_default().to_owned();

@@ -44,23 +44,25 @@ struct Sum {
 }
 
 impl Calls {
-    /// Answers a call with what `work` makes of its request.
+    /// Answers a call with what the `work` of a service makes of its request.
     ///
     /// The work may block: it has a thread of its own, and comes to its end also when its caller has gone.
-    pub async fn answer<Q, R>(
+    pub async fn answer<S, Q, R>(
         &self,
+        service: &S,
         rpc: &'static str,
         request: Request<Q>,
-        work: impl FnOnce(Q) -> Result<R, Status> + Send + 'static,
+        work: fn(&S, Q) -> Result<R, Status>,
     ) -> Reply<R>
     where
+        S: Clone + Send + 'static,
         Q: Send + 'static,
         R: Send + 'static,
     {
-        let (calls, request) = (self.clone(), request.into_inner());
+        let (calls, service, request) = (self.clone(), service.clone(), request.into_inner());
         let working = tokio::task::spawn_blocking(move || {
             let began = Instant::now();
-            let result = work(request);
+            let result = work(&service, request);
             calls.note(rpc, result.as_ref().err(), began.elapsed());
             result
         });

@@ -61,17 +61,6 @@ impl Controller {
         }
     }
 
-    async fn answer<Q: Send + 'static, R: Send + 'static>(
-        &self,
-        rpc: &'static str,
-        request: Request<Q>,
-        work: fn(&Self, Q) -> Result<R, Status>,
-    ) -> Reply<R> {
-        let controller = self.clone();
-        let work = move |request| work(&controller, request);
-        self.calls.answer(rpc, request, work).await
-    }
-
     fn create(
         &self,
         request: csi::CreateVolumeRequest,
@@ -239,13 +228,12 @@ impl Controller {
         request: csi::ControllerExpandVolumeRequest,
     ) -> Result<csi::ControllerExpandVolumeResponse, Status> {
         let id = required(&request.volume_id, "volume_id")?;
-        let range = request.capacity_range.as_ref();
-        let range =
-            Range::of(Some(range.ok_or_else(|| {
-                Status::invalid_argument("capacity_range is missing")
-            })?))?;
-        if let Some(capability) = request.volume_capability {
-            offered(&[capability])?;
+        if request.capacity_range.is_none() {
+            return Err(Status::invalid_argument("capacity_range is missing"));
+        }
+        let range = Range::of(request.capacity_range.as_ref())?;
+        if request.volume_capability.is_some() {
+            offered(request.volume_capability.as_slice())?;
         }
         let _volume = self.calls.hold(id)?;
         let volume = self.volume(id)?;
@@ -266,8 +254,7 @@ impl Controller {
     ) -> Result<csi::ControllerPublishVolumeResponse, Status> {
         let id = required(&request.volume_id, "volume_id")?;
         let node = required(&request.node_id, "node_id")?;
-        let capability: Vec<_> = request.volume_capability.into_iter().collect();
-        offered(&capability)?;
+        offered(request.volume_capability.as_slice())?;
         let _volume = self.calls.hold(id)?;
         let volume = self.volume(id)?;
         if !self.storage.has_node(node)? {
@@ -325,38 +312,44 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::ControllerGetCapabilitiesRequest>,
     ) -> Reply<csi::ControllerGetCapabilitiesResponse> {
-        self.answer("ControllerGetCapabilities", request, |_, _| {
-            let capability = |one: &Capability| csi::ControllerServiceCapability {
-                r#type: Some(Type::Rpc(Rpc {
-                    r#type: (*one).into(),
-                })),
-            };
-            Ok(csi::ControllerGetCapabilitiesResponse {
-                capabilities: CAPABILITIES.iter().map(capability).collect(),
+        self.calls
+            .answer(self, "ControllerGetCapabilities", request, |_, _| {
+                let capability = |one: &Capability| csi::ControllerServiceCapability {
+                    r#type: Some(Type::Rpc(Rpc {
+                        r#type: (*one).into(),
+                    })),
+                };
+                Ok(csi::ControllerGetCapabilitiesResponse {
+                    capabilities: CAPABILITIES.iter().map(capability).collect(),
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn create_volume(
         &self,
         request: Request<csi::CreateVolumeRequest>,
     ) -> Reply<csi::CreateVolumeResponse> {
-        self.answer("CreateVolume", request, Self::create).await
+        self.calls
+            .answer(self, "CreateVolume", request, Self::create)
+            .await
     }
 
     async fn delete_volume(
         &self,
         request: Request<csi::DeleteVolumeRequest>,
     ) -> Reply<csi::DeleteVolumeResponse> {
-        self.answer("DeleteVolume", request, Self::delete).await
+        self.calls
+            .answer(self, "DeleteVolume", request, Self::delete)
+            .await
     }
 
     async fn validate_volume_capabilities(
         &self,
         request: Request<csi::ValidateVolumeCapabilitiesRequest>,
     ) -> Reply<csi::ValidateVolumeCapabilitiesResponse> {
-        self.answer("ValidateVolumeCapabilities", request, Self::validate)
+        self.calls
+            .answer(self, "ValidateVolumeCapabilities", request, Self::validate)
             .await
     }
 
@@ -364,28 +357,35 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::ListVolumesRequest>,
     ) -> Reply<csi::ListVolumesResponse> {
-        self.answer("ListVolumes", request, Self::list).await
+        self.calls
+            .answer(self, "ListVolumes", request, Self::list)
+            .await
     }
 
     async fn controller_get_volume(
         &self,
         request: Request<csi::ControllerGetVolumeRequest>,
     ) -> Reply<csi::ControllerGetVolumeResponse> {
-        self.answer("ControllerGetVolume", request, Self::get).await
+        self.calls
+            .answer(self, "ControllerGetVolume", request, Self::get)
+            .await
     }
 
     async fn get_capacity(
         &self,
         request: Request<csi::GetCapacityRequest>,
     ) -> Reply<csi::GetCapacityResponse> {
-        self.answer("GetCapacity", request, Self::capacity).await
+        self.calls
+            .answer(self, "GetCapacity", request, Self::capacity)
+            .await
     }
 
     async fn controller_expand_volume(
         &self,
         request: Request<csi::ControllerExpandVolumeRequest>,
     ) -> Reply<csi::ControllerExpandVolumeResponse> {
-        self.answer("ControllerExpandVolume", request, Self::expand)
+        self.calls
+            .answer(self, "ControllerExpandVolume", request, Self::expand)
             .await
     }
     // with attach
@@ -394,7 +394,8 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::ControllerPublishVolumeRequest>,
     ) -> Reply<csi::ControllerPublishVolumeResponse> {
-        self.answer("ControllerPublishVolume", request, Self::attach)
+        self.calls
+            .answer(self, "ControllerPublishVolume", request, Self::attach)
             .await
     }
 
@@ -402,7 +403,8 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::ControllerUnpublishVolumeRequest>,
     ) -> Reply<csi::ControllerUnpublishVolumeResponse> {
-        self.answer("ControllerUnpublishVolume", request, Self::detach)
+        self.calls
+            .answer(self, "ControllerUnpublishVolume", request, Self::detach)
             .await
     }
     // end
@@ -412,7 +414,8 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::CreateSnapshotRequest>,
     ) -> Reply<csi::CreateSnapshotResponse> {
-        self.answer("CreateSnapshot", request, Self::take_snapshot)
+        self.calls
+            .answer(self, "CreateSnapshot", request, Self::take_snapshot)
             .await
     }
 
@@ -420,7 +423,8 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::DeleteSnapshotRequest>,
     ) -> Reply<csi::DeleteSnapshotResponse> {
-        self.answer("DeleteSnapshot", request, Self::remove_snapshot)
+        self.calls
+            .answer(self, "DeleteSnapshot", request, Self::remove_snapshot)
             .await
     }
 
@@ -428,14 +432,17 @@ impl csi::controller_server::Controller for Controller {
         &self,
         request: Request<csi::ListSnapshotsRequest>,
     ) -> Reply<csi::ListSnapshotsResponse> {
-        self.answer("ListSnapshots", request, Self::snapshots).await
+        self.calls
+            .answer(self, "ListSnapshots", request, Self::snapshots)
+            .await
     }
 
     async fn get_snapshot(
         &self,
         request: Request<csi::GetSnapshotRequest>,
     ) -> Reply<csi::GetSnapshotResponse> {
-        self.answer("GetSnapshot", request, Self::one_snapshot)
+        self.calls
+            .answer(self, "GetSnapshot", request, Self::one_snapshot)
             .await
     }
     // end

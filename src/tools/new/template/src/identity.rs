@@ -35,7 +35,8 @@ const SERVICES: &[service::Type] = &[service::Type::ControllerService];
 // end
 
 // end
-/// The Identity service.
+/// The Identity service. Clones are the same.
+#[derive(Clone)]
 pub struct Identity {
     storage: Arc<dyn Storage>,
     calls: Calls,
@@ -57,36 +58,39 @@ impl csi::identity_server::Identity for Identity {
         &self,
         request: Request<csi::GetPluginInfoRequest>,
     ) -> Reply<csi::GetPluginInfoResponse> {
-        let work = |_| {
+        let work = |_: &Self, _| {
             Ok(csi::GetPluginInfoResponse {
                 name: NAME.to_owned(),
                 vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
                 ..Default::default()
             })
         };
-        self.calls.answer("GetPluginInfo", request, work).await
+        self.calls
+            .answer(self, "GetPluginInfo", request, work)
+            .await
     }
 
     async fn get_plugin_capabilities(
         &self,
         request: Request<csi::GetPluginCapabilitiesRequest>,
     ) -> Reply<csi::GetPluginCapabilitiesResponse> {
-        let work = |_| {
+        let work = |_: &Self, _| {
             let capabilities = plugin_capabilities();
             Ok(csi::GetPluginCapabilitiesResponse { capabilities })
         };
         let calls = &self.calls;
-        calls.answer("GetPluginCapabilities", request, work).await
+        calls
+            .answer(self, "GetPluginCapabilities", request, work)
+            .await
     }
 
     /// Healthy is the driver whose storage answers.
     async fn probe(&self, request: Request<csi::ProbeRequest>) -> Reply<csi::ProbeResponse> {
-        let storage = self.storage.clone();
-        let work = move |_| match storage.check() {
+        let work = |identity: &Self, _| match identity.storage.check() {
             Ok(()) => Ok(csi::ProbeResponse { ready: Some(true) }),
             Err(error) => Err(Status::failed_precondition(error.to_string())),
         };
-        self.calls.answer("Probe", request, work).await
+        self.calls.answer(self, "Probe", request, work).await
     }
 }
 

@@ -43,17 +43,6 @@ impl Node {
             calls: calls.clone(),
         }
     }
-
-    async fn answer<Q: Send + 'static, R: Send + 'static>(
-        &self,
-        rpc: &'static str,
-        request: Request<Q>,
-        work: fn(&Self, Q) -> Result<R, Status>,
-    ) -> Reply<R> {
-        let node = self.clone();
-        let work = move |request| work(&node, request);
-        self.calls.answer(rpc, request, work).await
-    }
     // with stage
 
     fn stage(
@@ -171,30 +160,32 @@ impl csi::node_server::Node for Node {
         &self,
         request: Request<csi::NodeGetInfoRequest>,
     ) -> Reply<csi::NodeGetInfoResponse> {
-        self.answer("NodeGetInfo", request, |node, _| {
-            Ok(csi::NodeGetInfoResponse {
-                node_id: node.id.clone(),
-                ..Default::default()
+        self.calls
+            .answer(self, "NodeGetInfo", request, |node, _| {
+                Ok(csi::NodeGetInfoResponse {
+                    node_id: node.id.clone(),
+                    ..Default::default()
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn node_get_capabilities(
         &self,
         request: Request<csi::NodeGetCapabilitiesRequest>,
     ) -> Reply<csi::NodeGetCapabilitiesResponse> {
-        self.answer("NodeGetCapabilities", request, |_, _| {
-            let capability = |one: &Capability| csi::NodeServiceCapability {
-                r#type: Some(Type::Rpc(Rpc {
-                    r#type: (*one).into(),
-                })),
-            };
-            Ok(csi::NodeGetCapabilitiesResponse {
-                capabilities: CAPABILITIES.iter().map(capability).collect(),
+        self.calls
+            .answer(self, "NodeGetCapabilities", request, |_, _| {
+                let capability = |one: &Capability| csi::NodeServiceCapability {
+                    r#type: Some(Type::Rpc(Rpc {
+                        r#type: (*one).into(),
+                    })),
+                };
+                Ok(csi::NodeGetCapabilitiesResponse {
+                    capabilities: CAPABILITIES.iter().map(capability).collect(),
+                })
             })
-        })
-        .await
+            .await
     }
     // with stage
 
@@ -202,14 +193,17 @@ impl csi::node_server::Node for Node {
         &self,
         request: Request<csi::NodeStageVolumeRequest>,
     ) -> Reply<csi::NodeStageVolumeResponse> {
-        self.answer("NodeStageVolume", request, Self::stage).await
+        self.calls
+            .answer(self, "NodeStageVolume", request, Self::stage)
+            .await
     }
 
     async fn node_unstage_volume(
         &self,
         request: Request<csi::NodeUnstageVolumeRequest>,
     ) -> Reply<csi::NodeUnstageVolumeResponse> {
-        self.answer("NodeUnstageVolume", request, Self::unstage)
+        self.calls
+            .answer(self, "NodeUnstageVolume", request, Self::unstage)
             .await
     }
     // end
@@ -218,7 +212,8 @@ impl csi::node_server::Node for Node {
         &self,
         request: Request<csi::NodePublishVolumeRequest>,
     ) -> Reply<csi::NodePublishVolumeResponse> {
-        self.answer("NodePublishVolume", request, Self::publish)
+        self.calls
+            .answer(self, "NodePublishVolume", request, Self::publish)
             .await
     }
 
@@ -226,7 +221,8 @@ impl csi::node_server::Node for Node {
         &self,
         request: Request<csi::NodeUnpublishVolumeRequest>,
     ) -> Reply<csi::NodeUnpublishVolumeResponse> {
-        self.answer("NodeUnpublishVolume", request, Self::unpublish)
+        self.calls
+            .answer(self, "NodeUnpublishVolume", request, Self::unpublish)
             .await
     }
 
@@ -234,7 +230,8 @@ impl csi::node_server::Node for Node {
         &self,
         request: Request<csi::NodeGetVolumeStatsRequest>,
     ) -> Reply<csi::NodeGetVolumeStatsResponse> {
-        self.answer("NodeGetVolumeStats", request, Self::stats)
+        self.calls
+            .answer(self, "NodeGetVolumeStats", request, Self::stats)
             .await
     }
 }
@@ -250,11 +247,8 @@ fn path<'a>(value: &'a str, field: &str) -> Result<&'a Path, Status> {
 
 /// Whether a capability, which must be one of this driver's, forbids to write.
 fn is_readonly(capability: Option<csi::VolumeCapability>) -> Result<bool, Status> {
-    let capability: Vec<_> = capability.into_iter().collect();
-    offered(&capability)?;
-    Ok(capability
-        .iter()
-        .any(|one| mode(one) == Some(Mode::SingleNodeReaderOnly)))
+    offered(capability.as_slice())?;
+    Ok(capability.as_ref().and_then(mode) == Some(Mode::SingleNodeReaderOnly))
 }
 
 /// What is mounted at a path.
@@ -305,16 +299,14 @@ fn look(path: &Path) -> rustix::io::Result<Statx> {
 
 /// Mounts a folder at a target that may be there already.
 fn mount(source: &Path, target: &Path, readonly: bool) -> Result<(), Status> {
-    let elsewise = |what| {
-        Err(Status::already_exists(format!(
-            "{what} is mounted at {}",
-            target.display()
-        )))
+    let taken_by = |what| {
+        let message = format!("{what} is mounted at {}", target.display());
+        Err(Status::already_exists(message))
     };
     match mounted(source, target)? {
         Mounted::This { readonly: is } if is == readonly => return Ok(()),
-        Mounted::This { .. } => return elsewise("the volume, with another readonly,"),
-        Mounted::Other => return elsewise("something else"),
+        Mounted::This { .. } => return taken_by("the volume, with another readonly,"),
+        Mounted::Other => return taken_by("something else"),
         Mounted::Nothing => {}
     }
     match fs::create_dir(target) {

@@ -147,17 +147,6 @@ impl Groups {
         }
     }
 
-    async fn answer<Q: Send + 'static, R: Send + 'static>(
-        &self,
-        rpc: &'static str,
-        request: Request<Q>,
-        work: fn(&Self, Q) -> Result<R, Status>,
-    ) -> Reply<R> {
-        let groups = self.clone();
-        let work = move |request| work(&groups, request);
-        self.calls.answer(rpc, request, work).await
-    }
-
     fn create(
         &self,
         request: csi::CreateVolumeGroupSnapshotRequest,
@@ -245,25 +234,27 @@ impl csi::group_controller_server::GroupController for Groups {
         &self,
         request: Request<csi::GroupControllerGetCapabilitiesRequest>,
     ) -> Reply<csi::GroupControllerGetCapabilitiesResponse> {
-        self.answer("GroupControllerGetCapabilities", request, |_, _| {
-            let groups = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
-            let capability = csi::GroupControllerServiceCapability {
-                r#type: Some(Type::Rpc(Rpc {
-                    r#type: groups.into(),
-                })),
-            };
-            Ok(csi::GroupControllerGetCapabilitiesResponse {
-                capabilities: vec![capability],
+        self.calls
+            .answer(self, "GroupControllerGetCapabilities", request, |_, _| {
+                let groups = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
+                let capability = csi::GroupControllerServiceCapability {
+                    r#type: Some(Type::Rpc(Rpc {
+                        r#type: groups.into(),
+                    })),
+                };
+                Ok(csi::GroupControllerGetCapabilitiesResponse {
+                    capabilities: vec![capability],
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn create_volume_group_snapshot(
         &self,
         request: Request<csi::CreateVolumeGroupSnapshotRequest>,
     ) -> Reply<csi::CreateVolumeGroupSnapshotResponse> {
-        self.answer("CreateVolumeGroupSnapshot", request, Self::create)
+        self.calls
+            .answer(self, "CreateVolumeGroupSnapshot", request, Self::create)
             .await
     }
 
@@ -271,7 +262,8 @@ impl csi::group_controller_server::GroupController for Groups {
         &self,
         request: Request<csi::DeleteVolumeGroupSnapshotRequest>,
     ) -> Reply<csi::DeleteVolumeGroupSnapshotResponse> {
-        self.answer("DeleteVolumeGroupSnapshot", request, Self::delete)
+        self.calls
+            .answer(self, "DeleteVolumeGroupSnapshot", request, Self::delete)
             .await
     }
 
@@ -279,7 +271,8 @@ impl csi::group_controller_server::GroupController for Groups {
         &self,
         request: Request<csi::GetVolumeGroupSnapshotRequest>,
     ) -> Reply<csi::GetVolumeGroupSnapshotResponse> {
-        self.answer("GetVolumeGroupSnapshot", request, Self::get)
+        self.calls
+            .answer(self, "GetVolumeGroupSnapshot", request, Self::get)
             .await
     }
 }
