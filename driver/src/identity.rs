@@ -5,10 +5,9 @@ use crate::health::Health;
 use csi_proto::v1::identity_server::Identity;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
-use csi_proto::v1::plugin_capability::{Service, Type, VolumeExpansion};
 use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
-    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse, plugin_capability,
+    GetPluginInfoResponse, ProbeRequest, ProbeResponse,
 };
 use std::sync::Arc;
 use tonic::{Request, Response, Status};
@@ -46,16 +45,11 @@ impl Identity for IdentityService {
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let mut capabilities = Vec::new();
         if self.config.mode.controller() {
-            let service = ServiceType::ControllerService.into();
-            let expansion = ExpansionType::Online.into();
-            capabilities.push(Type::Service(Service { r#type: service }));
-            capabilities.push(Type::VolumeExpansion(VolumeExpansion { r#type: expansion }));
+            capabilities.push(ServiceType::ControllerService.into());
+            capabilities.push(ExpansionType::Online.into());
         }
-        let capabilities = capabilities
-            .into_iter()
-            .map(|kind: plugin_capability::Type| PluginCapability { r#type: Some(kind) });
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities,
         }))
     }
 

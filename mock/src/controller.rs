@@ -7,7 +7,6 @@ use crate::state::{Map, Use};
 use csi_proto::v1;
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use csi_proto::v1::controller_service_capability::{Rpc, Type};
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::*;
 use tonic::{Request, Response, Status};
@@ -210,14 +209,8 @@ impl Controller for Core {
         if self.has(Defect::CapabilityWithoutItsBase) {
             all.push(ControllerCapability::PublishReadonly);
         }
-        let capabilities = all.into_iter().map(|one| {
-            let rpc = Rpc { r#type: one.into() };
-            ControllerServiceCapability {
-                r#type: Some(Type::Rpc(rpc)),
-            }
-        });
         Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities: all.into_iter().map(Into::into).collect(),
         }))
     }
 

@@ -6,7 +6,7 @@ use crate::core::Core;
 use crate::snapshots::now;
 use crate::state::{Group, State};
 use csi_proto::v1::group_controller_server::GroupController;
-use csi_proto::v1::group_controller_service_capability::{Rpc, Type, rpc};
+use csi_proto::v1::group_controller_service_capability::rpc;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::*;
 use tonic::{Request, Response, Status};
@@ -203,14 +203,9 @@ impl GroupController for Core {
         _: Request<GroupControllerGetCapabilitiesRequest>,
     ) -> Result<Response<GroupControllerGetCapabilitiesResponse>, Status> {
         self.needs_groups()?;
-        let rpc = Rpc {
-            r#type: rpc::Type::CreateDeleteGetVolumeGroupSnapshot.into(),
-        };
-        let capability = GroupControllerServiceCapability {
-            r#type: Some(Type::Rpc(rpc)),
-        };
+        let capability = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
         Ok(Response::new(GroupControllerGetCapabilitiesResponse {
-            capabilities: vec![capability],
+            capabilities: vec![capability.into()],
         }))
     }
 

@@ -3,7 +3,6 @@
 use crate::Defect;
 use crate::core::Core;
 use csi_proto::v1::identity_server::Identity;
-use csi_proto::v1::plugin_capability::{Service, Type, VolumeExpansion};
 use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
     GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
@@ -44,20 +43,9 @@ impl Identity for Core {
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let options = self.options();
-        let services = options.services.iter().map(|service| {
-            Type::Service(Service {
-                r#type: (*service).into(),
-            })
-        });
-        let expansion = options.expansion.map(|expansion| {
-            Type::VolumeExpansion(VolumeExpansion {
-                r#type: expansion.into(),
-            })
-        });
-        let capabilities: Vec<_> = services
-            .chain(expansion)
-            .map(|one| PluginCapability { r#type: Some(one) })
-            .collect();
+        let services = options.services.iter().map(|service| (*service).into());
+        let expansion = options.expansion.map(Into::into);
+        let capabilities: Vec<PluginCapability> = services.chain(expansion).collect();
         let changes = Defect::PluginCapabilitiesChange;
         Ok(Response::new(GetPluginCapabilitiesResponse {
             capabilities: self.advertised(&capabilities, changes),

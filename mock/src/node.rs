@@ -11,7 +11,6 @@ use crate::volumes::{ZONES, in_zone};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::v1::node_service_capability::{Rpc, Type};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::*;
@@ -475,14 +474,8 @@ impl Node for Core {
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
         let changes = Defect::NodeCapabilitiesChange;
         let all = self.advertised(&self.options().node, changes);
-        let capabilities = all.into_iter().map(|one| {
-            let rpc = Rpc { r#type: one.into() };
-            NodeServiceCapability {
-                r#type: Some(Type::Rpc(rpc)),
-            }
-        });
         Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities: all.into_iter().map(Into::into).collect(),
         }))
     }
 

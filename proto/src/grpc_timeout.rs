@@ -4,6 +4,15 @@
 
 use std::time::Duration;
 
+/// The header's name.
+pub const HEADER: &str = "grpc-timeout";
+
+/// How long a caller waits who has sent this metadata, where it says so.
+#[cfg(feature = "server")]
+pub fn of(metadata: &tonic::metadata::MetadataMap) -> Option<Duration> {
+    parse(metadata.get(HEADER)?.as_bytes())
+}
+
 /// The longest time that the protocol can say: eight digits of hours. What is longer counts as this, so that whoever adds
 /// it to a clock's time stays within what clocks can say.
 pub const LONGEST: Duration = Duration::from_secs(99_999_999 * 3600);

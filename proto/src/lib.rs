@@ -25,6 +25,7 @@ pub mod tables {
     include!("generated/tables.rs");
 }
 
+pub mod capabilities;
 pub mod codes;
 pub mod duration;
 pub mod faults;

@@ -13,6 +13,8 @@ pub mod interrupt;
 pub mod live_ids;
 pub mod mount_points;
 pub mod parse;
+pub mod private_file;
+pub mod process_stat;
 pub mod request;
 pub mod rpc_command;
 pub mod serving;

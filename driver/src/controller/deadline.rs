@@ -6,8 +6,7 @@ use tonic::metadata::MetadataMap;
 
 /// How long to wait for an operation: the caller's time less a margin, or `otherwise` when it has set none.
 pub(crate) fn patience(metadata: &MetadataMap, otherwise: Duration) -> Duration {
-    let header = metadata.get("grpc-timeout");
-    match header.and_then(|value| grpc_timeout::parse(value.as_bytes())) {
+    match grpc_timeout::of(metadata) {
         Some(given) => given.saturating_sub((given / 10).clamp(MARGIN, Duration::from_secs(2))),
         None => otherwise,
     }

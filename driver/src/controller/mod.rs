@@ -36,8 +36,8 @@ use crate::share::records::volume::{Changes, Volume};
 use crate::volume_id::VolumeId;
 use copies::Purpose;
 use csi_proto::v1::controller_server;
-use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
-use csi_proto::v1::{self as csi, ControllerServiceCapability};
+use csi_proto::v1::controller_service_capability::rpc;
+use csi_proto::v1::{self as csi};
 use error::ControllerError;
 use options::Options;
 use prost::Message;
@@ -418,12 +418,7 @@ impl controller_server::Controller for Controller {
         &self,
         _request: Request<csi::ControllerGetCapabilitiesRequest>,
     ) -> Answer<csi::ControllerGetCapabilitiesResponse> {
-        let capabilities = CAPABILITIES
-            .into_iter()
-            .map(|rpc| ControllerServiceCapability {
-                r#type: Some(Type::Rpc(Rpc { r#type: rpc.into() })),
-            })
-            .collect();
+        let capabilities = CAPABILITIES.into_iter().map(Into::into).collect();
         answer_with(Ok(csi::ControllerGetCapabilitiesResponse { capabilities }))
     }
 

@@ -20,15 +20,13 @@ use crate::config::Config;
 use crate::controller::deadline;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
-use csi_proto::v1::node_service_capability::{Rpc, Type};
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{
     NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest,
     NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeServiceCapability,
-    NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnpublishVolumeRequest,
-    NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
-    VolumeCondition, VolumeUsage,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeStageVolumeRequest,
+    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeCondition, VolumeUsage,
 };
 use error::NodeError;
 use stats::Condition;
@@ -132,17 +130,9 @@ impl Node for NodeService {
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
         let staging = self.config.stage.then_some(Capability::StageUnstageVolume);
-        let capabilities =
-            CAPABILITIES
-                .into_iter()
-                .chain(staging)
-                .map(|capability| NodeServiceCapability {
-                    r#type: Some(Type::Rpc(Rpc {
-                        r#type: capability.into(),
-                    })),
-                });
+        let capabilities = CAPABILITIES.into_iter().chain(staging);
         Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities: capabilities.map(Into::into).collect(),
         }))
     }
 

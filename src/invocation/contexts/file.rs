@@ -13,17 +13,17 @@
 
 use crate::arguments::toml::{self as syntax, TomlError};
 use crate::call::user_folders;
+use crate::invocation::private_file;
 use crate::output::shell_word::word;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use strsim::{jaro_winkler, osa_distance};
-use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// How like a name must be to be meant.
@@ -186,22 +186,14 @@ impl Contexts {
         locked.map_err(|error| failed(&folder)(error.into()))?;
         let mut contexts = Self::read(&path)?;
         let result = change(&mut contexts)?;
-        contexts.write(&path, &lock)?;
+        contexts.write(&path)?;
         Ok(result)
     }
 
-    fn write(&self, path: &Path, folder: &File) -> Result<(), ContextsError> {
+    fn write(&self, path: &Path) -> Result<(), ContextsError> {
         let text = toml::to_string(self);
         let text = text.map_err(|error| ContextsError::Unwritable(error.to_string()))?;
-        let written = (|| {
-            // For its owner alone from its beginning.
-            let mut new = NamedTempFile::new_in(path.parent().unwrap_or(Path::new("/")))?;
-            new.write_all(text.as_bytes())?;
-            new.as_file().sync_all()?;
-            new.persist(path)?;
-            folder.sync_all()
-        })();
-        written.map_err(failed(path))
+        private_file::replace(path, text.as_bytes()).map_err(failed(path))
     }
 }
 

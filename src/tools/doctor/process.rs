@@ -1,6 +1,7 @@
 //! The process that listens: its program, its unit, its container and pod, as far as `/proc` shows them.
 
 use super::finding::Finding;
+use crate::invocation::process_stat::ProcessStat;
 use std::fs;
 use std::path::PathBuf;
 
@@ -64,14 +65,13 @@ impl ProcessFacts {
         let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
         let theirs = mounts(&process.to_string());
         let threads = fs::read_dir(folder.join("task")).into_iter().flatten();
-        let states =
-            threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+        let threads = threads.filter_map(|thread| ProcessStat::of(&thread.ok()?.path()));
         Self {
             process,
             program: read("comm").map(|name| name.trim_end().to_owned()),
             home: Home::parse(&read("cgroup").unwrap_or_default()),
             other_mounts: theirs.map(|theirs| Some(theirs) != mounts("self")),
-            stuck: states.filter(|stat| is_stuck(stat)).count(),
+            stuck: threads.filter(ProcessStat::is_stuck).count(),
         }
     }
 
@@ -112,17 +112,10 @@ impl ProcessFacts {
     }
 }
 
-/// Whether a line of `/proc/PID/task/TID/stat` is of a thread that waits and cannot be interrupted. Its second field is a
-/// name in brackets that may hold brackets.
-fn is_stuck(stat: &str) -> bool {
-    stat.rsplit(") ")
-        .next()
-        .is_some_and(|rest| rest.starts_with('D'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use crate::tools::doctor::finding::State;
 
     #[test]
@@ -203,17 +196,5 @@ mod tests {
             own.program.is_some() && own.other_mounts == Some(false),
             "{own:?}"
         );
-    }
-
-    #[test]
-    fn a_waiting_thread_is_told_by_its_state() {
-        for (stat, stuck) in [
-            ("7 (csi) S 1 7", false),
-            ("7 (a) D 1) D 1 7", true),
-            ("7 (D 1) R 1 7", false),
-            ("", false),
-        ] {
-            assert_eq!(is_stuck(stat), stuck, "{stat}");
-        }
     }
 }

@@ -6,8 +6,8 @@
 
 use super::answer::{Answer, CallOutError, End, Output, Problem, answer};
 use super::orphans::Mark;
-use super::process::Process;
 use super::taken::Taken;
+use crate::invocation::process_stat::ProcessStat;
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
@@ -253,6 +253,6 @@ fn lives(group: Pid) -> bool {
     let group = group.as_raw_nonzero().get();
     let mut processes = processes
         .flatten()
-        .filter_map(|one| Process::of(&one.path()));
-    processes.any(|one| one.group == group && !one.is_dead)
+        .filter_map(|one| ProcessStat::of(&one.path()));
+    processes.any(|one| one.group == group && !one.is_dead())
 }

@@ -11,12 +11,11 @@ use super::request::{How, RequestError, name};
 use super::state::{Place, State, Use};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as Capability;
-use csi_proto::v1::controller_service_capability::{Rpc, Type};
 use csi_proto::v1::validate_volume_capabilities_response::Confirmed;
 use csi_proto::v1::{
     ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
     ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
-    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse, ControllerServiceCapability,
+    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
     ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
     ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
 };
@@ -35,11 +34,8 @@ impl Controller for Flex {
             (self.abilities().expands, Capability::ExpandVolume),
         ];
         let able = all.into_iter().filter(|(able, _)| *able);
-        let capabilities = able.map(|(_, one)| ControllerServiceCapability {
-            r#type: Some(Type::Rpc(Rpc { r#type: one.into() })),
-        });
         Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities: able.map(|(_, one)| one.into()).collect(),
         }))
     }
 

@@ -155,8 +155,7 @@ impl Flex {
         T: Send + 'static,
         W: Future<Output = Result<T, FlexError>> + Send + 'static,
     {
-        let header = request.metadata().get("grpc-timeout");
-        let time = header.and_then(|value| grpc_timeout::parse(value.as_bytes()));
+        let time = grpc_timeout::of(request.metadata());
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
         let request = request.into_inner();
         let About {

@@ -2,7 +2,7 @@
 
 use super::driver::Flex;
 use csi_proto::v1::identity_server::Identity;
-use csi_proto::v1::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
+use csi_proto::v1::plugin_capability::{service, volume_expansion};
 use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
     GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
@@ -28,15 +28,12 @@ impl Identity for Flex {
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let able = self.abilities();
-        let controller = Type::Service(Service {
-            r#type: service::Type::ControllerService.into(),
-        });
-        let expansion = Type::VolumeExpansion(VolumeExpansion {
-            r#type: volume_expansion::Type::Online.into(),
-        });
-        let all = [(able.attaches, controller), (able.expands, expansion)];
+        let all = [
+            (able.attaches, service::Type::ControllerService.into()),
+            (able.expands, volume_expansion::Type::Online.into()),
+        ];
         let capabilities = all.into_iter().filter(|(able, _)| *able);
-        let capabilities = capabilities.map(|(_, one)| PluginCapability { r#type: Some(one) });
+        let capabilities = capabilities.map(|(_, one): (bool, PluginCapability)| one);
         Ok(Response::new(GetPluginCapabilitiesResponse {
             capabilities: capabilities.collect(),
         }))

@@ -16,7 +16,6 @@ mod options;
 mod orphans;
 mod paths;
 mod plan;
-mod process;
 mod request;
 mod state;
 mod taken;

@@ -10,15 +10,14 @@ use super::request::{How, path};
 use super::state::{Place, Use};
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
-use csi_proto::v1::node_service_capability::{Rpc, Type};
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
     NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
     NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
-    NodePublishVolumeResponse, NodeServiceCapability, NodeStageVolumeRequest,
-    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
-    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeUsage,
+    NodePublishVolumeResponse, NodeStageVolumeRequest, NodeStageVolumeResponse,
+    NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
+    NodeUnstageVolumeResponse, VolumeUsage,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -50,11 +49,8 @@ impl Node for Flex {
             (true, Capability::SingleNodeMultiWriter),
         ];
         let able = all.into_iter().filter(|(able, _)| *able);
-        let capabilities = able.map(|(_, one)| NodeServiceCapability {
-            r#type: Some(Type::Rpc(Rpc { r#type: one.into() })),
-        });
         Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: capabilities.collect(),
+            capabilities: able.map(|(_, one)| one.into()).collect(),
         }))
     }
 
@@ -138,23 +134,12 @@ async fn stage(
     let how = How::of(request.volume_capability.as_ref(), false)?;
     let device = request.publish_context.get(DEVICE);
     let device = device.ok_or(Refusal::NotAttached)?.clone();
-    let place = Place::Staging(staging.clone());
-    let wanted = Wanted {
-        volume: &call.volume,
-        place: &place,
-        how: &how,
-    };
-    let Some(options) = to_bring_up(
-        &call,
-        &wanted,
-        &request.volume_context,
-        &request.publish_context,
-    )?
-    else {
+    let contexts = [&request.volume_context, &request.publish_context];
+    let Some(new) = begun(&call, Place::Staging(staging.clone()), how, contexts)? else {
         return Ok(NodeStageVolumeResponse {});
     };
-    let argument = call.argument(&options);
-    let staged = bring_up(&call, wanted.begun(options), |mut new| async {
+    let argument = call.argument(&new.options);
+    let staged = bring_up(&call, new, |mut new| async {
         paths::make_folder(&staging).await?;
         new.device = match call.out("waitforattach", &[&device, &argument]).await {
             Ok(answer) if !answer.device.is_empty() => answer.device,
@@ -184,25 +169,17 @@ async fn publish(
         true => Some(staged_at(&call, &request.staging_target_path)?),
         false => None,
     };
-    let place = Place::Target(target.clone());
-    let wanted = Wanted {
-        volume: &call.volume,
-        place: &place,
-        how: &how,
-    };
-    let Some(options) = to_bring_up(
-        &call,
-        &wanted,
-        &request.volume_context,
-        &request.publish_context,
-    )?
-    else {
+    let (is_read_only, contexts) = (
+        how.is_read_only(),
+        [&request.volume_context, &request.publish_context],
+    );
+    let Some(new) = begun(&call, Place::Target(target.clone()), how, contexts)? else {
         return Ok(NodePublishVolumeResponse {});
     };
-    let argument = call.argument(&options);
+    let argument = call.argument(&new.options);
     let new = Use {
         device: staged.as_ref().map_or("", |(_, device)| device).to_owned(),
-        ..wanted.begun(options)
+        ..new
     };
     let published = bring_up(&call, new, |new| async {
         paths::make_folder(&target).await?;
@@ -212,7 +189,7 @@ async fn publish(
         ) {
             (Ok(_), _) => Ok(new),
             (Err(error), Some((staging, _))) if error.is_not_supported() => {
-                paths::bind(&staging, &target, how.is_read_only()).await?;
+                paths::bind(&staging, &target, is_read_only).await?;
                 Ok(new)
             }
             (Err(error), _) => Err(error.into()),
@@ -235,19 +212,24 @@ fn staged_at(call: &Call, staging: &str) -> Result<(PathBuf, String), FlexError>
     }
 }
 
-/// The options to bring a volume up with, unless it is there already.
-fn to_bring_up(
+/// What is to be noted before a volume is brought to a path, unless it is there already.
+fn begun(
     call: &Call,
-    wanted: &Wanted<'_>,
-    volume_context: &BTreeMap<String, String>,
-    publish_context: &BTreeMap<String, String>,
-) -> Result<Option<BTreeMap<String, String>>, FlexError> {
+    place: Place,
+    how: How,
+    contexts: [&BTreeMap<String, String>; 2],
+) -> Result<Option<Use>, FlexError> {
     let mounts = MountPoints::now()?;
-    match up(&call.store().now(), wanted, |path| mounts.has(path))? {
+    let wanted = Wanted {
+        volume: &call.volume,
+        place: &place,
+        how: &how,
+    };
+    match up(&call.store().now(), &wanted, |path| mounts.has(path))? {
         Up::There(_) => Ok(None),
         Up::Act => {
-            let contexts = [volume_context, publish_context];
-            Ok(Some(options(&call.volume, wanted.how, &contexts)))
+            let options = options(&call.volume, &how, &contexts);
+            Ok(Some(wanted.begun(options)))
         }
     }
 }

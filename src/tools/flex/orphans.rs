@@ -3,7 +3,7 @@
 //! Each call-out carries a mark in its environment: the folder of the state, which one server has at a time, and the session of
 //! the server. What a call-out starts for good leaves that session, and is no call-out any more.
 
-use super::process::Process;
+use crate::invocation::process_stat::ProcessStat;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -33,7 +33,7 @@ impl Mark {
     /// The mark of this process, with the folder of its state.
     pub fn of(folder: &Path) -> Self {
         Self {
-            session: Process::of(Path::new("/proc/self")).map_or(0, |own| own.session),
+            session: ProcessStat::of(Path::new("/proc/self")).map_or(0, |own| own.session),
             folder: folder.as_os_str().as_bytes().to_vec(),
         }
     }
@@ -95,7 +95,7 @@ impl Mark {
             let folder = Path::new("/proc").join(pid.as_raw_nonzero().to_string());
             // Other users' processes are not to be read, and dead ones have none.
             let session = self.session_in(&fs::read(folder.join("environ")).ok()?)?;
-            (Process::of(&folder)?.session == session).then_some((pid, process))
+            (ProcessStat::of(&folder)?.session == session).then_some((pid, process))
         };
         pids.filter_map(orphan).collect()
     }

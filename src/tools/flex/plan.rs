@@ -33,7 +33,7 @@ impl Wanted<'_> {
     }
 }
 
-/// The way up.
+/// What bringing a volume to a place takes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Up<'a> {
     /// It is to be done, perhaps once more.
@@ -42,7 +42,7 @@ pub enum Up<'a> {
     There(&'a Use),
 }
 
-/// The way down.
+/// What taking a volume away from a path takes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Down<'a> {
     /// It is not there.

@@ -3,15 +3,15 @@
 
 use super::options::Options;
 use super::request::How;
+use crate::invocation::private_file;
 use csi_proto::lock::lock;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// The form of the file. Another one is refused.
@@ -195,9 +195,9 @@ impl Store {
             return Ok(());
         }
         let Known { state, changes } = lock(&self.known).clone();
-        let (folder, path) = (self.folder.clone(), self.folder.join(FILE));
+        let path = self.folder.join(FILE);
         let failed = system(&path);
-        let done = tokio::task::spawn_blocking(move || write(&state, &folder, &path)).await;
+        let done = tokio::task::spawn_blocking(move || write(&state, &path)).await;
         // A task that has died has written nothing that counts.
         done.unwrap_or_else(|error| Err(io::Error::other(error)))
             .map_err(failed)?;
@@ -206,13 +206,10 @@ impl Store {
     }
 }
 
-fn write(state: &State, folder: &Path, path: &Path) -> io::Result<()> {
-    let mut file = NamedTempFile::new_in(folder)?;
-    serde_json::to_writer_pretty(&mut file, state)?;
-    file.write_all(b"\n")?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    File::open(folder)?.sync_all()
+fn write(state: &State, path: &Path) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(state)?;
+    text.push(b'\n');
+    private_file::replace(path, &text)
 }
 
 fn read(path: &Path) -> Result<State, StateError> {

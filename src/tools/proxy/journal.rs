@@ -89,7 +89,7 @@ impl CallJournal {
             began: Instant::now(),
             began_at,
             deadline: headers
-                .get("grpc-timeout")
+                .get(grpc_timeout::HEADER)
                 .and_then(|value| grpc_timeout::parse(value.as_bytes())),
             metadata: [metadata(headers), Vec::new()],
             requests: Messages::default(),

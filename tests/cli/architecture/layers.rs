@@ -110,12 +110,8 @@ const CLIENT_ONLY: &[Only] = &[
     },
     Only {
         names: &["tempfile"],
-        files: &[
-            "src/invocation/contexts/file.rs",
-            "src/output/page/file.rs",
-            "src/tools/flex/state.rs",
-        ],
-        why: "pages, contexts and the state of flex alone are files that appear whole or not at all",
+        files: &["src/invocation/private_file.rs", "src/output/page/file.rs"],
+        why: "pages and private files alone appear whole or not at all",
     },
     Only {
         names: &["rustyline"],
