@@ -252,7 +252,6 @@ impl Shares {
             let how = (&Options::Own, expect);
             // Its failure is told as a notice, and met again by the retry.
             let _ = shares.copy(purpose, &of, how, what, resume).await;
-            shares.purge_soon(&of.0);
         });
     }
 

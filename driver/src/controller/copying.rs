@@ -50,7 +50,6 @@ impl Shares {
         let _running = RunningCopy::begin(self, (purpose, key.clone()), Arc::clone(&progress));
         let work = Arc::new(work);
         let began = Instant::now();
-        let mut has_waited = false;
         loop {
             let once = {
                 let (work, progress) = (Arc::clone(&work), Arc::clone(&progress));
@@ -63,7 +62,6 @@ impl Shares {
                     if matches!(**source, ShareError::CopiedElsewhere { .. })
                         && !progress.is_stopped() =>
                 {
-                    has_waited = true;
                     tokio::time::sleep(until_next_look(began.elapsed())).await;
                     continue;
                 }
@@ -77,10 +75,9 @@ impl Shares {
                 Ok(_) => {}
                 Err(error) => (self.config.notice)(&format!("{what}: not copied: {error}")),
             }
-            if has_waited {
-                // What the other process has left, where it was taken over or has died at last, is in the trash.
-                self.purge_soon(&key.0);
-            }
+            // In the trash are a copy that has failed, and what another process has left that was taken over, also one that
+            // died before the first look.
+            self.purge_soon(&key.0);
             return result;
         }
     }

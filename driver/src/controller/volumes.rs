@@ -222,8 +222,6 @@ impl Creation {
             shares
                 .copies
                 .keep_failure(Purpose::Volume, &key, &operation, error);
-            // Room that a failed copy took is wanted back.
-            shares.purge_soon(&key.0);
         }
         copied.map(Some)
     }
