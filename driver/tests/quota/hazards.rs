@@ -155,7 +155,7 @@ async fn an_agent_killed_before_any_system_call_leaves_no_limit_that_is_nobodys(
 }
 
 /// Takes all the room there is.
-fn fill(folder: &Path) -> PathBuf {
+pub fn fill(folder: &Path) -> PathBuf {
     let path = folder.join("filler");
     let file = File::create(&path).unwrap();
     let (mut from, mut more) = (0, 1 << 32);

@@ -6,6 +6,7 @@ mod agent;
 #[path = "../support/away.rs"]
 mod away;
 mod clients;
+mod copies;
 mod counting;
 mod hazards;
 mod reconciling;
