@@ -9,6 +9,7 @@ mod clients;
 mod copies;
 mod counting;
 mod hazards;
+mod in_process;
 mod reconciling;
 mod scene;
 mod site;
