@@ -33,6 +33,8 @@ pub struct Config {
     pub shares: Vec<NamedShare>,
     /// Exports that are folders of this machine.
     pub local_shares: Vec<LocalShare>,
+    /// Whether the controller holds the volumes on these to their sizes.
+    pub quotas: bool,
     /// Private folder for what must outlive a restart.
     pub work_dir: PathBuf,
     /// What a request may name.

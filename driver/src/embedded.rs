@@ -108,6 +108,7 @@ impl Embedded {
                 export: Export::parse(SERVER, SHARE)?,
                 path: share,
             }],
+            quotas: false,
             work_dir: folder.join("work"),
             policy: Policy::default(),
             bounds: Bounds::default(),

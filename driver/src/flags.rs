@@ -122,6 +122,11 @@ pub struct Flags {
     )]
     local_shares: Vec<String>,
 
+    /// Hold new volumes on local shares to their sizes, by project quotas of the file system (XFS, ext4). Only with --mode
+    /// controller: bind mounts would lead out of a project
+    #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch, help_heading = "Shares")]
+    quotas: bool,
+
     /// Servers that requests may name, at their NFS port: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
     #[arg(
@@ -300,6 +305,7 @@ impl Flags {
             ),
         ];
         check_inline(mode, upstream.is_some(), inline)?;
+        check_quotas(mode, !named(&self.local_shares).is_empty(), self.quotas)?;
         let policy = self.policy(upstream.is_some())?;
         let serving = Serving {
             kubelet: self.orchestrator.kubelet(mode, &self.endpoint)?,
@@ -322,6 +328,7 @@ impl Flags {
                 parse_all(&self.local_shares)?,
                 |share: &LocalShare| share.export.clone(),
             )?,
+            quotas: self.quotas,
             work_dir: self.work_dir,
             policy,
             bounds: Bounds {
@@ -407,6 +414,24 @@ fn check_inline(
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses to hold volumes to their sizes where nothing could, or where pods of this very process would get round it.
+fn check_quotas(mode: Mode, has_local_shares: bool, is_given: bool) -> Result<(), ConfigError> {
+    let why = match (mode, has_local_shares) {
+        _ if !is_given => return Ok(()),
+        (Mode::Controller, true) => return Ok(()),
+        (Mode::Controller, false) => {
+            "without --local-share: limits are set where the folder lies; run csi-nfs agent --quotas on the NFS server, and leave it out here"
+        }
+        (Mode::Node, _) => {
+            "with --mode node: volumes get their limits when they are made; give it to the controller on the NFS server, or to csi-nfs agent, and leave it out here"
+        }
+        (Mode::All, _) => {
+            "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out"
+        }
+    };
+    Err(ConfigError::NoEffect("--quotas", why))
 }
 
 /// A variable may be empty or end with a separator, as a block of YAML does.

@@ -20,6 +20,11 @@ const SECONDS: [f64; 13] = [
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0,
 ];
 
+/// The upper bounds of the time that a limit takes, in seconds: this process sets it at once, an agent is waited for.
+const LIMIT_SECONDS: [f64; 11] = [
+    0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0,
+];
+
 /// A method's path and the code of its answer.
 type CallLabels = [(&'static str, &'static str); 2];
 
@@ -30,6 +35,7 @@ macro_rules! metrics {
         #[derive(Debug)]
         pub struct Metrics {
             calls: Family<CallLabels, Histogram, fn() -> Histogram>,
+            limits: Histogram,
             $(#[doc = concat!($help, ".")] pub $name: $kind,)*
         }
 
@@ -37,6 +43,7 @@ macro_rules! metrics {
             fn default() -> Self {
                 Self {
                     calls: Family::new_with_constructor(|| Histogram::new(SECONDS)),
+                    limits: Histogram::new(LIMIT_SECONDS),
                     $($name: Default::default(),)*
                 }
             }
@@ -58,6 +65,7 @@ metrics! {
     shares: Gauge, "Shares that the controller knows, but for those that it failed to open and needs no more";
     shares_reachable: Gauge, "Those of them that could be opened when they were last needed";
     shares_attended: Gauge, "Those of them on whose server an agent lived when their trash was last looked through";
+    shares_limited: Gauge, "Those of them whose volumes that agent, or this process, holds to their sizes";
     copied_bytes: Counter, "Sizes of the files copied, in bytes";
     copied_files: Counter, "Files and folders copied";
     copies_in_progress: Gauge, "Copies that run or wait for their turn";
@@ -77,6 +85,11 @@ impl Metrics {
         histogram.observe(took.as_secs_f64());
     }
 
+    /// Counts a volume that was held to its size after so long.
+    pub fn limit(&self, took: Duration) {
+        self.limits.observe(took.as_secs_f64());
+    }
+
     /// All metrics as text in the form of OpenMetrics.
     pub fn text(&self, driver_name: &str, build: &[(&'static str, &'static str)]) -> String {
         let mut registry = Registry::default();
@@ -91,6 +104,12 @@ impl Metrics {
         let own = registry.sub_registry_with_prefix("csi_nfs");
         let build = Info::new(build.to_vec());
         own.register("build", "The version of this driver", build);
+        own.register_with_unit(
+            "limit",
+            "How long it took to hold a volume to its size, the wait for an agent included",
+            Unit::Seconds,
+            self.limits.clone(),
+        );
         self.register(own);
         let mut text = String::new();
         // Writing to a text cannot fail.
@@ -131,6 +150,7 @@ mod tests {
         let metrics = Metrics::default();
         let method = "/csi.v1.Identity/Probe";
         metrics.call(method, "OK", Duration::from_millis(300));
+        metrics.limit(Duration::from_millis(30));
         let text = metrics.text("nfs\"1", &[("version", "1")]);
         let name = r#"driver_name="nfs\"1""#;
         let call = r#"method_name="/csi.v1.Identity/Probe",grpc_status_code="OK""#;
@@ -147,6 +167,8 @@ mod tests {
             format!("{} 1", bucket("+Inf")),
             r#"csi_nfs_build_info{version="1"} 1"#.to_owned(),
             "csi_nfs_copied_bytes_total 0".to_owned(),
+            r#"csi_nfs_limit_seconds_bucket{le="0.025"} 0"#.to_owned(),
+            r#"csi_nfs_limit_seconds_bucket{le="0.05"} 1"#.to_owned(),
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -67,7 +67,7 @@ impl Needs {
             // The server decides what root may do to its files; these two the kernel asks for on the client, too.
             own |= CapabilitySet::FOWNER | CapabilitySet::MKNOD;
             if local {
-                // The last is for trusted.* attributes.
+                // The last is for trusted.* attributes, and quotas. None is CAP_SYS_RESOURCE: see of_agent.
                 own |= CapabilitySet::CHOWN
                     | CapabilitySet::DAC_OVERRIDE
                     | CapabilitySet::FSETID
@@ -237,6 +237,17 @@ mod tests {
             let known = USES.iter().map(|(one, _)| *one);
             assert!(known.collect::<CapabilitySet>().contains(needs));
         }
+    }
+
+    #[test]
+    fn a_controller_that_holds_volumes_to_their_sizes_has_what_that_takes() {
+        let mut config = config();
+        config.mode = Mode::Controller;
+        config.local_shares = vec!["nas:/srv=/srv".parse().unwrap()];
+        config.quotas = true;
+        let needs = Needs::of(&config);
+        assert!(needs.own.contains(Needs::of_agent(true).own));
+        assert!(!needs.all().contains(CapabilitySet::SYS_RESOURCE));
     }
 
     #[test]

@@ -42,6 +42,7 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         "ok probe         ready\n",
         "ok capabilities  makes and deletes volumes; clones volumes;",
         "ok conditions    1 volume, none abnormal\n",
+        "-- sizes         the driver does not say whether volumes are held to them\n",
         "-- registration  no kubelet's folder is visible here",
         "ok leftovers     none\n",
         "ok mounts        none of this driver are visible here\n",
@@ -70,6 +71,36 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
     let run = csi.run(&format!("doctor {flags} -o json")).exits(3);
     let text = check(&run, "registration")["text"].to_string();
     assert!(text.contains("nobody listens"), "{run}");
+}
+
+#[test]
+fn what_the_driver_says_of_sizes_is_told() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let flags = "--params server=localhost,share=/share";
+    csi.run(&format!("controller create-volume plain {flags}"))
+        .succeeds();
+    csi.run(&format!(
+        "controller create-volume advised --req-bytes 1Mi {flags},quota=advise"
+    ))
+    .succeeds();
+    let doctor = format!(
+        "doctor -o json --kubelet /nowhere --mount-parent {}",
+        csi.home().display()
+    );
+    let sizes = check(&csi.run(&doctor).succeeds(), "sizes");
+    assert_eq!(sizes["state"], "ok", "{sizes}");
+    assert_eq!(
+        sizes["text"],
+        "2 volumes: 1 advisory: its parameter quota says so; 1 about which it says nothing"
+    );
+    // A driver that has conditions, and says nothing of the kind.
+    let mock = format!("-e mock:{}", csi.home().join("mock").display());
+    csi.run(&format!("{mock} controller create-volume m"))
+        .succeeds();
+    let sizes = check(&csi.run(&format!("{mock} {doctor}")), "sizes");
+    assert_eq!(sizes["state"], "unknown", "{sizes}");
+    assert!(sizes["text"].as_str().unwrap().contains("does not say"));
 }
 
 #[test]

@@ -121,6 +121,15 @@ fn units_hide_nothing_that_copies_take() {
     }
 }
 
+/// systemd counts it among its privileged calls, and an agent behind a filter would only say that it may not.
+#[test]
+fn units_that_set_quotas_may_make_the_call_for_it() {
+    for name in ["controller", "agent"] {
+        let filters = unit(name)["SystemCallFilter"].join(" ");
+        assert!(filters.split(' ').any(|it| it == "quotactl_fd"), "{name}");
+    }
+}
+
 /// What the driver says that it misses, where it has nothing.
 fn missed(arguments: &[&str]) -> BTreeSet<String> {
     // Who is not root has none.

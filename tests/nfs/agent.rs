@@ -211,9 +211,12 @@ fn a_scrape_tells_whether_an_agent_lives() {
         let Agent(mut agent) = Agent::of(&share);
         calls.delete(&volumes[0]).await.unwrap();
         until("the agent is seen", || attended(&http) == 1);
+        let log = driver.process();
+        log.wait_for_error_output("an agent lives on its server: ");
         agent.kill();
         calls.delete(&volumes[1]).await.unwrap();
         until("its death is seen", || attended(&http) == 0);
+        log.wait_for_error_output("no agent lives on its server any more");
     });
 }
 

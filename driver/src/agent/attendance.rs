@@ -7,9 +7,10 @@
 use super::watch::{Appeared, Watch};
 use crate::controller::Controller;
 use crate::controller::options::Options;
+use crate::controller::sizes::WALK;
 use crate::export::Export;
 use crate::log::{Level, Log};
-use crate::share::agents::{Can, Presence, Quotas};
+use crate::share::agents::Presence;
 use crate::share::attempt::heartbeat::BEAT;
 use crate::share::database::{Expect, Share};
 use crate::share::limits;
@@ -23,9 +24,6 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Until a share is looked for again that is not there.
 const ABSENT: Duration = Duration::from_secs(2);
-/// Between two walks through the whole share. They find what no event tells of: copies whose holders have died, and what
-/// came while nobody watched.
-const WALK: Duration = Duration::from_secs(60);
 
 /// One share that is attended.
 pub(super) struct Attendance {
@@ -93,7 +91,7 @@ impl Attendance {
             Presence::announce(share)
         };
         let presence = self.with_share(announce).await?;
-        self.event(Level::Info, "attended", &words(presence.can()));
+        self.event(Level::Info, "attended", &presence.can().to_string());
         self.told.clear();
         Ok((presence, watch))
     }
@@ -103,6 +101,7 @@ impl Attendance {
         let presence = Arc::new(Mutex::new(presence));
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // They find what no event tells of: copies whose holders have died, and what came while nobody watched.
         let mut walks = interval(WALK);
         let mut walk: Option<JoinHandle<bool>> = None;
         // One batch at a time: what appears meanwhile makes up the next, for which the share is opened once.
@@ -165,22 +164,6 @@ impl Attendance {
             shares.take_up_appeared(&export, records, requests).await;
             drop(turn);
         });
-    }
-}
-
-/// What an agent can, for its log.
-fn words(can: &Can) -> String {
-    let reflinks = match can.reflinks {
-        true => "reflinks",
-        false => "no reflinks",
-    };
-    match (can.quotas, &can.why) {
-        (Quotas::None, _) => reflinks.to_owned(),
-        (Quotas::Enforced, _) => format!("{reflinks}, quotas"),
-        (Quotas::Advisory, why) => {
-            let why = why.as_deref().unwrap_or_default();
-            format!("{reflinks}, no quotas: {why}")
-        }
     }
 }
 

@@ -32,7 +32,7 @@ pub struct AgentFlags {
     local_shares: Vec<String>,
 
     /// Hold new volumes to their sizes, by project quotas of the file system (XFS, ext4); takes CAP_SYS_ADMIN
-    #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch)]
     quotas: bool,
 
     /// How long what has begun may take after SIGTERM; a second signal ends the agent at once

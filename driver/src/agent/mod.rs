@@ -42,9 +42,8 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
     let shares = agent.shares.iter();
     let roots = LocalRoots::new(shares.map(|it| (it.export.clone(), it.path.clone())));
     let controller = Controller::new(ControllerConfig {
-        role: Role::Agent {
-            quotas: agent.quotas,
-        },
+        role: Role::Agent,
+        quotas: agent.quotas,
         archives: upstream::archives(),
         admission: Admission::default(),
         other_exports: agent.shares.iter().map(|it| it.export.clone()).collect(),

@@ -160,3 +160,11 @@ pub(crate) fn one_volume(
         }),
     }
 }
+
+/// Adds to what is told of a volume's condition.
+pub(super) fn remark(answer: &mut csi::ControllerGetVolumeResponse, remark: &str) {
+    let status = answer.status.as_mut();
+    if let Some(condition) = status.and_then(|status| status.volume_condition.as_mut()) {
+        condition.message = format!("{}; {remark}", condition.message);
+    }
+}

@@ -16,7 +16,6 @@ use crate::share::agents;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
-use crate::share::limits;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
 use crate::share::recovery;
@@ -117,9 +116,10 @@ impl Shares {
                     Err(ShareError::NotInitialised) => return Ok(None),
                     other => other?,
                 };
-                if matches!(shares.config.role, Role::Agent { .. }) {
+                if shares.config.role == Role::Agent {
                     return recovery::recover_copies(&share).map(Some);
                 }
+                let share = shares.placed(&address, share)?;
                 recovery::recover(&share, |key| {
                     shares
                         .operations
@@ -158,31 +158,15 @@ impl Shares {
         });
         match taken.await {
             Ok(taken) => {
-                self.resume_copies(export, taken.volumes, taken.snapshots);
-                for failure in taken.failures {
+                self.resume_copies(export, taken.copies.volumes, taken.copies.snapshots);
+                for answered in taken.answered {
+                    (self.config.notice)(&format!("{export}: {answered}"));
+                }
+                for failure in taken.copies.failures {
                     (self.config.notice)(&format!("{export}: a request is put off: {failure}"));
                 }
             }
             Err(error) => (self.config.notice)(&format!("what has appeared is put off: {error}")),
-        }
-    }
-
-    /// As an agent: compares the limits of all volumes with the records.
-    pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
-        let expect = self.expect_or(export, Expect::Initialised);
-        let kept = self.with_share(export, &Options::Own, expect, limits::keep_up);
-        match kept.await {
-            Ok(troubles) => {
-                let told = match lock(&self.known).get_mut(export) {
-                    Some(share) => std::mem::replace(&mut share.limits_told, troubles.clone()),
-                    None => Vec::new(),
-                };
-                // Once, though each comparison finds it again.
-                for trouble in troubles.iter().filter(|it| !told.contains(it)) {
-                    (self.config.notice)(&format!("{export}: {trouble}"));
-                }
-            }
-            Err(error) => (self.config.notice)(&format!("limits are not compared: {error}")),
         }
     }
 
@@ -246,7 +230,7 @@ impl Shares {
             let expect = shares.expect_or(&of.0, Expect::Initialised);
             let resume = match shares.config.role {
                 Role::Controller => life::resume::<K>,
-                Role::Agent { .. } => life::assist::<K>,
+                Role::Agent => life::assist::<K>,
             };
             let resume = move |share: &Share, progress: &Progress| resume(share, key, progress);
             let how = (&Options::Own, expect);
@@ -336,11 +320,12 @@ impl Shares {
                     Err(ShareError::NotInitialised) => return Ok(Purged::ButFor(0)),
                     share => shares.placed(&address, share?)?,
                 };
-                let left = agents::left_to_purge(&share)?;
-                shares.saw_agent(&address, left.is_some());
-                match left {
-                    Some(left) if may_be_left => Ok(Purged::ButFor(left)),
-                    _ => trash::purge(&share, &threads, &mut lock(&tries)),
+                let agent = agents::at_work(&share)?;
+                let lives = agent.is_some();
+                shares.saw_agent(&address, agent.map(|agent| agent.can));
+                match lives && may_be_left {
+                    true => trash::count(&share).map(Purged::ButFor),
+                    false => trash::purge(&share, &threads, &mut lock(&tries)),
                 }
             };
             let purged = self.with_root_for(Work::Upkeep, export, &Options::Own, purge);

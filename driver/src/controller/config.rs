@@ -37,10 +37,7 @@ pub enum Role {
     #[default]
     Controller,
     /// It is that agent: of a controller it has what goes on in the background, and no more.
-    Agent {
-        /// Whether it holds volumes to their sizes.
-        quotas: bool,
-    },
+    Agent,
 }
 
 /// Everything that a [`super::Controller`] needs.
@@ -48,6 +45,8 @@ pub enum Role {
 pub struct ControllerConfig {
     /// What it is to them.
     pub role: Role,
+    /// Whether it holds the volumes on local folders to their sizes by itself.
+    pub quotas: bool,
     /// How to get at the shares.
     pub roots: Arc<dyn ShareRoots>,
     /// What unpacks archives that volumes are made of, if anything does.
@@ -79,6 +78,7 @@ impl ControllerConfig {
     pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
         Self {
             role: Role::default(),
+            quotas: false,
             roots,
             archives: None,
             admission: Admission::default(),

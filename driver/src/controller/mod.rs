@@ -16,9 +16,11 @@ mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod pages;
+mod placed;
 mod reached;
 mod remembered;
 pub(crate) mod shares;
+pub(crate) mod sizes;
 pub(crate) mod snapshots;
 mod twins;
 pub(crate) mod validation;
@@ -78,9 +80,11 @@ impl Controller {
         }
     }
 
-    /// Finishes in the background what an earlier process has left on the shares that were named at the start.
+    /// Finishes in the background what an earlier process has left on the shares that were named at the start, and keeps the
+    /// limits of volumes there, where this process sets them.
     pub fn start(&self) {
         self.shares.recover_configured();
+        self.keep_sizes();
     }
 
     /// Waits until no work is left in the background: recoveries and purges. Files that somebody holds open are not waited
@@ -236,12 +240,13 @@ impl Controller {
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
         let (export, uuid, record, trouble) =
             volumes::get(&self.shares, &request.volume_id).await?;
+        let obstacle = self.shares.obstacle(&export, uuid, &record).await?;
         let volume = answer::volume(&export, uuid, &record);
-        Ok(answer::one_volume(
-            volume,
-            trouble,
-            record.what.size.as_ref(),
-        ))
+        let mut answer = answer::one_volume(volume, trouble, record.what.size.as_ref());
+        if let Some(why) = obstacle {
+            answer::remark(&mut answer, &format!("it cannot be expanded now: {why}"));
+        }
+        Ok(answer)
     }
 
     async fn capacity(

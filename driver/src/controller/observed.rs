@@ -2,9 +2,10 @@
 
 use super::Controller;
 use super::reached::{Tried, reachable};
-use super::shares::Shares;
+use super::shares::{Known, Shares};
 use crate::export::Export;
 use crate::metrics::{METRICS, count};
+use crate::share::agents::{Can, Quotas};
 use csi_proto::lock::lock;
 use std::time::Instant;
 
@@ -17,10 +18,20 @@ impl Shares {
         }
     }
 
-    /// Whether an agent lives on the server of `export`, to which purges and copies can be left.
-    pub(super) fn saw_agent(&self, export: &Export, lives: bool) {
-        if let Some(share) = lock(&self.known).get_mut(export) {
-            share.attended = lives;
+    /// What the agent can that lives on the server of `export`, to which purges and copies can be left, if one does.
+    pub(super) fn saw_agent(&self, export: &Export, agent: Option<Can>) {
+        let before = match lock(&self.known).get_mut(export) {
+            Some(share) => std::mem::replace(&mut share.agent, agent.clone()),
+            None => return,
+        };
+        match (before, agent) {
+            (before, Some(can)) if before.as_ref() != Some(&can) => {
+                (self.config.notice)(&format!("{export}: an agent lives on its server: {can}"));
+            }
+            (Some(_), None) => {
+                (self.config.notice)(&format!("{export}: no agent lives on its server any more"));
+            }
+            _ => {}
         }
     }
 
@@ -29,6 +40,14 @@ impl Shares {
         if let Some(share) = lock(&self.known).get_mut(export) {
             share.trash = left;
         }
+    }
+}
+
+impl Known {
+    /// Whether somebody holds its volumes to their sizes: this process, or an agent.
+    fn sets_limits(&self) -> bool {
+        let agent = self.agent.as_ref().map(|can| can.quotas);
+        self.limits_here || agent == Some(Quotas::Enforced)
     }
 }
 
@@ -44,8 +63,10 @@ impl Controller {
         METRICS.shares.set(count(counted.len()));
         let reached = counted.iter().filter(|reached| **reached);
         METRICS.shares_reachable.set(count(reached.count()));
-        let attended = seen.iter().filter(|share| share.attended);
+        let attended = seen.iter().filter(|share| share.agent.is_some());
         METRICS.shares_attended.set(count(attended.count()));
+        let limited = seen.iter().filter(|share| share.sets_limits());
+        METRICS.shares_limited.set(count(limited.count()));
         let trash = seen.iter().map(|share| share.trash).sum();
         METRICS.trash_entries.set(count(trash));
         METRICS

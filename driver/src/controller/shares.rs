@@ -17,6 +17,7 @@ use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::roots::{MoreMounts, Root, RootError};
 use crate::share::agent_memory::AgentMemory;
+use crate::share::agents::Can;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::claim;
@@ -57,13 +58,15 @@ pub(super) struct Known {
     pub(super) purge_asked: bool,
     /// Entries of the trash of which it was told that they cannot be removed.
     pub(super) stays_in_trash: usize,
-    /// What was told of its limits by the last comparison, as an agent.
+    /// What the last comparison of its limits had to tell.
     pub(super) limits_told: Vec<String>,
+    /// Whether this process holds its volumes to their sizes, as the last comparison found.
+    pub(super) limits_here: bool,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// How the last attempt to open it ended; nothing before.
     pub(super) tried: Option<Tried>,
-    /// Whether an agent lived on its server at its last purge.
-    pub(super) attended: bool,
+    /// What the agent can that lived on its server at its last purge, if one did.
+    pub(super) agent: Option<Can>,
     /// What its last purge had to leave.
     pub(super) trash: usize,
 }
@@ -73,7 +76,7 @@ pub(crate) struct Shares {
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
     pub(super) twins: Pairs,
-    agent_memory: Arc<AgentMemory>,
+    pub(super) agent_memory: Arc<AgentMemory>,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
@@ -532,16 +535,6 @@ impl Shares {
                     work
                 }
             };
-        }
-    }
-
-    /// The share as one that this process works on from where it is.
-    pub(super) fn placed(&self, export: &Export, share: Share) -> Result<Share, ShareError> {
-        match self.config.role {
-            Role::Agent { quotas: false } => share.as_agent(),
-            Role::Agent { quotas: true } => Ok(share.as_agent()?.with_quotas()),
-            Role::Controller if self.config.roots.is_local(export) => Ok(share),
-            Role::Controller => Ok(share.away(Arc::clone(&self.agent_memory))),
         }
     }
 

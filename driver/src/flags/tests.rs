@@ -130,6 +130,18 @@ fn what_has_no_effect_is_refused() {
         let config = resolve(&format!("--mode {mode} --inline-share nas:/srv")).unwrap();
         assert_eq!(config.policy.inline_shares.len(), 1);
     }
+    let local = "--local-share nas:/srv=/srv";
+    for words in [
+        "--mode controller".to_owned(),
+        format!("--mode node {local}"),
+        format!("--mode all {local}"),
+        local.to_owned(),
+    ] {
+        assert!(!resolve(&words).unwrap().quotas);
+        is_without_effect(&format!("{words} --quotas"), "--quotas");
+    }
+    let words = format!("--mode controller {local} --quotas");
+    assert!(resolve(&words).unwrap().quotas);
     if !cfg!(feature = "upstream") {
         is_without_effect("--migrate-from csi-driver-nfs", "--migrate-from");
     } else {

@@ -14,9 +14,9 @@ use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, check_format};
 use crate::share::requests::Requests;
 use crate::share::token::Nonce;
-use crate::share::trash;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -36,6 +36,38 @@ pub struct Can {
     /// Why it does not, where it was told to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+impl Can {
+    /// What this process can make of the sizes of volumes on `share`, and nothing else.
+    pub(super) fn of_quotas(share: &Share) -> Self {
+        let (quotas, why) = match share.quotas() {
+            None => (Quotas::None, None),
+            Some(Ok(_)) => (Quotas::Enforced, None),
+            Some(Err(why)) => (Quotas::Advisory, Some(why.to_string())),
+        };
+        Self {
+            reflinks: false,
+            quotas,
+            why,
+        }
+    }
+}
+
+impl fmt::Display for Can {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.reflinks {
+            true => "reflinks",
+            false => "no reflinks",
+        })?;
+        match (self.quotas, &self.why) {
+            (Quotas::None, _) => Ok(()),
+            (Quotas::Enforced, _) => f.write_str(", quotas"),
+            (Quotas::Advisory, why) => {
+                write!(f, ", no quotas: {}", why.as_deref().unwrap_or_default())
+            }
+        }
+    }
 }
 
 /// What an agent makes of the sizes of volumes.
@@ -81,19 +113,13 @@ impl Presence {
     pub fn announce(share: &Share) -> Result<Self, ShareError> {
         let doing = || format!("announcing this agent in {RECORDS_FOLDER}/{AGENTS}");
         let folder = share.make_part(AGENTS)?;
-        let (quotas, why) = match &share.quotas {
-            None => (Quotas::None, None),
-            Some(Ok(_)) => (Quotas::Enforced, None),
-            Some(Err(why)) => (Quotas::Advisory, Some(why.to_string())),
-        };
         let agent = Agent {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process::own().to_owned(),
             can: Can {
                 reflinks: has_reflinks(share).doing(doing)?,
-                quotas,
-                why,
+                ..Can::of_quotas(share)
             },
         };
         let text = serde_json::to_vec(&agent).map_err(|error| ShareError::Damaged {
@@ -174,17 +200,6 @@ pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
     };
     let living = all(share)?.into_iter().filter_map(living);
     Ok(living.max_by_key(|agent| agent.can.quotas))
-}
-
-/// How many entries of the trash an agent that lives has yet to purge; nothing where the purge is left to none.
-///
-/// # Errors
-/// I/O errors.
-pub fn left_to_purge(share: &Share) -> Result<Option<usize>, ShareError> {
-    match at_work(share)? {
-        Some(_) => trash::entries(share).map(|entries| Some(entries.len())),
-        None => Ok(None),
-    }
 }
 
 /// A folder in which something appears that an agent has to do.

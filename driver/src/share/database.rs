@@ -172,10 +172,15 @@ impl Share {
         Ok(Self { place, ..self })
     }
 
-    /// The same, for an agent that holds volumes to their sizes where the file system can.
+    /// The same, for a process on the server that holds volumes to their sizes where the file system can.
     pub fn with_quotas(self) -> Self {
         let quotas = Some(ability::of(&self.root, exports::reach(&self.root)));
         Self { quotas, ..self }
+    }
+
+    /// Whether this process can hold volumes to their sizes, where it is to.
+    pub fn quotas(&self) -> Option<&Result<FileSystem, Unable>> {
+        self.quotas.as_ref()
     }
 
     /// Who is to own what this process makes, where it is not this process.
@@ -216,7 +221,7 @@ impl Share {
         }
     }
 
-    /// The folder `name` below the records, as an agent: made where it is not there.
+    /// The folder `name` below the records: made where it is not there.
     pub(super) fn make_part(&self, name: &str) -> Result<OwnedFd, ShareError> {
         let doing = || format!("making {RECORDS_FOLDER}/{name}");
         let records = beneath::folder(&self.root, RECORDS_FOLDER).doing(doing)?;

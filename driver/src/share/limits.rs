@@ -1,9 +1,11 @@
-//! The limits of volumes, as an agent sets them where the folder lies: it answers requests, and compares what the file system
-//! reports with the records. Owns `projects/` on the share, the ledger of project ids.
+//! The limits of volumes, as they are set where the folder lies, by an agent or by a controller that has the share itself: it
+//! answers requests, and compares what the file system reports with the records. Owns `projects/` on the share, the ledger of
+//! project ids.
 //!
-//! A folder becomes a project, and gets its limit, while it is empty. An agent locks the folder of the record while it sets a limit:
-//! of two agents, started by mistake, the second finds what the first has done. A volume is never shrunk, so a request never
-//! lowers a limit. A comparison may lower it, where nobody is asking for the volume.
+//! A folder becomes a project, and gets its limit, while it is empty. Who sets a limit locks the folder of the record: of two
+//! processes the second finds what the first has done. A volume is never shrunk, so a request never lowers a limit. A comparison may
+//! lower it, where nobody is asking for the volume: by a file, or by the lock, which a controller keeps until its record says what it
+//! has set.
 
 use crate::beneath;
 use crate::crash_points::step;
@@ -27,11 +29,45 @@ use crate::share::requests::{self, Answer, Request, Requests};
 use crate::share::token::{NameKey, Nonce};
 use rustix::fs;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 const PROJECTS: &str = "projects";
 
-/// Makes what requests need, where this process can answer them.
+/// A request that this process has answered.
+#[derive(Debug)]
+pub struct Answered {
+    /// The volume, by its folder where that is known.
+    volume: String,
+    answer: Answer,
+    took: Duration,
+}
+
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let volume = &self.volume;
+        match &self.answer {
+            Answer::Project(id) => write!(
+                f,
+                "{volume} is held to its size by project {id}, which took {} ms",
+                self.took.as_millis()
+            ),
+            Answer::Refused(why) => write!(f, "{volume} is not held to its size: {why}"),
+        }
+    }
+}
+
+/// A limit that was set, and the lock on its volume.
+#[derive(Debug)]
+pub(super) struct Limit {
+    /// The project.
+    pub project: u32,
+    /// What keeps every comparison from the volume until this is dropped.
+    _alone: OwnedFd,
+}
+
+/// Makes what requests need, where this process can answer them, as an agent.
 ///
 /// # Errors
 /// I/O errors.
@@ -47,16 +83,16 @@ pub fn prepare(share: &Share) -> Result<(), ShareError> {
 ///
 /// # Errors
 /// I/O errors, after which the next look finds it again.
-pub fn answer(share: &Share, name: &str) -> Result<(), ShareError> {
+pub fn answer(share: &Share, name: &str) -> Result<Option<Answered>, ShareError> {
     if !matches!(share.quotas, Some(Ok(_))) {
-        return Ok(());
+        return Ok(None);
     }
     let requests = Requests::open(share)?;
     match (requests::nonce_of(name), requests.read(name)?) {
         (Some(nonce), Some(request)) => {
             answer_as(&requests, nonce, &request, || volume_of(share, &request))
         }
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 
@@ -64,10 +100,13 @@ pub fn answer(share: &Share, name: &str) -> Result<(), ShareError> {
 ///
 /// # Errors
 /// I/O errors, after which whoever waits asks by a file.
-pub(super) fn answer_record(share: &Share, found: Found<Volume>) -> Result<(), ShareError> {
+pub(super) fn answer_record(
+    share: &Share,
+    found: Found<Volume>,
+) -> Result<Option<Answered>, ShareError> {
     let (record, what) = (&found.record, &found.record.what);
     if !matches!(share.quotas, Some(Ok(_))) || !is_request(record) {
-        return Ok(());
+        return Ok(None);
     }
     let bytes = u64::try_from(what.capacity_bytes).unwrap_or_default();
     let limits = [bytes, what.wanted.inodes.unwrap_or_default()];
@@ -84,28 +123,38 @@ pub(super) fn is_request(record: &Record<Volume>) -> bool {
     is_new && matches!(record.what.size, Some(Size::Enforced { project: None }))
 }
 
-/// Does what `request` wants for the volume that `find` finds, and answers it under this `nonce`; unless it has its answer.
+/// Does what `request` wants for the volume that `find` finds, and answers it under this `nonce`; nothing when it has its answer.
 fn answer_as(
     requests: &Requests<'_>,
     nonce: Nonce,
     request: &Request,
     find: impl FnOnce() -> Result<Found<Volume>, ShareError>,
-) -> Result<(), ShareError> {
+) -> Result<Option<Answered>, ShareError> {
     if requests.is_answered(nonce)? {
-        return Ok(());
+        return Ok(None);
     }
-    let is_done = || requests.is_answered(nonce);
-    let limited = find().and_then(|found| limit_unless(requests.share(), &found, request, is_done));
+    let begun = Instant::now();
+    let mut volume = request.volume.to_string();
+    let limited = find().and_then(|found| {
+        volume = found.record.what.path.to_string();
+        let is_done = || requests.is_answered(nonce);
+        limit_unless(requests.share(), &found, request, is_done)
+    });
     let answer = match limited {
-        Ok(Some(project)) => Answer::Project(project),
+        Ok(Some(limit)) => Answer::Project(limit.project),
         // By another agent, meanwhile, or another thread.
-        Ok(None) => return Ok(()),
+        Ok(None) => return Ok(None),
         Err(error) if error.is_crash() => return Err(error),
         Err(ShareError::NotHeld { why }) => Answer::Refused(why),
         Err(error) => Answer::Refused(error.to_string()),
     };
     step("the request is done")?;
-    requests.reply(nonce, &answer)
+    requests.reply(nonce, &answer)?;
+    Ok(Some(Answered {
+        volume,
+        answer,
+        took: begun.elapsed(),
+    }))
 }
 
 /// Does what no event has told of: answers requests, sweeps old ones, and compares what the file system reports with the records.
@@ -117,18 +166,20 @@ pub fn keep_up(share: &Share) -> Result<Vec<String>, ShareError> {
     if !matches!(share.quotas, Some(Ok(_))) {
         return Ok(Vec::new());
     }
-    let requests = Requests::open(share)?;
-    for (name, request) in requests.all()? {
-        if let Some(nonce) = requests::nonce_of(&name) {
-            answer_as(&requests, nonce, &request, || volume_of(share, &request))?;
+    // Where there never was an agent, nobody asks.
+    if let Some(requests) = Requests::if_there(share)? {
+        for (name, request) in requests.all()? {
+            if let Some(nonce) = requests::nonce_of(&name) {
+                answer_as(&requests, nonce, &request, || volume_of(share, &request))?;
+            }
         }
+        requests.sweep()?;
     }
-    requests.sweep()?;
     compare(share)
 }
 
-/// Makes a volume's folder a project with the limits that `request` asks for, or gives it them. Returns the project.
-pub(super) fn limit(share: &Share, request: &Request) -> Result<u32, ShareError> {
+/// Makes a volume's folder a project with the limits that `request` asks for, or gives it them.
+pub(super) fn limit(share: &Share, request: &Request) -> Result<Limit, ShareError> {
     let found = volume_of(share, request)?;
     let limited = limit_unless(share, &found, request, || Ok(false))?;
     limited.ok_or(ShareError::NoVolume)
@@ -147,7 +198,7 @@ fn limit_unless(
     found: &Found<Volume>,
     request: &Request,
     is_done: impl FnOnce() -> Result<bool, ShareError>,
-) -> Result<Option<u32>, ShareError> {
+) -> Result<Option<Limit>, ShareError> {
     let not_held = |why: String| ShareError::NotHeld { why };
     match &share.quotas {
         Some(Ok(_)) => {}
@@ -182,7 +233,8 @@ fn limit_unless(
     };
     let id = id.map_err(own)?;
     step("the folder is limited")?;
-    Ok(Some(id.number()))
+    let project = id.number();
+    Ok(Some(Limit { project, _alone }))
 }
 
 fn is_on_record(record: &Record<Volume>, id: ProjectId) -> bool {
@@ -296,8 +348,11 @@ fn as_seen(share: &Share, seen: &Seen) -> Result<Option<OwnedFd>, ShareError> {
         return Ok(None);
     };
     let alone = alone(&found)?;
-    let mut requests = Requests::open(share)?.all()?.into_iter();
-    let is_asked_for = requests.any(|(_, request)| request.volume == seen.key);
+    let requests = Requests::if_there(share)?.map(|requests| requests.all());
+    let requests = requests.transpose()?.unwrap_or_default();
+    let is_asked_for = requests
+        .iter()
+        .any(|(_, request)| request.volume == seen.key);
     // In this order: a request goes after the record has changed.
     let now = store::find::<Volume>(share, seen.key)?;
     let is_same = now.is_some_and(|now| now.record.generation == seen.generation);

@@ -10,7 +10,7 @@ pub mod life;
 pub mod limits;
 pub mod listing;
 pub mod paths;
-mod quotas;
+pub mod quotas;
 pub mod records;
 pub mod recovery;
 mod repeat;

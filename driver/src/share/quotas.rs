@@ -1,12 +1,13 @@
-//! Whether a volume is held to its size, which is decided once, when it is made; and how a process gets that done: as an agent by
-//! itself (`limits`), else by asking one (`requests`).
+//! Whether a volume is held to its size, which is decided once, when it is made; and how a process gets that done: where the
+//! folder lies by itself (`limits`), else by asking an agent (`requests`).
 
+use crate::metrics::METRICS;
 use crate::share::agent_memory::next_pause;
 use crate::share::agents::{self, Can, Quotas};
 use crate::share::attempt::process;
 use crate::share::database::{Place, Share};
 use crate::share::error::ShareError;
-use crate::share::limits;
+use crate::share::limits::{self, Limit};
 use crate::share::records::record::Record;
 use crate::share::records::size::{Quota, Size};
 use crate::share::records::volume::{Volume, Wanted};
@@ -21,15 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(500);
 /// Between two such looks.
 const LOOK: Duration = Duration::from_secs(1);
-const NOBODY: &str = "there is no agent that lives and can (csi-nfs agent --quotas), or this controller has the share's folder itself and asks none";
+const NOBODY: &str = "there is no agent that lives and can (csi-nfs agent --quotas), or this controller has the share's folder itself and was started without --quotas";
 
 /// A folder that is held to its size.
 #[derive(Debug)]
 pub(super) struct Held {
     /// Its project.
     pub project: u32,
-    /// The request, until what came of it is on record.
-    _asked: Option<Asked>,
+    _until_on_record: Until,
+}
+
+/// What keeps comparisons from the volume until its record says what came of it.
+#[derive(Debug)]
+enum Until {
+    /// This process has limited it itself.
+    Limited { _limit: Limit },
+    /// An agent has, for this request.
+    Asked { _asked: Asked },
 }
 
 /// Whether the new volume that `wanted` describes is to be held to its size.
@@ -47,12 +56,16 @@ pub(super) fn decide(
     }
     let can = match wanted.quota {
         Some(Quota::Advise) => None,
-        _ => what_an_agent_can(share)?,
+        _ => what_can_be_had(share)?,
     };
     judge(wanted.quota, can)
 }
 
-fn what_an_agent_can(share: &Share) -> Result<Option<Can>, ShareError> {
+/// What this process can make of sizes, or an agent.
+fn what_can_be_had(share: &Share) -> Result<Option<Can>, ShareError> {
+    if share.quotas().is_some() {
+        return Ok(Some(Can::of_quotas(share)));
+    }
     let seen = share.memory.seen_on(share.uuid());
     if seen.is_some_and(|process| !process::is_dead(&process)) {
         let quotas = Quotas::Enforced;
@@ -68,6 +81,18 @@ fn what_an_agent_can(share: &Share) -> Result<Option<Can>, ShareError> {
         share.memory.see(share.uuid(), agent.process);
     }
     Ok(Some(agent.can))
+}
+
+/// Why a volume that is held to its size could not be expanded now, if that is so.
+///
+/// # Errors
+/// I/O errors.
+pub fn obstacle(share: &Share) -> Result<Option<String>, ShareError> {
+    let can = what_can_be_had(share)?.unwrap_or_default();
+    Ok(match can.quotas {
+        Quotas::Enforced => None,
+        Quotas::None | Quotas::Advisory => Some(can.why.unwrap_or_else(|| NOBODY.to_owned())),
+    })
 }
 
 fn judge(asked: Option<Quota>, can: Option<Can>) -> Result<Option<Size>, ShareError> {
@@ -97,22 +122,34 @@ pub(super) fn hold(
     let bytes = u64::try_from(capacity_bytes).unwrap_or_default();
     let inodes = record.what.wanted.inodes.unwrap_or_default();
     let request = Request::new((record.key(), record.nonce), attempt, [bytes, inodes]);
-    if matches!(share.place, Place::Agent(_)) {
-        let project = limits::limit(share, &request)?;
-        return Ok(Held {
-            project,
-            _asked: None,
-        });
-    }
+    let begun = Instant::now();
+    let held = match share.quotas().is_some() || matches!(share.place, Place::Agent(_)) {
+        true => limit(share, &request),
+        false => ask(share, record, &request),
+    }?;
+    METRICS.limit(begun.elapsed());
+    Ok(held)
+}
+
+fn limit(share: &Share, request: &Request) -> Result<Held, ShareError> {
+    let limit = limits::limit(share, request)?;
+    Ok(Held {
+        project: limit.project,
+        _until_on_record: Until::Limited { _limit: limit },
+    })
+}
+
+fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held, ShareError> {
+    let attempt = request.attempt;
     let asked = match attempt.is_none() && limits::is_request(record) {
         true => Asked::by_record(share, record.nonce)?,
-        false => Asked::ask(share, &request)?,
+        false => Asked::ask(share, request)?,
     };
     let mut asked = asked.ok_or_else(nobody)?;
-    match wait(share, &mut asked, &request)? {
+    match wait(share, &mut asked, request)? {
         Answer::Project(project) => Ok(Held {
             project,
-            _asked: Some(asked),
+            _until_on_record: Until::Asked { _asked: asked },
         }),
         Answer::Refused(why) => Err(ShareError::NotHeld { why }),
     }

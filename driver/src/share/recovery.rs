@@ -7,7 +7,7 @@ use crate::share::agents;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
-use crate::share::limits;
+use crate::share::limits::{self, Answered};
 use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept};
@@ -25,6 +25,15 @@ pub struct Recovered {
     pub volumes: Vec<NameKey>,
     /// The same of snapshots.
     pub snapshots: Vec<NameKey>,
+}
+
+/// What an agent has done about what has appeared.
+#[derive(Debug)]
+pub struct TakenUp {
+    /// Copies that wait for it.
+    pub copies: Recovered,
+    /// Requests that it has answered.
+    pub answered: Vec<Answered>,
 }
 
 /// Goes through the whole share once. `claim` is asked for each volume that needs work, and gives a guard, or nothing when
@@ -72,22 +81,30 @@ pub fn take_up(
     volumes: Vec<NameKey>,
     snapshots: Vec<NameKey>,
     requests: &[String],
-) -> Result<Recovered, ShareError> {
+) -> Result<TakenUp, ShareError> {
     let answers = requests.iter().map(|name| limits::answer(share, name));
-    let mut failures: Vec<ShareError> = answers.filter_map(Result::err).collect();
+    let mut answers: Vec<_> = answers.collect();
     let mut waiting_volumes = Vec::new();
     for key in volumes {
         match store::look::<Volume>(share, key)? {
             Kept::Found(found) if found.record.needs_copy() => waiting_volumes.push(key),
-            Kept::Found(found) => failures.extend(limits::answer_record(share, found).err()),
+            Kept::Found(found) => answers.push(limits::answer_record(share, found)),
             Kept::Nothing | Kept::Unreadable(_) => {}
         }
     }
-    Ok(Recovered {
+    let (mut answered, mut failures) = (Vec::new(), Vec::new());
+    for answer in answers {
+        match answer {
+            Ok(answer) => answered.extend(answer),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    let copies = Recovered {
         failures,
         volumes: waiting_volumes,
         snapshots: waiting::<Snapshot>(share, snapshots)?,
-    })
+    };
+    Ok(TakenUp { copies, answered })
 }
 
 /// Those of `keys` whose source is to be copied by whoever may take the copy up.

@@ -88,7 +88,7 @@ impl Asked {
     /// # Errors
     /// I/O errors.
     pub(super) fn by_record(share: &Share, nonce: Nonce) -> Result<Option<Self>, ShareError> {
-        let folder = if_there(share)?;
+        let folder = folder(share)?;
         Ok(folder.map(|folder| Self {
             folder,
             nonce,
@@ -170,7 +170,8 @@ pub(super) fn prepare(share: &Share) -> Result<(), ShareError> {
     share.make_part(REQUESTS).map(drop)
 }
 
-fn if_there(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
+/// The folder, where there is one.
+fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
     let path = format!("{RECORDS_FOLDER}/{REQUESTS}");
     let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
     opened.doing(|| format!("opening {path}"))
@@ -190,8 +191,15 @@ impl<'a> Requests<'a> {
     /// I/O errors.
     pub(super) fn open(share: &'a Share) -> Result<Self, ShareError> {
         let missing = || Err(Errno::NOENT).doing(|| format!("opening {RECORDS_FOLDER}/{REQUESTS}"));
-        let folder = if_there(share)?.map_or_else(missing, Ok)?;
-        Ok(Self { share, folder })
+        Self::if_there(share)?.map_or_else(missing, Ok)
+    }
+
+    /// The same; nothing where no agent has ever lived.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub(super) fn if_there(share: &'a Share) -> Result<Option<Self>, ShareError> {
+        Ok(folder(share)?.map(|folder| Self { share, folder }))
     }
 
     /// The share.

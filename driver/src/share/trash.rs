@@ -61,11 +61,15 @@ pub(super) fn discard(
     Ok(true)
 }
 
-/// The entries of the trash.
+/// How many entries the trash has.
 ///
 /// # Errors
 /// I/O errors.
-pub(super) fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
+pub fn count(share: &Share) -> Result<usize, ShareError> {
+    entries(share).map(|entries| entries.len())
+}
+
+fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
     beneath::names_now(&share.trash).doing(|| "listing the trash".to_owned())
 }
 

@@ -97,6 +97,9 @@ async fn without_an_agent_nothing_that_is_enforced_is_promised() {
     assert_eq!(site.id(&advised), None);
     agent.kill();
 
+    let message = site.condition(&held).await.message;
+    let why = "it cannot be expanded now: there is no agent that lives";
+    assert!(message.contains(why), "{message}");
     let refused = site.expand(&held, 20).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused}");
     assert_eq!(shown(&site.folder(&held)).0, 10 * MIB);

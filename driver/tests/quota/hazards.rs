@@ -7,7 +7,6 @@ use crate::strace::{TRIES, counts, has_killed, kill_before, numbers, words};
 use crate::tools::{USER, refusal, write};
 use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project_id::ProjectId;
-use csi_nfs::quota::reconcile;
 use csi_proto::v1::Volume;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +14,7 @@ use std::fs::{self, File};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 use tonic::Code;
 
 const ENFORCE: &[(&str, &str)] = &[("quota", "enforce")];
@@ -76,37 +75,14 @@ impl Site {
         }
     }
 
-    /// Makes all entries of the ledger old, so that the next comparison decides about each.
-    fn age_ledger(&self) {
-        let old = SystemTime::now() - Duration::from_secs(3600);
-        for entry in fs::read_dir(&self.share.records).unwrap() {
-            let entry = File::open(entry.unwrap().path()).unwrap();
-            entry.set_modified(old).unwrap();
-        }
-    }
-
     /// Each of these volumes has a project of its own with this limit; and when an agent has compared, nothing else has one, here
     /// or in the ledger.
     fn check(&mut self, volumes: &[&Volume], mib: u64) {
         let ids: BTreeSet<ProjectId> = volumes.iter().map(|it| self.id(it).unwrap()).collect();
         assert_eq!(ids.len(), volumes.len());
-        self.share.reopen();
-        self.age_ledger();
+        self.share.age_ledger();
         let _agent = self.agent();
-        let entered =
-            || -> BTreeSet<_> { self.share.ledger.entries().unwrap().into_keys().collect() };
-        until("a ledger of what is there", || entered() == ids);
-        until("no limit that is nobody's", || {
-            let report = reconcile::report(self.share.root()).unwrap();
-            let limited = report.iter().filter(|it| it.limits != Default::default());
-            limited
-                .filter_map(|it| ProjectId::new(it.id))
-                .collect::<BTreeSet<_>>()
-                == ids
-        });
-        for id in ids {
-            assert_eq!(self.share.quota(id).limits.bytes, mib * MIB);
-        }
+        self.share.has_these_limits_alone(&ids, mib);
     }
 }
 
@@ -155,7 +131,7 @@ async fn an_agent_killed_before_any_system_call_leaves_no_limit_that_is_nobodys(
 }
 
 /// Takes all the room there is.
-fn fill(folder: &Path) -> PathBuf {
+pub fn fill(folder: &Path) -> PathBuf {
     let path = folder.join("filler");
     let file = File::create(&path).unwrap();
     let (mut from, mut more) = (0, 1 << 32);
@@ -236,8 +212,7 @@ async fn records_from_a_backup_get_their_limits_back() {
     fs::remove_dir_all(&records).unwrap();
     fs::create_dir(&records).unwrap();
     copy(kept.path(), &records);
-    site.share.reopen();
-    site.age_ledger();
+    site.share.age_ledger();
     let agent = site.agent();
     let id = site.id(&old).unwrap();
     until("the limit on record", || {
@@ -260,10 +235,10 @@ async fn records_from_a_backup_get_their_limits_back() {
 }
 
 /// The whole export with root squashed, until this is dropped.
-struct Squashed;
+pub struct Squashed;
 
 impl Squashed {
-    fn begin() -> Self {
+    pub fn begin() -> Self {
         Self::export("root_squash");
         Self
     }

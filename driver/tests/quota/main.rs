@@ -6,8 +6,10 @@ mod agent;
 #[path = "../support/away.rs"]
 mod away;
 mod clients;
+mod copies;
 mod counting;
 mod hazards;
+mod in_process;
 mod reconciling;
 mod scene;
 mod site;

@@ -139,6 +139,9 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
+        if self.records.exists() {
+            self.reopen();
+        }
         // Limits of projects that are gone are nobody's.
         for id in self.ledger.entries().unwrap_or_default().keys() {
             let _ = project::lift_limits(self.root(), *id);

@@ -7,6 +7,7 @@ use csi_nfs::export::Export;
 use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs::quota::reconcile;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;
@@ -15,7 +16,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use tonic::{Request, Status};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,6 +34,35 @@ impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Share {
+    /// Makes all entries of the ledger that is there now old, so that the next comparison decides about each.
+    pub fn age_ledger(&mut self) {
+        self.reopen();
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        for entry in fs::read_dir(&self.records).unwrap() {
+            let entry = File::open(entry.unwrap().path()).unwrap();
+            entry.set_modified(old).unwrap();
+        }
+    }
+
+    /// Waits until these projects alone are in the ledger and have limits, and looks at those.
+    pub fn has_these_limits_alone(&self, ids: &BTreeSet<ProjectId>, mib: u64) {
+        let entered = || -> BTreeSet<_> { self.ledger.entries().unwrap().into_keys().collect() };
+        until("a ledger of what is there", || entered() == *ids);
+        until("no limit that is nobody's", || {
+            let report = reconcile::report(self.root()).unwrap();
+            let limited = report.iter().filter(|it| it.limits != Default::default());
+            limited
+                .filter_map(|it| ProjectId::new(it.id))
+                .collect::<BTreeSet<_>>()
+                == *ids
+        });
+        for id in ids {
+            assert_eq!(self.quota(*id).limits.bytes, mib * MIB);
+        }
     }
 }
 

@@ -128,7 +128,8 @@ async fn a_volume_of_the_time_before_is_held_to_its_size_from_now_on() {
     assert!(!done && said.contains("taken in: 1, not: 1"), "{said}");
     let id = site.id(&old).unwrap();
     let message = site.condition(&old).await.message;
-    assert!(message.ends_with(&format!("by project {id}")), "{message}");
+    let expected = format!("by project {id}; it cannot be expanded now: there is no agent");
+    assert!(message.contains(&expected), "{message}");
     assert_eq!(shown(&site.folder(&old)).0, 10 * MIB);
     let error = write(USER, &site.folder(&old).join("more"), 20).unwrap_err();
     assert!(error.contains(refusal(file_system())), "{error}");
@@ -184,7 +185,7 @@ async fn a_taking_in_that_dies_at_any_step_is_finished_by_a_repeat() {
         assert_eq!(shown(&site.folder(&made)).0, 10 * MIB, "{step}");
         let message = site.condition(&made).await.message;
         assert!(
-            message.ends_with(&format!("by project {id}")),
+            message.contains(&format!("by project {id};")),
             "{step}: {message}"
         );
     }

@@ -31,6 +31,8 @@ pub struct VolumeSeen {
     pub id: String,
     /// Everything by which its name may be known.
     pub words: Vec<String>,
+    /// What the driver says of its condition.
+    pub condition: String,
     /// Why it is abnormal, where the driver says that it is.
     pub abnormal: Option<String>,
 }
@@ -204,6 +206,7 @@ impl Asked<'_> {
             seen.extend(reply.entries.into_iter().map(|entry| {
                 let volume = entry.volume.unwrap_or_default();
                 let condition = entry.status.and_then(|status| status.volume_condition);
+                let condition = condition.unwrap_or_default();
                 VolumeSeen {
                     words: volume
                         .volume_context
@@ -211,7 +214,8 @@ impl Asked<'_> {
                         .chain([volume.volume_id.clone()])
                         .collect(),
                     id: volume.volume_id,
-                    abnormal: condition.filter(|one| one.abnormal).map(|one| one.message),
+                    abnormal: condition.abnormal.then(|| condition.message.clone()),
+                    condition: condition.message,
                 }
             }));
             // The same token twice would be a list without an end.
@@ -281,8 +285,8 @@ mod tests {
     fn abnormal_volumes_are_named() {
         let volume = |abnormal: Option<&str>| VolumeSeen {
             id: "v".into(),
-            words: Vec::new(),
             abnormal: abnormal.map(str::to_owned),
+            ..VolumeSeen::default()
         };
         for (volumes, told, state, part) in [
             (vec![], true, State::Fine, "0 volumes, none abnormal"),

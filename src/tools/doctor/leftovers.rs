@@ -120,7 +120,7 @@ mod tests {
         VolumeSeen {
             id: id.into(),
             words: vec![id.into(), word.into()],
-            abnormal: None,
+            ..VolumeSeen::default()
         }
     }
 

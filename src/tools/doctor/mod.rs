@@ -1,9 +1,9 @@
 //! `csi doctor`: looks at a driver from all sides, and says on one page what is well and what to do about what is not.
 //!
 //! Owns the command and the order of the checks. Each check has a file, in which looking and judging are apart: `socket.rs`,
-//! `process.rs`, `driver.rs` with `meaning.rs`, `kubelet.rs`, `leftovers.rs`, `mounts.rs`. `finding.rs` is what they say. What
-//! goes into a bug report is in `bundle.rs`, with `log.rs` and `redacted.rs`. Nothing here changes anything, nor waits longer
-//! than its limit.
+//! `process.rs`, `driver.rs` with `meaning.rs`, `sizes.rs`, `kubelet.rs`, `leftovers.rs`, `mounts.rs`. `finding.rs` is what they
+//! say. What goes into a bug report is in `bundle.rs`, with `log.rs` and `redacted.rs`. Nothing here changes anything, nor waits
+//! longer than its limit.
 
 mod bundle;
 mod driver;
@@ -15,6 +15,7 @@ mod meaning;
 mod mounts;
 mod process;
 mod redacted;
+mod sizes;
 mod socket;
 
 use crate::arguments::secrets::Secrets;
@@ -168,6 +169,7 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     };
     let name = &said.info.name;
     findings.extend(said.findings);
+    findings.push(sizes::finding(said.volumes.as_deref()));
     let sockets = kubelet::registrations(&flags.kubelet, name, limit).await;
     let serves_node = said.advertised.serves_node;
     findings.push(match name.is_empty() {

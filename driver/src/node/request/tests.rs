@@ -11,6 +11,7 @@ pub(crate) fn config() -> Config {
         mode: crate::config::Mode::All,
         shares: Vec::new(),
         local_shares: Vec::new(),
+        quotas: false,
         work_dir: PathBuf::from("/nonexistent"),
         policy: Policy::default(),
         bounds: Bounds::default(),

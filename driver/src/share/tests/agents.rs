@@ -118,10 +118,9 @@ fn nothing_is_left_to_a_dead_agent_nor_by_those_who_are_near() {
     for near in [trial.share(), trial.as_agent()] {
         assert_eq!(agents::at_work(&near).unwrap(), None);
     }
-    assert_eq!(agents::left_to_purge(&trial.away()).unwrap(), Some(0));
+    assert!(agents::at_work(&trial.away()).unwrap().is_some());
     std::fs::write(&announcement, "{").unwrap();
     assert_eq!(agents::at_work(&trial.away()).unwrap(), None);
-    assert_eq!(agents::left_to_purge(&trial.away()).unwrap(), None);
 }
 
 #[test]
@@ -296,4 +295,27 @@ fn a_volume_that_is_to_be_held_to_its_size_is_not_made_without_an_agent_that_can
         limits::keep_up(&trial.as_agent().with_quotas()).unwrap(),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn a_controller_that_has_the_folder_itself_decides_without_an_agent() {
+    let trial = Trial::new();
+    let create = |wanted: &Wanted| -> Result<Record<Volume>, ShareError> {
+        let share = trial.share().with_quotas();
+        life::create(&share, wanted, "s:/a", &Progress::default())
+    };
+    // It was told to hold volumes to their sizes, and this file system cannot.
+    let made = create(&wanted("v", "")).unwrap();
+    let Some(Size::Advisory { why }) = made.what.size else {
+        panic!("{made:?}");
+    };
+    let enforced = Wanted {
+        quota: Some(Quota::Enforce),
+        ..wanted("e", "")
+    };
+    let refused = create(&enforced).unwrap_err().to_string();
+    assert!(refused.contains(&why), "{refused}");
+    for part in ["agents", "requests", "projects"] {
+        assert!(!trial.at(&format!(".csi-nfs/{part}")).exists(), "{part}");
+    }
 }

@@ -39,6 +39,8 @@ pub fn expand(
         if required > current {
             next.capacity_bytes = required;
             if let Some(Size::Enforced { .. }) = next.size {
+                // It is this volume's lock, which whoever holds it waits for too.
+                held = None;
                 let now = quotas::hold(share, volume, required, None)?;
                 next.size = Some(Size::Enforced {
                     project: Some(now.project),

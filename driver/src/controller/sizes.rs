@@ -1,0 +1,117 @@
+//! Compares the limits of volumes with their records, in a process that holds volumes to their sizes: an agent, or a controller that
+//! has the share's folder itself. Owns when that is done, and what is told of it and of who could do it.
+
+use super::Controller;
+use super::config::Role;
+use super::error::ControllerError;
+use super::options::Options;
+use super::shares::Shares;
+use crate::export::Export;
+use crate::quota::ability::{FileSystem, Unable};
+use crate::share::database::Expect;
+use crate::share::error::ShareError;
+use crate::share::limits;
+use crate::share::quotas;
+use crate::share::records::record::Record;
+use crate::share::records::size::Size;
+use crate::share::records::volume::Volume;
+use crate::share::token::ShareUuid;
+use csi_proto::lock::lock;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Between two walks through a share that no event calls for.
+pub(crate) const WALK: Duration = Duration::from_secs(60);
+
+impl Controller {
+    /// Compares the limits on the local folders that were named at the start, now and from time to time, where this controller
+    /// holds volumes to their sizes.
+    pub(super) fn keep_sizes(&self) {
+        let config = &self.shares.config;
+        if !config.quotas || config.role != Role::Controller {
+            return;
+        }
+        let exports = self.shares.configured().into_iter();
+        for export in exports.filter(|export| config.roots.is_local(export)) {
+            let shares = Arc::clone(&self.shares);
+            let mut hurry = self.shares.background.hurry.subscribe();
+            self.shares.spawn(async move {
+                let mut walks = interval(WALK);
+                walks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                loop {
+                    tokio::select! {
+                        _ = walks.tick() => {}
+                        _ = hurry.wait_for(|count| *count > 0) => return,
+                    }
+                    shares.keep_limits(&export).await;
+                }
+            });
+        }
+    }
+}
+
+impl Shares {
+    /// Compares the limits of all volumes with the records, and tells what an administrator should know.
+    pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
+        let expect = self.expect_or(export, Expect::Initialised);
+        let kept = self.with_share(export, &Options::Own, expect, |share| {
+            Ok((share.quotas().cloned(), limits::keep_up(share)?))
+        });
+        let (here, troubles) = match kept.await {
+            Ok((quotas, troubles)) => {
+                let here = matches!(quotas, Some(Ok(_)));
+                let ability = match self.config.role {
+                    Role::Controller => quotas.map(ability),
+                    // It has said so when it began to attend the share.
+                    Role::Agent => None,
+                };
+                (here, ability.into_iter().chain(troubles).collect())
+            }
+            Err(ControllerError::Share { source, .. })
+                if matches!(*source, ShareError::NotInitialised) =>
+            {
+                return;
+            }
+            Err(error) => (false, vec![format!("limits are not compared: {error}")]),
+        };
+        let told = match lock(&self.known).get_mut(export) {
+            Some(share) => {
+                share.limits_here = here;
+                std::mem::replace(&mut share.limits_told, troubles.clone())
+            }
+            None => Vec::new(),
+        };
+        // Once, though each comparison finds it again.
+        for trouble in troubles.iter().filter(|it| !told.contains(it)) {
+            (self.config.notice)(&format!("{export}: {trouble}"));
+        }
+    }
+}
+
+impl Shares {
+    /// Why this volume could not be expanded now, where it is held to its size and that is so.
+    pub(super) async fn obstacle(
+        self: &Arc<Self>,
+        export: &Export,
+        uuid: ShareUuid,
+        record: &Record<Volume>,
+    ) -> Result<Option<String>, ControllerError> {
+        match record.what.size {
+            Some(Size::Enforced { .. }) => {
+                let expect = Expect::Known(uuid);
+                self.with_share(export, &Options::None, expect, quotas::obstacle)
+                    .await
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// What this process makes of the sizes of volumes, in words.
+fn ability(quotas: Result<FileSystem, Unable>) -> String {
+    match quotas {
+        Ok(_) => "volumes are held to their sizes, by project quotas".to_owned(),
+        Err(why) => format!("sizes stay advisory: {why}"),
+    }
+}

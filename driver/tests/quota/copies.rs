@@ -1,0 +1,74 @@
+//! Copies that are left to an agent on a disk without room for them.
+
+use crate::hazards::fill;
+use crate::scene::MIB;
+use crate::site::{Site, until, volume};
+use csi_nfs::metrics::METRICS;
+use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::*;
+use std::fs::{self, File};
+use tonic::{Code, Request, Status};
+
+/// More than fits into [`LEFT`]: on XFS, where the content is shared, the files' inodes alone.
+const FILES: usize = 3000;
+/// The room that is left: enough for the records of a snapshot. XFS gives back at once what a file is cut by, unlike a file that goes.
+const LEFT: u64 = MIB / 2;
+
+impl Site {
+    async fn snapshot(&self, source: &Volume, name: &str) -> Result<Snapshot, Status> {
+        let request = CreateSnapshotRequest {
+            source_volume_id: source.volume_id.clone(),
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        let answer = self.controller.create_snapshot(Request::new(request));
+        Ok(answer.await?.into_inner().snapshot.unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_by_an_agent_on_a_full_disk_says_so_and_leaves_nothing() {
+    let mut site = Site::alone("copy-full").await;
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = site.command();
+    command.stderr(log.reopen().unwrap());
+    let mut agent = site.start(command);
+    let said = || fs::read_to_string(log.path()).unwrap();
+    let source = site.create(volume("source", 0, &[])).await.unwrap();
+    let folder = site.share.folder.join(&source.volume_context["subDir"]);
+    for number in 0..FILES {
+        fs::write(folder.join(number.to_string()), [7; 4096]).unwrap();
+    }
+    rustix::fs::syncfs(File::open(&folder).unwrap()).unwrap();
+    let filler = fill(&site.share.folder);
+    let file = File::options().write(true).open(&filler).unwrap();
+    file.set_len(file.metadata().unwrap().len() - LEFT).unwrap();
+
+    let refused = site.snapshot(&source, "s").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    let told = said();
+    let tried = told.lines().find(|line| line.contains("not copied"));
+    assert!(
+        tried.is_some_and(|line| line.contains("No space")),
+        "{told}"
+    );
+    let is_empty = |part: &str| {
+        let mut entries = fs::read_dir(site.share.folder.join(".csi-nfs").join(part)).unwrap();
+        entries.next().is_none()
+    };
+    until("nothing of the snapshot", || {
+        is_empty("snapshots") && is_empty("trash") && is_empty("drafts")
+    });
+    // With no room at all not even the record can be made.
+    fill(&site.share.folder);
+    let refused = site.snapshot(&source, "t").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+
+    // The agent goes on: the next copy is its own.
+    file.set_len(0).unwrap();
+    let before = METRICS.copied_files.get();
+    let made = site.snapshot(&source, "s").await.unwrap();
+    assert!(made.ready_to_use && agent.0.try_wait().unwrap().is_none());
+    assert_eq!(METRICS.copied_files.get(), before, "by this process");
+    until("the agent's word", || said().contains(": copied "));
+}
