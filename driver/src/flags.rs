@@ -1,6 +1,7 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
+pub mod measuring;
 mod orchestrator;
 
 use crate::config::{
@@ -12,6 +13,7 @@ use crate::policy::Policy;
 use crate::registration::Kubelet;
 use crate::share::records::volume::OnDelete;
 use clap::{Parser, ValueEnum};
+use measuring::MeasuringFlags;
 use orchestrator::OrchestratorFlags;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -121,6 +123,9 @@ pub struct Flags {
         help_heading = "Shares"
     )]
     local_shares: Vec<String>,
+
+    #[command(flatten, next_help_heading = "Shares")]
+    measuring: MeasuringFlags,
 
     /// Servers that requests may name, at their NFS port: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
@@ -330,6 +335,7 @@ impl Flags {
                 stats: self.stats_timeout,
                 drain: self.drain_timeout,
             },
+            measure: self.measuring.interval_in(mode)?,
             symlink_fallback: false,
             stage: self.stage,
             upstream,

@@ -7,6 +7,7 @@ use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
@@ -66,6 +67,8 @@ pub(super) struct Known {
     pub(super) attended: bool,
     /// What its last purge had to leave.
     pub(super) trash: usize,
+    /// What was found of its measures last.
+    pub(super) measures: KnownMeasures,
 }
 
 pub(crate) struct Shares {

@@ -5,10 +5,11 @@
 //! was listed is passed over.
 
 pub(crate) mod listing;
+pub(crate) mod usage;
 
 use crate::beneath;
 use listing::Listing;
-use rustix::fs::{self, AtFlags, FileType};
+use rustix::fs::{self, AtFlags, FileType, Stat};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,6 +45,7 @@ fn kind(of: FileType, is_other_device: bool, depth: usize) -> EntryKind {
 /// An entry that was met.
 pub(crate) struct Met {
     pub(crate) name: CString,
+    pub(crate) stat: Stat,
     pub(crate) kind: EntryKind,
 }
 
@@ -98,7 +100,7 @@ impl<T> TreeWalk<T> {
             if let Some(stat) = beneath::if_there(stat.map_err(io::Error::from))? {
                 let of = FileType::from_raw_mode(stat.st_mode);
                 let kind = kind(of, stat.st_dev != self.device, depth);
-                return Ok(Some(Met { name, kind }));
+                return Ok(Some(Met { name, stat, kind }));
             }
         }
     }
