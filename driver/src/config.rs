@@ -3,8 +3,8 @@
 mod syntax;
 
 pub use syntax::{
-    ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_node_id,
-    parse_on_delete, parse_option_name, parse_socket_mode, parse_switch,
+    ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_interval,
+    parse_node_id, parse_on_delete, parse_option_name, parse_socket_mode, parse_switch,
 };
 
 use crate::export::Export;
@@ -41,6 +41,8 @@ pub struct Config {
     pub policy: Policy,
     /// How long things may take.
     pub bounds: Bounds,
+    /// How often volumes are measured that nobody holds to their sizes; never, without it.
+    pub measure: Option<Duration>,
     /// Whether a publish makes a symlink where mounting is refused.
     pub symlink_fallback: bool,
     /// Whether a volume is mounted once on a node, and bound from there for each pod.

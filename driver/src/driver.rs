@@ -2,7 +2,7 @@
 
 use crate::admission::Admission;
 use crate::config::Config;
-use crate::controller::{Controller, ControllerConfig, NamedShare};
+use crate::controller::{Controller, ControllerConfig, NamedShare, Pace};
 use crate::health::Health;
 use crate::identity::IdentityService;
 use crate::log::{Level, Log};
@@ -133,6 +133,7 @@ impl Driver {
     pub async fn housekeeping(self) {
         if let Some(controller) = &self.controller {
             controller.start();
+            controller.measure();
         }
         self.volumes.release_stages().await;
         self.control.release_idle().await;
@@ -187,10 +188,14 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map(drop)
                 .map_err(|error| error.to_string())
         }),
+        measure: config.measure.map(Pace::every),
         patience: config.bounds.mount,
         remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])
+        }),
+        debug: Arc::new(move |text| {
+            log.event(Level::Debug, "controller", &[("notice", text.into())])
         }),
         ..ControllerConfig::new(Arc::new(control.clone()))
     }

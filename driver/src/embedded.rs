@@ -112,6 +112,7 @@ impl Embedded {
             work_dir: folder.join("work"),
             policy: Policy::default(),
             bounds: Bounds::default(),
+            measure: None,
             symlink_fallback: true,
             stage,
             upstream: None,

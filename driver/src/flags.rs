@@ -1,6 +1,7 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
+pub mod measuring;
 mod orchestrator;
 
 use crate::config::{
@@ -12,6 +13,7 @@ use crate::policy::Policy;
 use crate::registration::Kubelet;
 use crate::share::records::volume::OnDelete;
 use clap::{Parser, ValueEnum};
+use measuring::MeasuringFlags;
 use orchestrator::OrchestratorFlags;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -126,6 +128,9 @@ pub struct Flags {
     /// controller: bind mounts would lead out of a project
     #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch, help_heading = "Shares")]
     quotas: bool,
+
+    #[command(flatten, next_help_heading = "Shares")]
+    measuring: MeasuringFlags,
 
     /// Servers that requests may name, at their NFS port: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
@@ -337,6 +342,7 @@ impl Flags {
                 stats: self.stats_timeout,
                 drain: self.drain_timeout,
             },
+            measure: self.measuring.interval_in(mode)?,
             symlink_fallback: false,
             stage: self.stage,
             upstream,

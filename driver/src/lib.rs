@@ -43,4 +43,5 @@ pub mod status;
 pub mod take_in;
 pub mod upstream;
 pub mod volume_id;
+mod walking;
 pub mod work_folder;

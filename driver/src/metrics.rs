@@ -72,6 +72,10 @@ metrics! {
     purges_in_progress: Gauge, "Shares whose trash is being purged";
     purged_files: Counter, "Files and folders purged";
     trash_entries: Gauge, "Entries of the trash that the last purge of each share had to leave";
+    volumes_measured: Gauge, "Volumes of which it is known what they take on the disk, because somebody has measured that";
+    measured_bytes: Gauge, "What they take together, in bytes";
+    oldest_measure_seconds: Gauge, "Age of the oldest of these measures, in seconds";
+    volumes_beyond_size: Gauge, "Those of them that take more than their sizes";
     published_targets: Gauge, "Targets at which volumes are published on this node";
     staged_volumes: Gauge, "Volumes staged on this node";
     registered: Gauge, "Whether the kubelet uses this driver";

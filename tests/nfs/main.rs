@@ -22,6 +22,7 @@ mod hostile;
 mod killed;
 mod leaks;
 mod lifecycle;
+mod measuring;
 mod privileges;
 mod relay;
 mod restarts;

@@ -1,6 +1,7 @@
 //! The command line of `csi-nfs agent`. Owns its words; `config` owns the values' syntax.
 
 use crate::config::{self, ConfigError, LocalShare};
+use crate::flags::measuring::MeasuringFlags;
 use crate::log::{Format, Level, Log};
 use clap::Args;
 use std::time::Duration;
@@ -12,6 +13,8 @@ pub struct Agent {
     pub shares: Vec<LocalShare>,
     /// Whether it holds volumes to their sizes.
     pub quotas: bool,
+    /// How often it measures volumes that nobody holds to their sizes; never, without it.
+    pub measure: Option<Duration>,
     /// How long the end may take.
     pub drain: Duration,
     /// Where it says what it does.
@@ -34,6 +37,9 @@ pub struct AgentFlags {
     /// Hold new volumes to their sizes, by project quotas of the file system (XFS, ext4); takes CAP_SYS_ADMIN
     #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch)]
     quotas: bool,
+
+    #[command(flatten)]
+    measuring: MeasuringFlags,
 
     /// How long what has begun may take after SIGTERM; a second signal ends the agent at once
     #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
@@ -73,6 +79,7 @@ impl AgentFlags {
                 share.export.clone()
             })?,
             quotas: self.quotas,
+            measure: self.measuring.interval(),
             drain: self.drain_timeout,
             log: Log::to_stderr(self.log_format, self.log_level),
         })

@@ -10,7 +10,7 @@ pub mod flags;
 mod watch;
 
 use crate::admission::Admission;
-use crate::controller::{Controller, ControllerConfig, Role};
+use crate::controller::{Controller, ControllerConfig, Pace, Role};
 use crate::descriptors;
 use crate::log::Level;
 use crate::privileges::Needs;
@@ -46,8 +46,10 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
         quotas: agent.quotas,
         archives: upstream::archives(),
         admission: Admission::default(),
+        measure: agent.measure.map(Pace::every),
         other_exports: agent.shares.iter().map(|it| it.export.clone()).collect(),
         notice: Arc::new(move |text| log.event(Level::Info, "agent", &[("notice", text.into())])),
+        debug: Arc::new(move |text| log.event(Level::Debug, "agent", &[("notice", text.into())])),
         ..ControllerConfig::new(Arc::new(roots))
     });
     let fields = [
@@ -56,6 +58,7 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
         ("open-files", descriptors::limit().into()),
     ];
     log.event(Level::Info, "attending", &fields);
+    controller.measure();
     let mut attendances = JoinSet::new();
     for share in &agent.shares {
         let attendance = Attendance::new(controller.clone(), share.export.clone(), log);

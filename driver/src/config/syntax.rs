@@ -36,6 +36,9 @@ pub enum ConfigError {
     /// A duration that bounds nothing.
     #[error("{0:?} is no bound: give more than 0 and at most a year, 8760h")]
     Bound(String),
+    /// A duration that is too short, or too long, to be kept to.
+    #[error("{0:?} is no interval: give 1s or more, and at most a year, 8760h")]
+    Interval(String),
     /// Not a named share.
     #[error(
         "{0:?} is no share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
@@ -216,17 +219,31 @@ pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
     }
 }
 
+/// A year is far beyond any sense, and keeps deadlines within what clocks can say.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// How long something may take at most, such as `30s`, `1m30s` or `100ms`.
 ///
 /// # Errors
 /// When the text is no duration, or one that bounds nothing.
 pub fn parse_bound(text: &str) -> Result<Duration, ConfigError> {
     let bound = duration::parse(text)?;
-    // A year is far beyond any sense, and keeps deadlines within what clocks can say.
-    if bound.is_zero() || bound > Duration::from_secs(365 * 86_400) {
+    if bound.is_zero() || bound > LONGEST {
         return Err(ConfigError::Bound(text.to_owned()));
     }
     Ok(bound)
+}
+
+/// How often something is done.
+///
+/// # Errors
+/// When the text is no duration, or one that is shorter than a second or longer than a year.
+pub fn parse_interval(text: &str) -> Result<Duration, ConfigError> {
+    let interval = duration::parse(text)?;
+    match (Duration::from_secs(1)..=LONGEST).contains(&interval) {
+        true => Ok(interval),
+        false => Err(ConfigError::Interval(text.to_owned())),
+    }
 }
 
 /// Permission bits of the socket in octal.
@@ -392,6 +409,16 @@ mod tests {
             unit,
             Err(ConfigError::Duration(DurationError::NoUnit(_)))
         ));
+    }
+
+    #[test]
+    fn intervals() {
+        assert_eq!(parse_interval("1s"), Ok(Duration::from_secs(1)));
+        assert_eq!(parse_interval("8760h"), Ok(LONGEST));
+        for wrong in ["0", "999ms", "8760h1ns"] {
+            let error = ConfigError::Interval(wrong.into());
+            assert_eq!(parse_interval(wrong), Err(error));
+        }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Answers made from records: volumes, their contexts, and snapshots.
 
+use super::measured;
 use crate::export::Export;
 use crate::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
-use crate::share::listing::Listed;
+use crate::share::listing::{Listed, ListedVolume};
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
@@ -14,6 +15,7 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::{self as csi, VolumeContentSource};
 use csi_proto::v1::{Volume, VolumeCondition, list_volumes_response};
 use std::collections::BTreeMap;
+use std::iter;
 
 /// A volume as it is told to an orchestrator.
 pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> Volume {
@@ -95,14 +97,31 @@ pub(super) fn context(
     context
 }
 
-/// The condition for what is wrong with a volume, or that nothing is; and what its size means, where that was decided.
-fn condition(trouble: Option<String>, size: Option<&Size>) -> VolumeCondition {
+/// What is wrong with a volume, or that nothing is; what its size means, where that was decided; and what it takes, where
+/// somebody has measured that. A volume that takes more than an advisory size works, so that is nothing wrong.
+pub(super) fn condition(listed: ListedVolume) -> VolumeCondition {
+    let what = &listed.record.what;
+    let size = what.size.as_ref().map(Size::to_string);
+    let measure = listed.measure.as_ref();
+    let measure = measure.map(|it| measured::words(it, what.capacity_bytes, it.age()));
+    trouble_and(listed.trouble, [size, measure])
+}
+
+fn trouble_and(trouble: Option<String>, more: [Option<String>; 2]) -> VolumeCondition {
     let abnormal = trouble.is_some();
-    let mut message = trouble.unwrap_or_else(|| "the volume's folder is on the share".to_owned());
-    if let Some(size) = size {
-        message = format!("{message}; {size}");
+    let message = trouble.unwrap_or_else(|| "the volume's folder is on the share".to_owned());
+    let all: Vec<String> = iter::once(message)
+        .chain(more.into_iter().flatten())
+        .collect();
+    VolumeCondition {
+        abnormal,
+        message: all.join("; "),
     }
-    VolumeCondition { abnormal, message }
+}
+
+/// The condition of a volume of which nothing is known but that its folder is there.
+pub(crate) fn is_there() -> VolumeCondition {
+    trouble_and(None, [None, None])
 }
 
 /// A volume as an entry of a list.
@@ -113,13 +132,10 @@ pub(super) fn entry(
     listed: Listed,
 ) -> list_volumes_response::Entry {
     let (volume, condition) = match listed {
-        Listed::Volume(record, trouble) => (
-            volume(export, uuid, &record),
-            condition(trouble, record.what.size.as_ref()),
-        ),
+        Listed::Volume(listed) => (volume(export, uuid, &listed.record), condition(*listed)),
         Listed::Unreadable(nonce, trouble) => (
             unreadable(export, uuid, key, nonce),
-            condition(Some(trouble), None),
+            trouble_and(Some(trouble), [None, None]),
         ),
     };
     list_volumes_response::Entry {
@@ -146,17 +162,16 @@ fn unreadable(export: &Export, uuid: ShareUuid, key: NameKey, nonce: Nonce) -> V
     }
 }
 
-/// A volume, what is wrong with it, and what its size means, as ControllerGetVolume tells them.
+/// A volume and its condition, as ControllerGetVolume tells them.
 pub(crate) fn one_volume(
     volume: Volume,
-    trouble: Option<String>,
-    size: Option<&Size>,
+    condition: VolumeCondition,
 ) -> csi::ControllerGetVolumeResponse {
     csi::ControllerGetVolumeResponse {
         volume: Some(volume),
         status: Some(csi::controller_get_volume_response::VolumeStatus {
             published_node_ids: Vec::new(),
-            volume_condition: Some(condition(trouble, size)),
+            volume_condition: Some(condition),
         }),
     }
 }

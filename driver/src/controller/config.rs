@@ -1,5 +1,6 @@
 //! Holds the configuration of a controller, in its own words. Must not know flags or files.
 
+use super::pace::Pace;
 use crate::admission::Admission;
 use crate::export::Export;
 use crate::roots::ShareRoots;
@@ -53,6 +54,8 @@ pub struct ControllerConfig {
     pub archives: Option<&'static dyn Archives>,
     /// Where work on them waits for its turn.
     pub admission: Admission,
+    /// How volumes are measured that are not held to their sizes; without it they are not.
+    pub measure: Option<Pace>,
     /// Shares with a name.
     pub named_shares: Vec<NamedShare>,
     /// Other shares to list and recover from the start, such as those of `--local-share`.
@@ -71,6 +74,8 @@ pub struct ControllerConfig {
     pub patience: Duration,
     /// Where notices about work in the background go.
     pub notice: Notice,
+    /// Where goes what only those want to know who look for it.
+    pub debug: Notice,
 }
 
 impl ControllerConfig {
@@ -82,6 +87,7 @@ impl ControllerConfig {
             roots,
             archives: None,
             admission: Admission::default(),
+            measure: None,
             named_shares: Vec::new(),
             other_exports: Vec::new(),
             inline_shares: Vec::new(),
@@ -91,6 +97,7 @@ impl ControllerConfig {
             forget_after: Duration::from_secs(600),
             patience: Duration::from_secs(110),
             notice: Arc::new(|_| ()),
+            debug: Arc::new(|_| ()),
         }
     }
 }

@@ -12,9 +12,12 @@ pub(crate) mod deadline;
 pub mod error;
 mod listed;
 mod lists;
+mod measured;
+mod measuring;
 mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
+mod pace;
 pub(crate) mod pages;
 mod placed;
 mod reached;
@@ -27,6 +30,7 @@ pub(crate) mod validation;
 pub(crate) mod volumes;
 
 pub use config::{ControllerConfig, NamedShare, Role};
+pub use pace::Pace;
 
 use crate::capability::{self, CapabilityError};
 use crate::export::Export;
@@ -85,6 +89,16 @@ impl Controller {
     pub fn start(&self) {
         self.shares.recover_configured();
         self.keep_sizes();
+    }
+
+    /// Measures volumes in the background from now on, if it is to.
+    pub fn measure(&self) {
+        self.shares.measure();
+    }
+
+    /// Measures once what is due, if it is to measure at all.
+    pub async fn measure_once(&self) {
+        self.shares.measure_once().await;
     }
 
     /// Waits until no work is left in the background: recoveries and purges. Files that somebody holds open are not waited
@@ -203,8 +217,8 @@ impl Controller {
         if request.volume_capabilities.is_empty() {
             return Err(CapabilityError::NoneGiven.into());
         }
-        let (export, _, record, _) = volumes::get(&self.shares, &request.volume_id).await?;
-        let objection = validation::objection(&self.shares, &export, &record, &request);
+        let (export, _, listed) = volumes::get(&self.shares, &request.volume_id).await?;
+        let objection = validation::objection(&self.shares, &export, &listed.record, &request);
         Ok(validation::answer(objection, request))
     }
 
@@ -238,11 +252,10 @@ impl Controller {
         &self,
         request: csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        let (export, uuid, record, trouble) =
-            volumes::get(&self.shares, &request.volume_id).await?;
-        let obstacle = self.shares.obstacle(&export, uuid, &record).await?;
-        let volume = answer::volume(&export, uuid, &record);
-        let mut answer = answer::one_volume(volume, trouble, record.what.size.as_ref());
+        let (export, uuid, listed) = volumes::get(&self.shares, &request.volume_id).await?;
+        let obstacle = self.shares.obstacle(&export, uuid, &listed.record).await?;
+        let volume = answer::volume(&export, uuid, &listed.record);
+        let mut answer = answer::one_volume(volume, answer::condition(listed));
         if let Some(why) = obstacle {
             answer::remark(&mut answer, &format!("it cannot be expanded now: {why}"));
         }

@@ -1,13 +1,14 @@
 //! Counts the shares that the controller knows and reaches, and the work that waits on them, for metrics. Changes nothing.
 
 use super::Controller;
+use super::measured::MeasuredShare;
 use super::reached::{Tried, reachable};
 use super::shares::{Known, Shares};
 use crate::export::Export;
 use crate::metrics::{METRICS, count};
 use crate::share::agents::{Can, Quotas};
 use csi_proto::lock::lock;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 impl Shares {
     /// Whether `export` could be opened.
@@ -41,6 +42,13 @@ impl Shares {
             share.trash = left;
         }
     }
+
+    /// What was found of the measures of `export`.
+    pub(super) fn saw_measures(&self, export: &Export, measured: MeasuredShare) {
+        if let Some(share) = lock(&self.known).get_mut(export) {
+            share.measures.sum = measured;
+        }
+    }
 }
 
 impl Known {
@@ -69,8 +77,22 @@ impl Controller {
         METRICS.shares_limited.set(count(limited.count()));
         let trash = seen.iter().map(|share| share.trash).sum();
         METRICS.trash_entries.set(count(trash));
+        let measured = seen.iter().map(|share| share.measures.sum);
+        tell(measured.fold(MeasuredShare::default(), MeasuredShare::and));
         METRICS
             .copies_in_progress
             .set(count(self.shares.copies.count()));
     }
+}
+
+fn tell(measured: MeasuredShare) {
+    METRICS.volumes_measured.set(count(measured.volumes));
+    let bytes = i64::try_from(measured.bytes).unwrap_or(i64::MAX);
+    METRICS.measured_bytes.set(bytes);
+    METRICS.volumes_beyond_size.set(count(measured.beyond));
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = since.map_or(0, |since| since.as_secs());
+    let age = measured.oldest.map(|oldest| now.saturating_sub(oldest));
+    let age = i64::try_from(age.unwrap_or_default()).unwrap_or(i64::MAX);
+    METRICS.oldest_measure_seconds.set(age);
 }

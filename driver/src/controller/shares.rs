@@ -7,6 +7,7 @@ use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
@@ -69,6 +70,8 @@ pub(super) struct Known {
     pub(super) agent: Option<Can>,
     /// What its last purge had to leave.
     pub(super) trash: usize,
+    /// What was found of its measures last.
+    pub(super) measures: KnownMeasures,
 }
 
 pub(crate) struct Shares {

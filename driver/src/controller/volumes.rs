@@ -16,10 +16,9 @@ use crate::roots::Root;
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
 use crate::share::life;
-use crate::share::listing::{List, Listed};
+use crate::share::listing::{List, Listed, ListedVolume};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::{Origin, Source};
-use crate::share::records::record::Record;
 use crate::share::records::volume::{Changes, Volume, Wanted};
 use crate::share::token::NameKey;
 use crate::share::token::ShareUuid;
@@ -329,24 +328,22 @@ pub(super) async fn expand(
         .map(Some)
 }
 
-/// The volume of an id, and what is wrong with it.
+/// The volume of an id.
 pub(super) async fn get(
     shares: &Arc<Shares>,
     volume_id: &str,
-) -> Result<(Export, ShareUuid, Record<Volume>, Option<String>), ControllerError> {
+) -> Result<(Export, ShareUuid, ListedVolume), ControllerError> {
     limits::required("volume_id", volume_id)?;
     let id: VolumeId = volume_id.parse()?;
     let export = shares.locate(&id.location)?;
     let (key, nonce) = (id.key, id.nonce);
-    let (record, trouble) = shares
+    let listed = shares
         .with_share(
             &export,
             &Options::None,
             Expect::Known(id.uuid),
             move |share| match Volume::read(share, key)? {
-                Some(Listed::Volume(record, trouble)) if record.nonce == nonce => {
-                    Ok((*record, trouble))
-                }
+                Some(Listed::Volume(listed)) if listed.record.nonce == nonce => Ok(*listed),
                 Some(Listed::Unreadable(of, detail)) if of == nonce => Err(ShareError::Damaged {
                     what: format!("the volume with the record volumes/{key}"),
                     detail,
@@ -355,7 +352,7 @@ pub(super) async fn get(
             },
         )
         .await?;
-    Ok((export, id.uuid, record, trouble))
+    Ok((export, id.uuid, listed))
 }
 
 /// The room on the share that parameters name, below their `subDir` where that is there already; without a share, on all shares

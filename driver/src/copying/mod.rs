@@ -16,7 +16,6 @@ mod entry;
 mod error;
 mod folders;
 mod links;
-mod listing;
 mod means;
 pub mod named;
 mod node;
@@ -34,7 +33,7 @@ pub use progress::Progress;
 pub use report::{LeftOut, Omission, Omissions, Report};
 pub use view::{More, View};
 
-use listing::Listing;
+use crate::walking::listing::Listing;
 use means::Means;
 use progress::Course;
 use std::os::fd::OwnedFd;

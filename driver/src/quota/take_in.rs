@@ -6,11 +6,12 @@ use crate::beneath;
 use crate::quota::error::{Doing, QuotaError};
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
+use crate::walking::{EntryKind, TreeWalk};
 use csi_sys::project_quota::Amounts;
-use rustix::fs::{self, AtFlags, FileType};
+use rustix::fs;
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,8 +21,6 @@ use std::path::{Path, PathBuf};
 
 /// How often a folder is gone through before its users are taken to be bringing in files for ever.
 const PASSES: usize = 16;
-/// Folders within folders that are entered; each keeps a descriptor open.
-const DEPTH: usize = 256;
 /// What is left out is named up to so many.
 const NAMED: usize = 100;
 
@@ -119,7 +118,7 @@ pub fn take_in(folder: impl AsFd, id: ProjectId) -> Result<Found, QuotaError> {
     Err(QuotaError::Restless { passes: PASSES, id })
 }
 
-/// An entry of a folder, by what can be done with it.
+/// What is done with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Folder,
@@ -127,13 +126,13 @@ enum Entry {
     Outside(Because),
 }
 
-fn sort(kind: FileType, is_other_device: bool, depth: usize) -> Entry {
+fn sort(kind: EntryKind) -> Entry {
     match kind {
-        _ if is_other_device => Entry::Outside(Because::Mounted),
-        FileType::Directory if depth >= DEPTH => Entry::Outside(Because::Deep),
-        FileType::Directory => Entry::Folder,
-        FileType::RegularFile => Entry::File,
-        _ => Entry::Outside(Because::Kind),
+        EntryKind::Folder => Entry::Folder,
+        EntryKind::File => Entry::File,
+        EntryKind::Other => Entry::Outside(Because::Kind),
+        EntryKind::Mounted => Entry::Outside(Because::Mounted),
+        EntryKind::Deep => Entry::Outside(Because::Deep),
     }
 }
 
@@ -144,13 +143,6 @@ fn is_new(project: u32, id: Option<ProjectId>) -> Result<bool, QuotaError> {
         project if id.is_some_and(|id| id.number() == project) => Ok(false),
         found => Err(QuotaError::OtherProject { found }),
     }
-}
-
-/// A folder that the pass is in.
-struct Level {
-    folder: OwnedFd,
-    names: Vec<CString>,
-    path: PathBuf,
 }
 
 /// Whether a pass changes anything.
@@ -182,23 +174,15 @@ impl Pass {
     fn over(mut self, folder: impl AsFd) -> Result<Found, QuotaError> {
         let doing = "going through a folder";
         let top = beneath::folder(folder, ".").doing(doing)?;
-        let device = fs::fstat(&top).doing(doing)?.st_dev;
-        let mut levels = vec![self.enter(top, PathBuf::new())?];
-        while let Some(level) = levels.last_mut() {
-            let Some(name) = level.names.pop() else {
-                levels.pop();
-                continue;
-            };
-            let path = level.path.join(OsStr::from_bytes(name.to_bytes()));
-            let stat = match fs::statat(&level.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(stat) => stat,
-                Err(Errno::NOENT) => continue,
-                Err(error) => return Err(error).doing(doing),
-            };
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            let entry = sort(kind, stat.st_dev != device, levels.len());
-            if let Some(folder) = self.entry(&levels, &name, &path, entry)? {
-                levels.push(self.enter(folder, path)?);
+        self.enter(&top)?;
+        let mut walk = TreeWalk::begin(&top, PathBuf::new()).doing(doing)?;
+        while let Some(met) = walk.next().doing(doing)?
+            && let Some((folder, above)) = walk.here()
+        {
+            let path = above.join(OsStr::from_bytes(met.name.to_bytes()));
+            if let Some(entered) = self.entry(folder, &met.name, &path, sort(met.kind))? {
+                self.enter(&entered)?;
+                walk.enter(&entered, path).doing("listing a folder")?;
             }
         }
         let links = std::mem::take(&mut self.links);
@@ -210,26 +194,23 @@ impl Pass {
         Ok(self.found)
     }
 
-    /// Does what is to be done with an entry of the last level, and returns it where it is a folder.
+    /// Does what is to be done with an entry of `folder`, and returns it where it is a folder itself.
     fn entry(
         &mut self,
-        levels: &[Level],
-        name: &CString,
+        folder: &OwnedFd,
+        name: &CStr,
         path: &Path,
         entry: Entry,
     ) -> Result<Option<OwnedFd>, QuotaError> {
-        let Some(level) = levels.last() else {
-            return Ok(None);
-        };
         let name = OsStr::from_bytes(name.to_bytes());
         let opened = match entry {
             Entry::Outside(why) => {
                 self.leave(path.to_owned(), why);
                 return Ok(None);
             }
-            Entry::Folder => beneath::folder(&level.folder, name),
+            Entry::Folder => beneath::folder(folder, name),
             // Never blocks: EAGAIN where an NFS client would have to give it back first.
-            Entry::File => beneath::file(&level.folder, name),
+            Entry::File => beneath::file(folder, name),
         };
         let file = match opened {
             Ok(file) => file,
@@ -280,21 +261,17 @@ impl Pass {
         Ok(())
     }
 
-    /// Tags a folder, and then reads its names: what comes later inherits.
-    fn enter(&mut self, folder: OwnedFd, path: PathBuf) -> Result<Level, QuotaError> {
-        if is_new(project::number_of(&folder)?, self.id)? {
+    /// Tags a folder, before its names are read: what comes later inherits.
+    fn enter(&mut self, folder: &OwnedFd) -> Result<(), QuotaError> {
+        if is_new(project::number_of(folder)?, self.id)? {
             self.found.folders += 1;
         }
-        let stat = fs::fstat(&folder).doing("looking at a folder")?;
+        let stat = fs::fstat(folder).doing("looking at a folder")?;
         self.count(stat.st_blocks.unsigned_abs());
         if let Some(id) = self.tags() {
-            project::tag(&folder, id)?;
+            project::tag(folder, id)?;
         }
-        Ok(Level {
-            names: beneath::names(&folder).doing("listing a folder")?,
-            folder,
-            path,
-        })
+        Ok(())
     }
 
     /// The project that this pass puts things into.
@@ -319,38 +296,6 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_opened_and_what_is_not() {
-        for (kind, is_other_device, depth, expected) in [
-            (FileType::Directory, false, 1, Entry::Folder),
-            (FileType::RegularFile, false, 1, Entry::File),
-            (FileType::RegularFile, false, DEPTH, Entry::File),
-            (
-                FileType::Directory,
-                false,
-                DEPTH,
-                Entry::Outside(Because::Deep),
-            ),
-            (
-                FileType::Directory,
-                true,
-                1,
-                Entry::Outside(Because::Mounted),
-            ),
-            (FileType::Symlink, false, 1, Entry::Outside(Because::Kind)),
-            (FileType::Fifo, false, 1, Entry::Outside(Because::Kind)),
-            (FileType::Socket, false, 1, Entry::Outside(Because::Kind)),
-            (
-                FileType::BlockDevice,
-                false,
-                1,
-                Entry::Outside(Because::Kind),
-            ),
-        ] {
-            assert_eq!(sort(kind, is_other_device, depth), expected, "{kind:?}");
-        }
-    }
 
     #[test]
     fn what_takes_more_than_its_size_has_no_room() {

@@ -3,6 +3,7 @@
 use crate::admission::ExtraThreads;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
+use crate::share::measures::{self, Measure};
 use crate::share::records::record::{Kind, Record, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept};
@@ -18,11 +19,22 @@ const CHUNK: usize = 256;
 /// Keys for which one more thread is worth it.
 const WORTH_A_THREAD: usize = 16;
 
+/// A volume with a record.
+#[derive(Debug)]
+pub struct ListedVolume {
+    /// The record.
+    pub record: Record<Volume>,
+    /// What is wrong with it.
+    pub trouble: Option<String>,
+    /// What it takes on the disk, where somebody has measured that.
+    pub measure: Option<Measure>,
+}
+
 /// A volume as a list shows it.
 #[derive(Debug)]
 pub enum Listed {
-    /// With its record, and what is wrong with it.
-    Volume(Box<Record<Volume>>, Option<String>),
+    /// With its record.
+    Volume(Box<ListedVolume>),
     /// With a record that cannot be used, and why.
     Unreadable(Nonce, String),
 }
@@ -134,10 +146,11 @@ impl List for Volume {
     fn read(share: &Share, key: NameKey) -> Result<Option<Listed>, ShareError> {
         Ok(match store::look::<Self>(share, key)? {
             Kept::Nothing => None,
-            Kept::Found(found) => {
-                let trouble = create::trouble(share, &found)?;
-                Some(Listed::Volume(Box::new(found.record), trouble))
-            }
+            Kept::Found(found) => Some(Listed::Volume(Box::new(ListedVolume {
+                trouble: create::trouble(share, &found)?,
+                measure: measures::of(&found),
+                record: found.record,
+            }))),
             Kept::Unreadable(record) => Some(Listed::Unreadable(
                 record.nonce,
                 format!("its record cannot be read: {}", record.detail),

@@ -9,6 +9,7 @@ pub mod error;
 pub mod life;
 pub mod limits;
 pub mod listing;
+pub mod measures;
 pub mod paths;
 pub mod quotas;
 pub mod records;

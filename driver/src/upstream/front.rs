@@ -115,7 +115,7 @@ impl UpstreamFront {
         id: UpstreamVolumeId,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
         calls::find_volume(&self.controller.shares, &id, &Options::None).await?;
-        Ok(answer::one_volume(calls::volume(&id), None, None))
+        Ok(answer::one_volume(calls::volume(&id), answer::is_there()))
     }
 
     /// Advisory as ever; there is no record to write it to.

@@ -12,6 +12,7 @@ mod controller;
 mod copying;
 mod hostile;
 mod killed;
+mod measuring;
 mod observing;
 mod parsers;
 #[path = "../../../tests/support/placed.rs"]

@@ -15,6 +15,7 @@ pub(crate) fn config() -> Config {
         work_dir: PathBuf::from("/nonexistent"),
         policy: Policy::default(),
         bounds: Bounds::default(),
+        measure: None,
         symlink_fallback: false,
         stage: false,
         upstream: None,

@@ -4,16 +4,16 @@ use crate::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::records::record::Kind;
-use crate::share::records::text::parse_file_name;
+use crate::share::records::text::{measure_name, parse_file_name};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 
-/// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, that came too late: a
-/// newer volume's stays. A file that a thread of this process still reads is there under another name over NFS, until that is
-/// done.
+/// Removes a record's folder if it is empty, but for updates of the record `gone`, which is removed, and a measure, that came
+/// too late: a newer volume's stays. A file that a thread of this process still reads is there under another name over NFS,
+/// until that is done.
 pub(in crate::share) fn remove_folder<K: Kind>(share: &Share, key: NameKey, gone: Option<Nonce>) {
     let name = key.to_string();
     for attempt in 0..ATTEMPTS {
@@ -30,6 +30,9 @@ pub(in crate::share) fn remove_folder<K: Kind>(share: &Share, key: NameKey, gone
             let Ok(left) = left.to_str() else { return };
             match parse_file_name(left) {
                 Some((nonce, _)) if Some(nonce) == gone => {
+                    let _ = fs::unlinkat(&folder, left, AtFlags::empty());
+                }
+                None if gone.is_some_and(|gone| left == measure_name(gone)) => {
                     let _ = fs::unlinkat(&folder, left, AtFlags::empty());
                 }
                 _ if left.starts_with(".nfs") => {}

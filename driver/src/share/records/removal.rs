@@ -8,13 +8,13 @@ use crate::share::error::{Doing, ShareError};
 use crate::share::records::leftovers::remove_folder;
 use crate::share::records::record::Kind;
 use crate::share::records::store::Found;
-use crate::share::records::text::{is_attempt, parse_file_name};
+use crate::share::records::text::{is_attempt, measure_name, parse_file_name};
 use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 
-/// Removes the record and what copies have beside it, its newest generation last, so that a crash leaves either a record that
-/// says deleting or none.
+/// Removes the record, what copies have beside it, and its measure. Its newest generation goes last, so that a crash leaves
+/// either a record that says deleting or none.
 ///
 /// # Errors
 /// I/O errors, after which it is there still.
@@ -34,6 +34,10 @@ pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Resu
                 Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
                 other => drop(other?),
             },
+            None if name == measure_name(nonce) => {
+                // What stays goes with the folder.
+                let _ = fs::unlinkat(&found.folder, name, AtFlags::empty());
+            }
             _ => {}
         }
     }

@@ -19,7 +19,9 @@ use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::leftovers;
 use crate::share::records::record::{Kind, Record};
-use crate::share::records::text::{self, MAX_RECORD, data_name, is_attempt, parse_file_name};
+use crate::share::records::text::{
+    self, MAX_RECORD, data_name, is_attempt, measure_name, parse_file_name,
+};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
 use rustix::fs::{self, AtFlags};
@@ -39,6 +41,8 @@ pub struct Found<K> {
     pub(in crate::share) prepared: bool,
     /// What copies have beside the record that are not finished, or not the record's.
     pub(in crate::share) attempts: Vec<String>,
+    /// Whether somebody has measured what the record is about.
+    pub(in crate::share) has_measure: bool,
     /// The oldest generation that is there.
     oldest: u64,
     /// The record's text, with what this version does not know of it.
@@ -59,6 +63,7 @@ impl<K: Kind> Found<K> {
             record,
             prepared: self.prepared,
             attempts: self.attempts.clone(),
+            has_measure: self.has_measure,
             text: self.text.clone(),
         })
     }
@@ -188,6 +193,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
                 Kept::Found(Found {
                     folder,
                     prepared: beside.remove(&data),
+                    has_measure: beside.contains(&measure_name(nonce)),
                     attempts: beside.into_iter().filter(|it| is_attempt(it)).collect(),
                     record,
                     oldest: files.oldest,
@@ -310,6 +316,7 @@ fn draft_and_rename<K: Kind>(
                 folder,
                 prepared,
                 attempts: Vec::new(),
+                has_measure: false,
                 oldest: record.generation,
                 record,
                 text,

@@ -33,6 +33,11 @@ pub(in crate::share) fn is_attempt(name: &str) -> bool {
     COPYING.into_iter().any(is)
 }
 
+/// The name of the file beside a volume's record that says what the volume takes on the disk.
+pub(in crate::share) fn measure_name(nonce: Nonce) -> String {
+    format!("measure.{nonce}")
+}
+
 /// Whose generation a file of that name is, and which.
 pub(in crate::share) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
     let (nonce, generation) = name.split_once('.')?;

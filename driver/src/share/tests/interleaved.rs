@@ -9,12 +9,12 @@ use crate::share::records::origin::Source;
 use crate::share::records::volume::Changes;
 
 /// An operation on what was made before it. What it answers is met again by whoever repeats it.
-type Operation<'a, B> = &'a (dyn Fn(&Trial, &B) + Sync);
+pub(super) type Operation<'a, B> = &'a (dyn Fn(&Trial, &B) + Sync);
 
 /// Cuts the operations into each other at each pair of steps, each on a trial of its own, and looks at what follows with
 /// `after`. For the second one, who copies at the cut of the first one has been silent for long, when `takes_over`. At least
 /// `least` pairs must be hit.
-fn interleave<B: Sync>(
+pub(super) fn interleave<B: Sync>(
     least: usize,
     takes_over: bool,
     before: impl Fn(&Trial) -> B + Sync,
@@ -135,7 +135,7 @@ impl Trial {
     }
 
     /// Demands that nothing is left of the volume.
-    fn is_without(&self, volume: &Record<Volume>) {
+    pub(super) fn is_without(&self, volume: &Record<Volume>) {
         let name = &volume.what.wanted.name;
         assert!(!self.at(&volume.what.path.to_string()).exists());
         let of_name = |record: &&Record<Volume>| record.what.wanted.name == *name;

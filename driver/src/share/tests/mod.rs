@@ -11,6 +11,7 @@ mod errors;
 mod forged;
 mod hazards;
 mod interleaved;
+mod measures;
 mod races;
 mod restored;
 mod threads;

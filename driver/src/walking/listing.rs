@@ -17,7 +17,7 @@ const BUFFER: usize = 32 * 1024;
 const LOOKED_AT: usize = 16;
 
 /// A folder that is being listed.
-pub(super) struct Listing {
+pub(crate) struct Listing {
     folder: OwnedFd,
     part: IntoIter<(CString, FileType)>,
     names: usize,
@@ -27,7 +27,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Begins the list of `folder`, without a change of its time of access, where this process may ask for that.
-    pub(super) fn open(folder: &OwnedFd, remote: bool) -> std::io::Result<Self> {
+    pub(crate) fn open(folder: &OwnedFd, remote: bool) -> std::io::Result<Self> {
         let folder = beneath::folder(folder, ".")?;
         let _ = fs::fcntl_setfl(&folder, OFlags::NOATIME);
         Ok(Self {
@@ -41,17 +41,22 @@ impl Listing {
 
     /// How many names a folder has at least, which was opened a moment ago. To list it later it is opened anew, and what is
     /// read here is known then.
-    pub(super) fn first_names(folder: &OwnedFd) -> usize {
+    pub(crate) fn first_names(folder: &OwnedFd) -> usize {
         read(folder).map_or(0, |part| part.len())
     }
 
     /// How many names the folder has, as far as it has been read.
-    pub(super) fn names(&self) -> usize {
+    pub(crate) fn names(&self) -> usize {
         self.names
     }
 
+    /// The folder.
+    pub(crate) fn folder(&self) -> &OwnedFd {
+        &self.folder
+    }
+
     /// The next entry, but `.` and `..`; nothing at the end. `FileType::Unknown` where the file system does not say.
-    pub(super) fn next(&mut self) -> io::Result<Option<(CString, FileType)>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<(CString, FileType)>> {
         loop {
             if let Some(entry) = self.part.next() {
                 return Ok(Some(entry));

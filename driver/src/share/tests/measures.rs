@@ -1,0 +1,297 @@
+//! Measures are written whole, made by one of several, and go with their volumes.
+
+use super::interleaved::{Operation, interleave};
+use super::*;
+use crate::share::measures::{self, Measure, ServerClock};
+use crate::share::token::Nonce;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const ALWAYS: Duration = Duration::ZERO;
+
+/// A volume with 30 files.
+fn filled(trial: &Trial) -> Record<Volume> {
+    let record = trial.create(&wanted("v", "team/v")).unwrap();
+    for number in 0..30 {
+        std::fs::write(trial.at("team/v").join(number.to_string()), [7; 5000]).unwrap();
+    }
+    record
+}
+
+fn measure(
+    trial: &Trial,
+    record: &Record<Volume>,
+    interval: Duration,
+) -> Result<Option<Measure>, ShareError> {
+    let volume = (record.key(), record.nonce);
+    let Some(mut measuring) = measures::begin(&trial.share(), volume, interval)? else {
+        return Ok(None);
+    };
+    while measuring.go_on(7)? == Some(7) {}
+    measuring.finish(&trial.share())
+}
+
+fn kept(trial: &Trial, record: &Record<Volume>) -> Option<Measure> {
+    let found = store::find::<Volume>(&trial.share(), record.key()).unwrap();
+    measures::of(&found.unwrap())
+}
+
+fn is_right(trial: &Trial, measure: &Measure) {
+    let entries = std::fs::read_dir(trial.at("team/v")).unwrap();
+    let blocks = entries.map(|entry| entry.unwrap().metadata().unwrap().blocks());
+    let own = trial.at("team/v").metadata().unwrap().blocks();
+    assert_eq!(measure.bytes, (own + blocks.sum::<u64>()) * 512);
+    assert_eq!((measure.files, measure.folders), (30, 1));
+    assert_eq!(measure.short, None);
+}
+
+/// Makes whoever measures one of whom nothing was heard for long.
+fn silence_measures(trial: &Trial) {
+    let old = SystemTime::now() - HOUR;
+    for name in trial.files(".csi-nfs/drafts") {
+        let draft = File::open(trial.at(".csi-nfs/drafts").join(name)).unwrap();
+        draft.set_modified(old).unwrap();
+    }
+}
+
+#[test]
+fn a_crash_leaves_the_last_measure_or_the_new_one() {
+    at_each_step(
+        3,
+        |trial| {
+            let record = filled(trial);
+            measure(trial, &record, ALWAYS).unwrap().unwrap();
+            std::fs::write(trial.at("team/v/0"), [7; 50_000]).unwrap();
+            record
+        },
+        |trial, record| measure(trial, record, ALWAYS).map(drop),
+        |trial, record| {
+            let left = kept(trial, record).unwrap();
+            assert_eq!((left.files, left.folders), (30, 1));
+            // Whoever has died keeps others from it for a while.
+            silence_measures(trial);
+            let measured = measure(trial, record, ALWAYS).unwrap().unwrap();
+            is_right(trial, &measured);
+            assert_eq!(kept(trial, record), Some(measured));
+            trial.check();
+            trial.delete(record).unwrap();
+            silence_measures(trial);
+            trial.recover();
+            trial.check();
+            trial.is_without(record);
+        },
+    );
+}
+
+#[test]
+fn a_crash_in_a_deletion_leaves_no_measure() {
+    at_each_step(
+        6,
+        |trial| {
+            let record = filled(trial);
+            measure(trial, &record, ALWAYS).unwrap().unwrap();
+            record
+        },
+        |trial, record| trial.delete(record),
+        |trial, record| {
+            trial.delete(record).unwrap();
+            silence_measures(trial);
+            trial.recover();
+            trial.check();
+            trial.is_without(record);
+        },
+    );
+}
+
+/// Its deletion is not heard of again, so nobody else takes the measure away.
+#[test]
+fn a_measure_that_comes_too_late_goes_again() {
+    let late = AtomicUsize::new(0);
+    at_each_step(
+        6,
+        |trial| {
+            let record = filled(trial);
+            let volume = (record.key(), record.nonce);
+            let begun = measures::begin(&trial.share(), volume, ALWAYS).unwrap();
+            let mut measuring = begun.unwrap();
+            assert_eq!(measuring.go_on(100).unwrap(), Some(30));
+            (record, Mutex::new(Some(measuring)))
+        },
+        |trial, (record, _)| trial.delete(record),
+        |trial, (record, measuring)| {
+            let is_gone = trial.records().is_empty();
+            let folder = trial.at(&format!(".csi-nfs/volumes/{}", record.key()));
+            late.fetch_add(usize::from(is_gone && folder.exists()), Ordering::Relaxed);
+            let measuring = measuring.lock().unwrap().take().unwrap();
+            let measured = measuring.finish(&trial.share()).unwrap();
+            assert_eq!(measured.is_none(), is_gone);
+            assert_eq!(folder.exists(), !is_gone);
+            trial.delete(record).unwrap();
+            silence_measures(trial);
+            trial.recover();
+            trial.is_without(record);
+        },
+    );
+    assert!(
+        late.into_inner() > 0,
+        "no record was gone, and its folder not"
+    );
+}
+
+#[test]
+fn a_measure_beside_a_deletion_or_another_one() {
+    let measure = |trial: &Trial, record: &Record<Volume>| drop(measure(trial, record, ALWAYS));
+    let delete = |trial: &Trial, record: &Record<Volume>| drop(trial.delete(record));
+    let delete_and_create = |trial: &Trial, record: &Record<Volume>| {
+        let _ = trial.delete(record);
+        let _ = trial.create(&record.what.wanted);
+    };
+    let expand_twice = |trial: &Trial, record: &Record<Volume>| {
+        for size in [2 << 30, 3 << 30] {
+            let _ = change::expand(&trial.share(), record.key(), record.nonce, size, 0);
+        }
+    };
+    let operations: [[Operation<'_, Record<Volume>>; 2]; 6] = [
+        [&measure, &measure],
+        [&measure, &delete],
+        [&delete, &measure],
+        [&measure, &delete_and_create],
+        [&delete_and_create, &measure],
+        [&measure, &expand_twice],
+    ];
+    for operations in operations {
+        interleave(6, false, filled, operations, |trial, record| {
+            for volume in trial.records() {
+                if volume.nonce != record.nonce {
+                    assert_eq!(kept(trial, &volume), None);
+                }
+                trial.delete(&volume).unwrap();
+            }
+            trial.is_without(record);
+            trial.check();
+        });
+    }
+}
+
+#[test]
+fn of_several_who_measure_one_does() {
+    let trial = Trial::new();
+    let record = filled(&trial);
+    let volume = (record.key(), record.nonce);
+    let begin = |interval| measures::begin(&trial.share(), volume, interval).unwrap();
+    let mut one = begin(HOUR).unwrap();
+    assert!(begin(HOUR).is_none());
+    assert_eq!(one.go_on(100).unwrap(), Some(30));
+    let measured = one.finish(&trial.share()).unwrap().unwrap();
+    is_right(&trial, &measured);
+    // A young one is left.
+    assert!(begin(HOUR).is_none());
+    assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
+    begin(ALWAYS).unwrap().give_up();
+    assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
+    // One that somebody else has taken for dead ends as well as its successor.
+    let (late, early) = (begin(ALWAYS).unwrap(), {
+        silence_measures(&trial);
+        begin(ALWAYS).unwrap()
+    });
+    for mut measuring in [early, late] {
+        while measuring.go_on(7).unwrap() == Some(7) {}
+        is_right(&trial, &measuring.finish(&trial.share()).unwrap().unwrap());
+    }
+    assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
+}
+
+#[test]
+fn a_measure_that_cannot_be_read_is_none() {
+    let trial = Trial::new();
+    let record = filled(&trial);
+    measure(&trial, &record, ALWAYS).unwrap().unwrap();
+    let path = format!(".csi-nfs/volumes/{}/measure.{}", record.key(), record.nonce);
+    let whole = std::fs::read(trial.at(&path)).unwrap();
+    let look = || {
+        let share = trial.share();
+        let clock = ServerClock::ask(&share).unwrap();
+        measures::look(&share, record.key(), clock, HOUR)
+            .unwrap()
+            .unwrap()
+    };
+    assert!(look().measure.is_some() && !look().is_due);
+    let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|end| whole[..end].to_vec()).collect();
+    damaged.push(vec![0; whole.len()]);
+    damaged.push(vec![b' '; 1 << 20]);
+    damaged.push(
+        String::from_utf8(whole.clone())
+            .unwrap()
+            .replace("\"format\":2", "\"format\":3")
+            .into_bytes(),
+    );
+    for content in damaged {
+        std::fs::write(trial.at(&path), &content).unwrap();
+        let found = look();
+        assert!(found.measure.is_none() && found.is_due, "{content:?}");
+    }
+    std::fs::remove_file(trial.at(&path)).unwrap();
+    std::fs::create_dir(trial.at(&path)).unwrap();
+    assert!(look().is_due && kept(&trial, &record).is_none());
+}
+
+#[test]
+fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
+    use crate::share::records::size::Size;
+    let trial = Trial::new();
+    let record = filled(&trial);
+    measure(&trial, &record, ALWAYS).unwrap().unwrap();
+    let share = trial.share();
+    let clock = ServerClock::ask(&share).unwrap();
+    let found = store::find::<Volume>(&share, record.key())
+        .unwrap()
+        .unwrap();
+    let mut next = found.record.next();
+    next.what.size = Some(Size::Enforced { project: Some(7) });
+    assert!(matches!(
+        store::update(&share, &found, &next).unwrap(),
+        Claimed::Won
+    ));
+    let volume = (record.key(), record.nonce);
+    assert!(
+        measures::look(&share, record.key(), clock, ALWAYS)
+            .unwrap()
+            .is_none()
+    );
+    assert!(measures::begin(&share, volume, ALWAYS).unwrap().is_none());
+    assert_eq!(kept(&trial, &record), None);
+    // Another one of that name, and none.
+    let other = (record.key(), Nonce::random().unwrap());
+    assert!(measures::begin(&share, other, ALWAYS).unwrap().is_none());
+    trial.delete(&record).unwrap();
+    assert!(measures::begin(&share, volume, ALWAYS).unwrap().is_none());
+    assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
+    trial.is_without(&record);
+}
+
+/// A controller that knows no measures leaves one behind, with the folder of the record.
+#[test]
+fn a_measure_that_was_left_is_in_nobodys_way() {
+    for recovers in [true, false] {
+        let trial = Trial::new();
+        let record = filled(&trial);
+        measure(&trial, &record, ALWAYS).unwrap().unwrap();
+        let folder = format!(".csi-nfs/volumes/{}", record.key());
+        let name = format!("measure.{}", record.nonce);
+        trial.delete(&record).unwrap();
+        std::fs::create_dir(trial.at(&folder)).unwrap();
+        std::fs::write(trial.at(&folder).join(&name), "{}").unwrap();
+        assert_eq!(trial.records(), Vec::new());
+        if recovers {
+            trial.recover();
+            trial.is_without(&record);
+        } else {
+            let next = filled(&trial);
+            assert!(!trial.files(&folder).contains(&name));
+            assert_eq!(kept(&trial, &next), None);
+        }
+        trial.check();
+    }
+}
