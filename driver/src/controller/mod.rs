@@ -12,6 +12,7 @@ pub(crate) mod deadline;
 pub mod error;
 mod listed;
 mod lists;
+mod neighbours;
 mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
