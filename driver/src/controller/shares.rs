@@ -20,6 +20,7 @@ use crate::share::agent_memory::AgentMemory;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::promise_memory::PromiseMemory;
 use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
 use csi_proto::lock::lock;
@@ -72,6 +73,7 @@ pub(crate) struct Shares {
     remembered: Mutex<Remembered>,
     pub(super) twins: Pairs,
     agent_memory: Arc<AgentMemory>,
+    pub(super) promise_memory: Arc<PromiseMemory>,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
@@ -96,6 +98,7 @@ impl Shares {
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             twins: Pairs::default(),
             agent_memory: Arc::default(),
+            promise_memory: Arc::default(),
             background: BackgroundTasks::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -487,7 +490,7 @@ impl Shares {
                 }
                 share => share?.with_archives(shares.config.archives),
             };
-            let share = shares.placed(&address, share)?;
+            let share = shares.placed(&address, shares.counting(&address, share))?;
             let share = match kind {
                 Work::Copy => share.with_more_mounts(MoreMounts {
                     roots: Arc::clone(&shares.config.roots),

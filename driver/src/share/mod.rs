@@ -10,6 +10,8 @@ pub mod life;
 pub mod limits;
 pub mod listing;
 pub mod paths;
+pub mod promise_memory;
+pub mod promised;
 mod quotas;
 pub mod records;
 pub mod recovery;

@@ -11,6 +11,7 @@ mod errors;
 mod forged;
 mod hazards;
 mod interleaved;
+mod promises;
 mod races;
 mod restored;
 mod threads;
@@ -183,6 +184,7 @@ pub(crate) fn wanted(name: &str, sub_dir: &str) -> Wanted {
         adopt: false,
         quota: None,
         inodes: None,
+        overcommit: None,
     }
 }
 
