@@ -2,13 +2,14 @@
 //! names, values and templates; which share they choose in the end is the controller's business.
 
 use crate::share::paths::sub_path::{SubPath, SubPathError};
+use crate::share::records::promise::{Ratio, RatioError};
 use crate::share::records::size::Quota;
 use crate::share::records::volume::OnDelete;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// Every parameter, as it is spelled in answers. Requests may use any case.
-pub const KNOWN: [&str; 11] = [
+pub const KNOWN: [&str; 12] = [
     SERVER,
     SHARE,
     SUB_DIR,
@@ -20,6 +21,7 @@ pub const KNOWN: [&str; 11] = [
     "adopt",
     QUOTA,
     QUOTA_INODES,
+    OVERCOMMIT,
 ];
 /// The parameters of a VolumeAttributesClass, which can be changed later.
 pub const MUTABLE: [&str; 4] = ["onDelete", "mountPermissions", "uid", "gid"];
@@ -36,6 +38,7 @@ pub const MOUNT_OPTIONS: &str = "mountOptions";
 
 const QUOTA: &str = "quota";
 const QUOTA_INODES: &str = "quotaInodes";
+const OVERCOMMIT: &str = "overcommit";
 
 /// What external-provisioner adds; accepted, and used in templates.
 const ORCHESTRATOR: &str = "csi.storage.k8s.io/";
@@ -73,6 +76,8 @@ pub struct Parameters {
     pub quota: Option<Quota>,
     /// `quotaInodes`.
     pub quota_inodes: Option<u64>,
+    /// `overcommit`.
+    pub overcommit: Option<Ratio>,
 }
 
 /// A parameter that cannot be used: INVALID_ARGUMENT.
@@ -101,6 +106,14 @@ pub enum ParameterError {
     /// quotaInodes is no number of files.
     #[error("the parameter quotaInodes is {0:?}: say a number from 1")]
     QuotaInodes(String),
+    /// overcommit is no ratio.
+    #[error("the parameter overcommit is {value:?}: {source}")]
+    Overcommit {
+        /// What it is.
+        value: String,
+        /// What it should be.
+        source: RatioError,
+    },
     /// A parameter that means nothing for a folder that exists.
     #[error(
         "the parameter {0} cannot be given with adopt: an adopted folder stays as it is, also when its volume is deleted"
@@ -244,6 +257,7 @@ impl Parameters {
             adopt,
             quota: value(QUOTA).map(quota).transpose()?,
             quota_inodes: value(QUOTA_INODES).map(inodes).transpose()?,
+            overcommit: value(OVERCOMMIT).map(overcommit).transpose()?,
         };
         parsed.check_adoption()?;
         Ok(parsed)
@@ -349,6 +363,13 @@ fn inodes(text: &str) -> Result<u64, ParameterError> {
     }
 }
 
+fn overcommit(text: &str) -> Result<Ratio, ParameterError> {
+    Ratio::parse(text).map_err(|source| ParameterError::Overcommit {
+        value: text.to_owned(),
+        source,
+    })
+}
+
 /// Replaces templates by their values. A value is one component, so that nobody's name moves the folder elsewhere.
 pub(crate) fn expand(
     template: &str,
@@ -407,6 +428,7 @@ mod tests {
             ("mountOptions", "nfsvers=4.1, hard,,"),
             ("Quota", "Enforce"),
             ("quotainodes", "1000"),
+            ("OverCommit", "1.50"),
             ("csi.storage.k8s.io/pv/name", "pv"),
             ("csi.storage.k8s.io/else", "x"),
         ])
@@ -419,6 +441,7 @@ mod tests {
         assert_eq!(parsed.mount_options, ["nfsvers=4.1", "hard"]);
         assert_eq!(parsed.quota, Some(Quota::Enforce));
         assert_eq!(parsed.quota_inodes, Some(1000));
+        assert_eq!(parsed.overcommit, Ratio::parse("1.5").ok());
     }
 
     #[test]
@@ -443,6 +466,9 @@ mod tests {
             ("quotaInodes", "0"),
             ("quotaInodes", "+1"),
             ("quotaInodes", "9223372036854775808"),
+            ("overcommit", "0"),
+            ("overcommit", "1e3"),
+            ("overcommit", "150%"),
             ("mountPermissions", "0888"),
             ("mountPermissions", "+7"),
             ("mountPermissions", "10000"),

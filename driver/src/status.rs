@@ -169,7 +169,11 @@ fn share_code(error: &ShareError) -> Code {
         }
         ShareError::Different { .. } | ShareError::KeyTaken { .. } => Code::AlreadyExists,
         ShareError::NoVolume | ShareError::NoSnapshot | ShareError::NoSource(_) => Code::NotFound,
-        ShareError::TooLarge { .. } | ShareError::SmallerThanSource { .. } => Code::OutOfRange,
+        ShareError::Overcommitted(_) => Code::ResourceExhausted,
+        // Not RESOURCE_EXHAUSTED: external-resizer takes that for an expansion that may go on, and holds its claim to the size.
+        ShareError::TooLarge { .. }
+        | ShareError::SmallerThanSource { .. }
+        | ShareError::CannotGrow(_) => Code::OutOfRange,
         ShareError::Contended { .. }
         | ShareError::SourceNotReady(_)
         | ShareError::CopiedElsewhere { .. } => Code::Aborted,

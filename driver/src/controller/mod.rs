@@ -4,6 +4,7 @@
 pub(crate) mod answer;
 mod background;
 mod background_tasks;
+mod capacity;
 mod compared;
 pub mod config;
 mod copies;
@@ -14,6 +15,7 @@ mod listed;
 mod lists;
 mod measured;
 mod measuring;
+mod neighbours;
 mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
@@ -32,7 +34,7 @@ pub(crate) mod volumes;
 pub use config::{ControllerConfig, NamedShare, Role};
 pub use pace::Pace;
 
-use crate::capability::{self, CapabilityError};
+use crate::capability::CapabilityError;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
@@ -262,29 +264,6 @@ impl Controller {
         Ok(answer)
     }
 
-    async fn capacity(
-        &self,
-        request: csi::GetCapacityRequest,
-    ) -> Result<csi::GetCapacityResponse, ControllerError> {
-        limits::map("parameters", &request.parameters)?;
-        if let Some(topology) = &request.accessible_topology {
-            limits::map("accessible_topology", &topology.segments)?;
-        }
-        for one in &request.volume_capabilities {
-            match capability::check(Some(one)) {
-                // The question is how much there is of what we do not have.
-                Err(CapabilityError::Block) => return Ok(csi::GetCapacityResponse::default()),
-                other => other?,
-            };
-        }
-        let parameters = Parameters::of_class(&request.parameters)?;
-        let available = volumes::available(&self.shares, &parameters).await?;
-        Ok(csi::GetCapacityResponse {
-            available_capacity: available,
-            ..Default::default()
-        })
-    }
-
     async fn expand(
         &self,
         patience: Duration,
@@ -421,7 +400,7 @@ impl controller_server::Controller for Controller {
         request: Request<csi::GetCapacityRequest>,
     ) -> Answer<csi::GetCapacityResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, self.capacity(request.into_inner())).await)
+        answer_with(bounded(patience, capacity::get(&self.shares, request.into_inner())).await)
     }
 
     async fn controller_expand_volume(

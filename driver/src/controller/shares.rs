@@ -1,5 +1,5 @@
 //! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
-//! the start (its UUID, its mount options). What no call waits for is in `background`.
+//! the start (its UUID, its mount options). What no call waits for is in `background`, what lies in what in `neighbours`.
 
 use super::background_tasks::BackgroundTasks;
 use super::compared::Pairs;
@@ -21,14 +21,13 @@ use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Can;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::paths::claim;
-use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::promise_memory::PromiseMemory;
 use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -80,6 +79,7 @@ pub(crate) struct Shares {
     remembered: Mutex<Remembered>,
     pub(super) twins: Pairs,
     pub(super) agent_memory: Arc<AgentMemory>,
+    pub(super) promise_memory: Arc<PromiseMemory>,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
@@ -104,6 +104,7 @@ impl Shares {
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             twins: Pairs::default(),
             agent_memory: Arc::default(),
+            promise_memory: Arc::default(),
             background: BackgroundTasks::default(),
             operations: Operations::default(),
             snapshot_operations: Operations::default(),
@@ -198,84 +199,6 @@ impl Shares {
             })
             .map(|(export, _)| export.clone())
             .collect()
-    }
-
-    /// Known shares in which `export` lies, and where.
-    pub(super) fn enclosing(&self, export: &Export) -> Vec<(Export, SubPath)> {
-        let known = lock(&self.known);
-        known
-            .keys()
-            .filter(|outer| outer.server() == export.server() && *outer != export)
-            .filter_map(|outer| {
-                let below = Path::new(export.path()).strip_prefix(outer.path()).ok()?;
-                Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
-            })
-            .collect()
-    }
-
-    /// A known share that is the folder `path` of `export`, or lies in it.
-    pub(crate) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
-        let folder = Path::new(export.path()).join(path.to_path());
-        let known = lock(&self.known);
-        let mut inner = known
-            .keys()
-            .filter(|inner| inner.server() == export.server());
-        inner
-            .find(|inner| Path::new(inner.path()).starts_with(&folder))
-            .cloned()
-    }
-
-    /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may
-    /// use it at any time.
-    pub(crate) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
-        let folder = Path::new(export.path()).join(path.to_path());
-        self.config.inline_shares.iter().find(|inline| {
-            let other = Path::new(inline.path());
-            inline.server().eq_ignore_ascii_case(export.server())
-                && (other.starts_with(&folder) || folder.starts_with(other))
-        })
-    }
-
-    /// Refuses an export that inline volumes may be, or lie in: pods would see its records.
-    pub(super) fn refuse_inline_as_share(&self, export: &Export) -> Result<(), ControllerError> {
-        let mut all = self.config.inline_shares.iter();
-        let over = all.find(|inline| {
-            inline.server().eq_ignore_ascii_case(export.server())
-                && Path::new(export.path()).starts_with(inline.path())
-        });
-        over.map_or(Ok(()), |inline| {
-            Err(ControllerError::Invalid(format!(
-                "{export} cannot be a share for volumes: it is or lies in {inline}, which --inline-share gives to inline volumes; keep the two apart"
-            )))
-        })
-    }
-
-    /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
-    /// looked at, nothing is known of its volumes.
-    pub(super) async fn refuse_volume_as_share(
-        self: &Arc<Self>,
-        export: &Export,
-    ) -> Result<(), ControllerError> {
-        for (outer, path) in self.enclosing(export) {
-            let expect = self.expect_or(&outer, Expect::Initialised);
-            let looked = self.with_share(&outer, &Options::Own, expect, move |share| {
-                claim::refuse_taken(share, &path)
-            });
-            let Err(ControllerError::Share { source, .. }) = looked.await else {
-                continue;
-            };
-            if let ShareError::Overlap {
-                path,
-                relation,
-                volume,
-            } = &*source
-            {
-                return Err(ControllerError::Invalid(format!(
-                    "{export} cannot be a share of its own: the folder {path} on {outer} {relation} volume {volume:?}; name {outer} as the share, or another folder"
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// Whether `export` is the one address under which the share `uuid` is listed.
@@ -563,7 +486,7 @@ impl Shares {
                 }
                 share => share?.with_archives(shares.config.archives),
             };
-            let share = shares.placed(&address, share)?;
+            let share = shares.placed(&address, shares.counting(&address, share))?;
             let share = match kind {
                 Work::Copy => share.with_more_mounts(MoreMounts {
                     roots: Arc::clone(&shares.config.roots),

@@ -146,6 +146,7 @@ pub(crate) fn objection(
         adopt: parameters.adopt,
         quota: parameters.quota,
         inodes: parameters.quota_inodes,
+        overcommit: parameters.overcommit,
         uid: parameters.uid,
         gid: parameters.gid,
         mount_options: parameters.mount_options,

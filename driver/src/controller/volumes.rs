@@ -5,19 +5,16 @@ use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::{OperationKey, VolumeOutcome};
 use super::shares::Shares;
-use crate::beneath;
 use crate::capability;
 use crate::copying::Progress;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
-use crate::roots::Root;
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
 use crate::share::life;
 use crate::share::listing::{List, Listed, ListedVolume};
-use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::volume::{Changes, Volume, Wanted};
 use crate::share::token::NameKey;
@@ -150,6 +147,7 @@ impl Creation {
                 adopt: parameters.adopt,
                 quota: parameters.quota,
                 inodes: parameters.quota_inodes,
+                overcommit: parameters.overcommit,
                 source,
                 name: request.name.clone(),
             },
@@ -353,56 +351,4 @@ pub(super) async fn get(
         )
         .await?;
     Ok((export, id.uuid, listed))
-}
-
-/// The room on the share that parameters name, below their `subDir` where that is there already; without a share, on all shares
-/// that were named at the start together.
-pub(super) async fn available(
-    shares: &Arc<Shares>,
-    parameters: &Parameters,
-) -> Result<i64, ControllerError> {
-    let exports = match (&parameters.server, &parameters.share) {
-        (None, None) => shares.configured(),
-        _ => vec![shares.choose(parameters)?.export],
-    };
-    (shares.config.check_mount_options)(&parameters.mount_options)
-        .map_err(ControllerError::MountOption)?;
-    let mut total: i64 = 0;
-    for export in exports {
-        let path = parameters.sub_dir.as_ref().map(SubPath::to_path);
-        let ask = move |root: &Root| {
-            // A folder can have a quota of its own.
-            let folder = path.as_ref().map(|path| beneath::folder(root, path));
-            let asked = match folder {
-                Some(Ok(folder)) => rustix::fs::fstatvfs(folder),
-                Some(Err(_)) | None => rustix::fs::fstatvfs(root),
-            };
-            asked.map_err(|source| ShareError::Io {
-                doing: "asking for the room on the share".to_owned(),
-                source: source.into(),
-            })
-        };
-        let options = &Options::of_call(parameters.mount_options.clone(), Vec::new());
-        let once = || {
-            let ask = ask.clone();
-            shares.with_root(&export, options, move |root| ask(&root))
-        };
-        let room = match shares.expect_or(&export, Expect::Any) {
-            // The room of another share, or of the folder on which its disk is not mounted, says nothing.
-            known @ Expect::Known(_) => {
-                let asked = shares.with_share(&export, options, known, move |it| ask(it.root()));
-                asked.await?
-            }
-            // It may have no records yet, and gets none by a question.
-            _ => match once().await {
-                // The mount of a folder that is gone has been let go of.
-                Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await?,
-                room => room?,
-            },
-        };
-        // What an ordinary user of the share can have.
-        let bytes = room.f_bavail.saturating_mul(room.f_frsize);
-        total = total.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
-    }
-    Ok(total)
 }

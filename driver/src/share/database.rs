@@ -11,6 +11,7 @@ use crate::share::agent_memory::AgentMemory;
 use crate::share::archives::Archives;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::promise_memory::Counting;
 use crate::share::records::format::{FORMAT, FormatError, check_format};
 use crate::share::token::{Nonce, ShareUuid};
 use rustix::fs::{self, AtFlags, Mode};
@@ -65,6 +66,8 @@ pub struct Share {
     pub(super) place: Place,
     /// What this process remembers of agents.
     pub(super) memory: Arc<AgentMemory>,
+    /// How this process counts what is promised.
+    pub(super) counting: Counting,
     pub(super) archives: Option<&'static dyn Archives>,
     /// Whether this process can hold volumes to their sizes, where it is to.
     pub(super) quotas: Option<Result<FileSystem, Unable>>,
@@ -140,6 +143,7 @@ impl Share {
             more: None,
             place: Place::Alone,
             memory: Arc::default(),
+            counting: Counting::default(),
             archives: None,
             quotas: None,
             root,
@@ -160,6 +164,11 @@ impl Share {
             memory,
             ..self
         }
+    }
+
+    /// The same, for a process that counts what is promised so.
+    pub fn counting(self, counting: Counting) -> Self {
+        Self { counting, ..self }
     }
 
     /// The same, for an agent on the server.

@@ -3,6 +3,7 @@
 use crate::copying::CopyError;
 use crate::crash_points::Crash;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
+use crate::share::records::promise::Overcommitted;
 use crate::share::token::ShareUuid;
 use rustix::io::Errno;
 use std::io;
@@ -170,6 +171,12 @@ pub enum ShareError {
         /// Why not.
         why: String,
     },
+    /// A new one would be promised more than there is left of the file system.
+    #[error(transparent)]
+    Overcommitted(Overcommitted),
+    /// The same of a volume that is to grow.
+    #[error("{0}; the volume has the size that it had")]
+    CannotGrow(Overcommitted),
     /// There is no such volume.
     #[error("there is no such volume on the share")]
     NoVolume,

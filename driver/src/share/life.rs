@@ -13,6 +13,8 @@ use crate::share::agents;
 use crate::share::attempt::{self, Begun, heartbeat};
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
+use crate::share::promised;
+use crate::share::records::promise::{Promise, Ratio};
 use crate::share::records::record::{Copying, Kind, Record, State};
 use crate::share::records::removal;
 use crate::share::records::store::{self, Claimed, Found};
@@ -34,6 +36,11 @@ pub trait Life: Kind {
         nonce: Nonce,
         source_bytes: Option<i64>,
     ) -> Result<Self, ShareError>;
+
+    /// How often the file system may be promised for it to be made; nothing where that has no bound. `of_source` is what its
+    /// source was made under.
+    #[doc(hidden)]
+    fn overcommit(wanted: &Self::Wanted, of_source: Option<Ratio>) -> Option<Ratio>;
 
     /// Makes ready, in the draft of its record, what is published with it. Returns whether the data are among that.
     ///
@@ -226,7 +233,12 @@ fn begin<K: Life>(
     let begun = K::source(wanted).map(|source| Begun::of(share, &source));
     let begun = begun.transpose()?;
     let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
-    let source_bytes = begun.as_ref().map(|begun| begun.size_bytes);
+    let source = begun.as_ref().map(|begun| begun.source);
+    let what = K::begin(share, wanted, nonce, source.map(|source| source.size_bytes))?;
+    let bytes = what.promised_bytes();
+    let bound = K::overcommit(wanted, source.and_then(|source| source.overcommit));
+    let key = NameKey::of(K::name(wanted));
+    let reserved = promised::reserve::<K>(share, key, Promise { nonce, bytes }, bound)?;
     let agent = match &begun {
         Some(_) => agents::at_work(share)?,
         None => None,
@@ -242,11 +254,7 @@ fn begin<K: Life>(
     let record = Record {
         location: location.to_owned(),
         copying,
-        ..Record::new(
-            K::begin(share, wanted, nonce, source_bytes)?,
-            nonce,
-            State::Creating,
-        )
+        ..Record::new(what, nonce, State::Creating)
     };
     let found = store::publish(share, record, |draft| {
         if let Some(begun) = &begun {
@@ -254,6 +262,9 @@ fn begin<K: Life>(
         }
         K::prepare(draft, wanted)
     })?;
+    if let (Some(reserved), Some(_)) = (reserved, &found) {
+        reserved.put_on_record();
+    }
     Ok(found.map(|found| (found, begun)))
 }
 

@@ -11,6 +11,8 @@ pub mod limits;
 pub mod listing;
 pub mod measures;
 pub mod paths;
+pub mod promise_memory;
+pub mod promised;
 pub mod quotas;
 pub mod records;
 pub mod recovery;

@@ -5,6 +5,7 @@ use crate::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::Life;
+use crate::share::records::promise::Ratio;
 use crate::share::records::record::Record;
 use crate::share::records::removal;
 use crate::share::records::snapshot::{Snapshot, Wanted};
@@ -27,6 +28,11 @@ impl Life for Snapshot {
         })
     }
 
+    /// A class of snapshots has no ratio. Without that of their volumes, nothing would keep them from the whole file system.
+    fn overcommit(_wanted: &Wanted, of_source: Option<Ratio>) -> Option<Ratio> {
+        of_source
+    }
+
     /// Nothing is left to do when the copy is there.
     fn finish_creation(
         _share: &Share,
@@ -41,7 +47,8 @@ impl Life for Snapshot {
 
     fn take_away(share: &Share, found: &Found<Self>) -> Result<bool, ShareError> {
         let data = text::data_name(found.record.copy);
-        let taken = trash::discard(share, &found.folder, &data, found.record.nonce)?;
+        let promise = found.record.promise();
+        let taken = trash::discard(share, &found.folder, &data, promise)?;
         step("the snapshot's data are in the trash")?;
         Ok(taken)
     }

@@ -11,6 +11,7 @@ use crate::crash_points::step;
 use crate::metrics::METRICS;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
+use crate::share::records::promise::Promise;
 use crate::share::token::Nonce;
 use csi_proto::lock::{lock, wait};
 use rustix::fs::{self, AtFlags, Mode};
@@ -39,7 +40,8 @@ const ROUNDS: usize = 256;
 /// Pieces of work kept in memory; what is above that is done where it is found.
 const QUEUE: usize = 64;
 
-/// Moves `name` from `folder` to the trash, whatever it is. Returns whether it was there.
+/// Moves `name` from `folder` to the trash, whatever it is. `promise` says whose it is, and what that was promised.
+/// Returns whether it was there.
 ///
 /// # Errors
 /// I/O errors.
@@ -47,10 +49,10 @@ pub(super) fn discard(
     share: &Share,
     folder: impl AsFd,
     name: &str,
-    nonce: Nonce,
+    promise: Promise,
 ) -> Result<bool, ShareError> {
     let doing = || "moving to the trash".to_owned();
-    let entry = format!("{nonce}-{}{PURGE}", Nonce::random().doing(doing)?);
+    let entry = entry_of(Some(promise)).doing(doing)?;
     match beneath::rename(folder, name, &share.trash, &entry) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Ok(false),
@@ -71,6 +73,36 @@ pub fn count(share: &Share) -> Result<usize, ShareError> {
 
 fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
     beneath::names_now(&share.trash).doing(|| "listing the trash".to_owned())
+}
+
+/// The name of a new entry: `<nonce>-<random>-<bytes>.purge`, where that many bytes are promised until it is purged.
+fn entry_of(promise: Option<Promise>) -> io::Result<String> {
+    let random = Nonce::random()?;
+    Ok(match promise {
+        Some(Promise { nonce, bytes: 0 }) => format!("{nonce}-{random}{PURGE}"),
+        Some(Promise { nonce, bytes }) => format!("{nonce}-{random}-{bytes}{PURGE}"),
+        None => format!("{random}{PURGE}"),
+    })
+}
+
+fn promise_of(entry: &CStr) -> Option<Promise> {
+    let name = entry.to_str().ok()?.strip_suffix(PURGE)?;
+    let (nonce, rest) = name.split_once('-')?;
+    let (_, bytes) = rest.split_once('-')?;
+    let number: i64 = bytes.parse().ok()?;
+    (number > 0 && number.to_string() == bytes).then_some(Promise {
+        nonce: nonce.parse().ok()?,
+        bytes: number,
+    })
+}
+
+/// What is promised to what is in the trash; the same more than once where a volume or snapshot has several entries.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn promises(share: &Share) -> Result<Vec<Promise>, ShareError> {
+    let entries = entries(share)?;
+    Ok(entries.iter().filter_map(|it| promise_of(it)).collect())
 }
 
 /// How a purge has ended.
@@ -144,10 +176,17 @@ fn purge_for(
 enum PurgeStep {
     /// An entry of the trash.
     Entry(CString),
-    /// Names in a folder.
-    Names(Arc<OwnedFd>, Vec<CString>),
+    /// Names in an entry that is a folder.
+    Names(Arc<OpenEntry>, Vec<CString>),
     #[cfg(test)]
     Panic,
+}
+
+/// An entry that is a folder.
+struct OpenEntry {
+    folder: OwnedFd,
+    /// What is promised to it, and so to what is raised from it.
+    promise: Option<Promise>,
 }
 
 /// How going through an entry has ended.
@@ -286,7 +325,7 @@ impl<'scope> Worker<'scope, '_> {
         match work {
             #[cfg(test)]
             PurgeStep::Panic => panic!("on purpose"),
-            PurgeStep::Names(folder, names) => self.remove_all(&folder, &names),
+            PurgeStep::Names(entry, names) => self.remove_all(&entry, &names),
             PurgeStep::Entry(name) => match self.remove_entry(&name) {
                 Ok(End::Whole) => {}
                 Ok(End::Interrupted) => self.purger.lock().work.push_front(PurgeStep::Entry(name)),
@@ -304,28 +343,31 @@ impl<'scope> Worker<'scope, '_> {
         let Some(folder) = self.open(name)? else {
             return Ok(End::Whole);
         };
-        let folder = Arc::new(folder);
+        let entry = Arc::new(OpenEntry {
+            folder,
+            promise: promise_of(name),
+        });
         let mut batch = Vec::with_capacity(BATCH);
-        let mut entries = fs::Dir::read_from(&*folder)?;
+        let mut entries = fs::Dir::read_from(&entry.folder)?;
         let mut pass = 0;
         while pass < PASS
-            && let Some(entry) = entries.read()
+            && let Some(file) = entries.read()
         {
-            let entry = entry?;
-            let file = entry.file_name();
+            let file = file?;
+            let file = file.file_name();
             if matches!(file.to_bytes(), b"." | b"..") {
                 continue;
             }
             pass += 1;
             batch.push(file.to_owned());
             if batch.len() == BATCH {
-                self.hand_on(&folder, std::mem::take(&mut batch));
+                self.hand_on(&entry, std::mem::take(&mut batch));
                 if self.purger.is_over() {
                     return Ok(End::Interrupted);
                 }
             }
         }
-        self.remove_all(&folder, &batch);
+        self.remove_all(&entry, &batch);
         match counted(fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR)) {
             Ok(()) | Err(Errno::NOENT) => Ok(End::Whole),
             // Others still unlink their batches, somebody holds a file open (`.nfs…`), or writes new ones: the next round.
@@ -353,38 +395,39 @@ impl<'scope> Worker<'scope, '_> {
         }
     }
 
-    fn hand_on(self, folder: &Arc<OwnedFd>, names: Vec<CString>) {
+    fn hand_on(self, entry: &Arc<OpenEntry>, names: Vec<CString>) {
         let mut queue = self.purger.lock();
         if queue.work.len() < QUEUE {
             queue
                 .work
-                .push_front(PurgeStep::Names(Arc::clone(folder), names));
+                .push_front(PurgeStep::Names(Arc::clone(entry), names));
             self.find_help(&queue);
             return;
         }
         drop(queue);
-        self.remove_all(folder, &names);
+        self.remove_all(entry, &names);
     }
 
-    fn remove_all(self, folder: &OwnedFd, names: &[CString]) {
+    fn remove_all(self, entry: &OpenEntry, names: &[CString]) {
         for name in names {
             // What stays keeps its folder, which tells of it.
-            let removed = counted(fs::unlinkat(folder, name, AtFlags::empty()));
+            let removed = counted(fs::unlinkat(&entry.folder, name, AtFlags::empty()));
             if let Err(Errno::ISDIR | Errno::PERM) = removed {
-                let _ = self.raise(folder, name);
+                let _ = self.raise(entry, name);
             }
         }
     }
 
     /// Makes a folder within an entry an entry of its own, unless it is gone. A mount point refuses (EBUSY, EXDEV) and stays as
     /// it is.
-    fn raise(self, folder: &OwnedFd, name: &CStr) -> io::Result<()> {
+    fn raise(self, from: &OpenEntry, name: &CStr) -> io::Result<()> {
+        let folder = &from.folder;
         // Most folders are the last of their branch or empty.
         match counted(fs::unlinkat(folder, name, AtFlags::REMOVEDIR)) {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(_) => {}
         }
-        let entry = CString::new(format!("{}{PURGE}", Nonce::random()?))?;
+        let entry = CString::new(entry_of(from.promise)?)?;
         match fs::renameat(folder, name, self.purger.trash, &*entry) {
             // An ordinary user may move a folder to another one only with the right to write in it.
             Err(Errno::ACCESS) => {
@@ -426,7 +469,7 @@ pub fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
 
 fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
     let doing = || "sweeping the drafts".to_owned();
-    let nonce = Nonce::random().doing(doing)?;
+    let promise = Promise::none(Nonce::random().doing(doing)?);
     let time = |name: &CStr| {
         fs::statat(&share.drafts, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_mtime)
     };
@@ -437,7 +480,7 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
             .is_ok_and(|then| u64::try_from(now - then).is_ok_and(|age| age >= life.as_secs()));
         if let (true, Ok(text)) = (old, name.to_str()) {
             // A rename, not a removal: of us and of one who publishes the draft after all, one gets it whole.
-            discard(share, &share.drafts, text, nonce)?;
+            discard(share, &share.drafts, text, promise)?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ pub mod process;
 pub mod source;
 
 use self::heartbeat::{Heart, Stopping};
-use self::source::{Ahead, OpenSource, Target};
+use self::source::{Ahead, OpenSource, SourceRecord, Target};
 use crate::beneath;
 use crate::copying::{self, Progress};
 use crate::crash_points::step;
@@ -68,8 +68,8 @@ impl Drop for Attempt {
 /// A copy that is about to be made.
 pub(in crate::share) struct Begun {
     from: OpenSource,
-    /// The size of the source that is on record, in bytes.
-    pub size_bytes: i64,
+    /// What is on record of the source.
+    pub source: SourceRecord,
     ahead: Ahead,
     attempt: Attempt,
     /// The claim, which a record may be published with.
@@ -82,12 +82,12 @@ impl Begun {
     /// # Errors
     /// As for [`Source::open`].
     pub(in crate::share) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
-        let (from, size_bytes) = source.open(share)?;
+        let (from, source) = source.open(share)?;
         let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
         Ok(Self {
             ahead: Ahead::default(),
             from,
-            size_bytes,
+            source,
             attempt,
             copying,
         })
@@ -220,10 +220,10 @@ pub(in crate::share) fn make<K: Kind>(
         Err(error) => Err(error),
     };
     if !store::is_crash(&result) {
-        let nonce = claimed.record.nonce;
+        let promise = claimed.record.promise();
         for name in [links, data, beat] {
             // Nothing of it when it was moved away.
-            let _ = trash::discard(share, &claimed.folder, name, nonce);
+            let _ = trash::discard(share, &claimed.folder, name, promise);
         }
         // It may have been deleted meanwhile, and then this attempt has kept the folder.
         leftovers::remove_folder::<K>(share, claimed.record.key(), None);

@@ -9,6 +9,7 @@ use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::origin::{Origin, Source};
+use crate::share::records::promise::Ratio;
 use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Found};
@@ -48,6 +49,15 @@ pub(in crate::share) struct Ahead {
     distance: Option<Distance>,
     /// Mounts that it will want.
     mounts: Mutex<Vec<Mounting>>,
+}
+
+/// What is on record of a source.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::share) struct SourceRecord {
+    /// Its size, in bytes; 0 where none was recorded.
+    pub size_bytes: i64,
+    /// How often its file system may be promised, where it is a volume that says so.
+    pub overcommit: Option<Ratio>,
 }
 
 /// What a source was when it was opened. While this is held its inode number is nobody else's.
@@ -115,19 +125,22 @@ impl OpenSource {
 }
 
 impl Source {
-    /// Its folder or archive, open for reading, and the size that is on record, in bytes.
+    /// Its folder or archive, open for reading, and what is on record.
     ///
     /// # Errors
     /// [`ShareError::NoSource`], [`ShareError::SourceNotReady`], and I/O errors.
-    pub(in crate::share) fn open(&self, share: &Share) -> Result<(OpenSource, i64), ShareError> {
-        let (folder, path, size_bytes) = match self {
+    pub(in crate::share) fn open(
+        &self,
+        share: &Share,
+    ) -> Result<(OpenSource, SourceRecord), ShareError> {
+        let (folder, path, on_record) = match self {
             // Whoever made it has recorded no size.
             Self::Volume(Origin {
                 path: Some(path), ..
             }) => (
                 beneath::folder(&share.root, path.to_path()),
                 path.to_path(),
-                0,
+                SourceRecord::default(),
             ),
             Self::Archive(origin) => {
                 let archives = share.archives.ok_or_else(|| CopyError::Archive {
@@ -137,7 +150,8 @@ impl Source {
                 let path = origin.path.as_ref().ok_or_else(|| self.gone())?;
                 let archive = archives.open(&share.root, path)?;
                 let archive = archive.ok_or_else(|| self.gone())?;
-                return Ok((OpenSource::Archive(archive, archives), 0));
+                let unrecorded = SourceRecord::default();
+                return Ok((OpenSource::Archive(archive, archives), unrecorded));
             }
             Self::Volume(origin) => {
                 let record = self.ready::<Volume>(share, origin)?.record;
@@ -148,7 +162,10 @@ impl Source {
                 (
                     beneath::folder(&share.root, &path),
                     path,
-                    record.what.capacity_bytes,
+                    SourceRecord {
+                        size_bytes: record.what.capacity_bytes,
+                        overcommit: record.what.wanted.overcommit,
+                    },
                 )
             }
             Self::Snapshot(origin) => {
@@ -156,12 +173,16 @@ impl Source {
                 let data = text::data_name(found.record.copy);
                 let folder = beneath::folder(&found.folder, &data);
                 let path = store::path_of::<Snapshot>(origin.key).join(data);
-                (folder, path, found.record.what.size_bytes)
+                let on_record = SourceRecord {
+                    size_bytes: found.record.what.size_bytes,
+                    overcommit: None,
+                };
+                (folder, path, on_record)
             }
         };
         let folder = beneath::if_there(folder).doing(|| format!("opening the {self}"))?;
         let folder = folder.ok_or_else(|| self.gone())?;
-        Ok((OpenSource::Tree(folder, path), size_bytes))
+        Ok((OpenSource::Tree(folder, path), on_record))
     }
 
     /// Looks whether it is still what it was when it was opened: a deletion is on record before anything is taken away, so

@@ -3,6 +3,7 @@
 use crate::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
+use crate::share::records::promise::Promise;
 use crate::share::records::record::Kind;
 use crate::share::records::text::{measure_name, parse_file_name};
 use crate::share::repeat::{ATTEMPTS, pause};
@@ -66,7 +67,8 @@ pub(in crate::share) fn clear_leftovers<K: Kind>(
         return Ok(());
     }
     for name in names {
-        trash::discard(share, &folder, name, Nonce::random().doing(doing)?)?;
+        let promise = Promise::none(Nonce::random().doing(doing)?);
+        trash::discard(share, &folder, name, promise)?;
     }
     remove_folder::<K>(share, key, None);
     Ok(())

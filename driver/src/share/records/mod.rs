@@ -4,6 +4,7 @@
 pub mod format;
 pub mod leftovers;
 pub mod origin;
+pub mod promise;
 pub mod record;
 pub mod removal;
 pub mod size;

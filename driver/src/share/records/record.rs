@@ -4,6 +4,7 @@
 use crate::share::database::{Share, now};
 use crate::share::records::format::FORMAT;
 use crate::share::records::origin::Source;
+use crate::share::records::promise::Promise;
 use crate::share::token::{NameKey, Nonce};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -72,6 +73,8 @@ pub trait Kind:
     fn wanted(&self) -> &Self::Wanted;
     /// The name in it.
     fn name(wanted: &Self::Wanted) -> &str;
+    /// The size that it is promised, in bytes.
+    fn promised_bytes(&self) -> i64;
     /// What it wants a copy of.
     fn source(wanted: &Self::Wanted) -> Option<Source>;
     /// How `wanted` differs from what the record was made for, or nothing when the record answers it.
@@ -101,6 +104,14 @@ impl<K: Kind> Record<K> {
     /// The key that the record is kept under.
     pub fn key(&self) -> NameKey {
         NameKey::of(K::name(self.what.wanted()))
+    }
+
+    /// What it is promised.
+    pub(in crate::share) fn promise(&self) -> Promise {
+        Promise {
+            nonce: self.nonce,
+            bytes: self.what.promised_bytes(),
+        }
     }
 
     /// Whether a source waits to be copied before anything else can be done.

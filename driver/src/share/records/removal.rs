@@ -20,7 +20,8 @@ use rustix::io::Errno;
 /// I/O errors, after which it is there still.
 pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Result<(), ShareError> {
     let doing = || "removing the record".to_owned();
-    let nonce = found.record.nonce;
+    let promise = found.record.promise();
+    let nonce = promise.nonce;
     let names = beneath::if_there(beneath::names_now(&found.folder));
     let Some(names) = names.doing(doing)? else {
         return Ok(());
@@ -30,7 +31,7 @@ pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Resu
         match parse_file_name(name) {
             Some((owner, generation)) if owner == nonce => generations.push(generation),
             // Whoever copies notices.
-            None if is_attempt(name) => match trash::discard(share, &found.folder, name, nonce) {
+            None if is_attempt(name) => match trash::discard(share, &found.folder, name, promise) {
                 Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => {}
                 other => drop(other?),
             },
@@ -66,7 +67,7 @@ pub(in crate::share) fn discard_attempts<K: Kind>(
     found: &Found<K>,
 ) -> Result<(), ShareError> {
     for name in &found.attempts {
-        trash::discard(share, &found.folder, name, found.record.nonce)?;
+        trash::discard(share, &found.folder, name, found.record.promise())?;
     }
     Ok(())
 }

@@ -44,6 +44,10 @@ impl Kind for Snapshot {
         &wanted.name
     }
 
+    fn promised_bytes(&self) -> i64 {
+        self.size_bytes
+    }
+
     fn source(wanted: &Wanted) -> Option<Source> {
         Some(Source::Volume(wanted.source.clone()))
     }

@@ -497,6 +497,7 @@ mod tests {
             adopt: false,
             quota: None,
             inodes: None,
+            overcommit: None,
         };
         let _: Record<Volume> = life::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
         let key = NameKey::of("v");

@@ -4,6 +4,7 @@ use crate::share::database::Share;
 use crate::share::paths::identity::FolderIdentity;
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::origin::Source;
+use crate::share::records::promise::Ratio;
 use crate::share::records::record::{Kind, Record};
 use crate::share::records::size::{Quota, Size};
 use crate::share::token::Nonce;
@@ -77,6 +78,9 @@ pub struct Wanted {
     /// How many files and folders it may have; unset: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<u64>,
+    /// How often its file system may be promised, itself included; unset: without end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overcommit: Option<Ratio>,
 }
 
 /// What has been changed of a volume since it was made.
@@ -129,6 +133,7 @@ impl Wanted {
             adopt: false,
             quota: None,
             inodes: None,
+            overcommit: None,
         }
     }
 
@@ -229,6 +234,7 @@ impl Volume {
             ("gid", text(own.gid), text(wanted.gid)),
             ("quota", text(own.quota), text(wanted.quota)),
             ("quotaInodes", text(own.inodes), text(wanted.inodes)),
+            ("overcommit", text(own.overcommit), text(wanted.overcommit)),
         ];
         let differing = parameters
             .into_iter()
@@ -262,6 +268,10 @@ impl Kind for Volume {
 
     fn name(wanted: &Wanted) -> &str {
         &wanted.name
+    }
+
+    fn promised_bytes(&self) -> i64 {
+        self.capacity_bytes
     }
 
     fn source(wanted: &Wanted) -> Option<Source> {
@@ -309,6 +319,7 @@ mod tests {
             adopt: false,
             quota: None,
             inodes: None,
+            overcommit: Ratio::parse("1.5").ok(),
         };
         made(wanted, Nonce::random().unwrap(), State::Creating)
     }
@@ -349,6 +360,7 @@ mod tests {
             (r#""name": "v""#, r#""name": "w""#),
             (r#""mode": 493"#, r#""mode": 70000"#),
             (r#""path": "v""#, r#""path": "w""#),
+            (r#""overcommit": "1.5""#, r#""overcommit": "0""#),
             (r#""generation": 1"#, r#""generation": 2"#),
             (r#""format": 2"#, r#""format": 1"#),
             (r#""format": 2"#, r#""format": 3"#),

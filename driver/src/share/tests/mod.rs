@@ -12,6 +12,7 @@ mod forged;
 mod hazards;
 mod interleaved;
 mod measures;
+mod promises;
 mod races;
 mod restored;
 mod threads;
@@ -184,6 +185,7 @@ pub(crate) fn wanted(name: &str, sub_dir: &str) -> Wanted {
         adopt: false,
         quota: None,
         inodes: None,
+        overcommit: None,
     }
 }
 

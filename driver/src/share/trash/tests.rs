@@ -24,8 +24,13 @@ fn with_entry(folders: usize) -> (tempfile::TempDir, Share) {
     }
     let root: std::sync::Arc<OwnedFd> = Arc::new(File::open(dir.path()).unwrap().into());
     let share = Share::open(Arc::clone(&root), Expect::Any).unwrap();
-    assert!(discard(&share, &*root, "volume", Nonce::random().unwrap()).unwrap());
+    assert!(discard(&share, &*root, "volume", promise(1000)).unwrap());
     (dir, share)
+}
+
+fn promise(bytes: i64) -> Promise {
+    let nonce = Nonce::random().unwrap();
+    Promise { nonce, bytes }
 }
 
 fn is_purged(dir: &tempfile::TempDir) -> bool {
@@ -175,4 +180,57 @@ fn a_purge_goes_on_when_others_have_all_threads() {
     assert!(is_purged(&dir));
     drop(held);
     assert!(threads.take().is_some());
+}
+
+#[test]
+fn an_entry_says_what_was_promised() {
+    let promise = promise(1 << 40);
+    let named = |promise| CString::new(entry_of(promise).unwrap()).unwrap();
+    assert_eq!(promise_of(&named(Some(promise))), Some(promise));
+    let none = Promise::none(promise.nonce);
+    for silent in [named(Some(none)), named(None)] {
+        assert_eq!(promise_of(&silent), None, "{silent:?}");
+    }
+    let (nonce, random) = (promise.nonce, Nonce::random().unwrap());
+    for foreign in [
+        format!("{nonce}-{random}-5"),
+        format!("{nonce}-{random}-0.purge"),
+        format!("{nonce}-{random}-05.purge"),
+        format!("{nonce}-{random}-+5.purge"),
+        format!("{nonce}-{random}--5.purge"),
+        format!("{nonce}-{random}-5-5.purge"),
+        format!("{nonce}-5.purge"),
+        format!("x-{random}-5.purge"),
+        "5.purge".to_owned(),
+        ".purge".to_owned(),
+    ] {
+        let name = CString::new(foreign).unwrap();
+        assert_eq!(promise_of(&name), None, "{name:?}");
+    }
+    assert_eq!(promise_of(c"\xff-x-5.purge"), None);
+}
+
+#[test]
+fn a_part_of_an_entry_keeps_its_promise() {
+    let (dir, share) = with_entry(1);
+    let known = promises(&share).unwrap();
+    assert_eq!(known.len(), 1);
+    let name = entries(&share).unwrap().remove(0);
+    let entry = OpenEntry {
+        folder: beneath::folder(&share.trash, name.to_str().unwrap()).unwrap(),
+        promise: promise_of(&name),
+    };
+    let threads = ExtraThreads::default();
+    let purger = Purger::new(&share, &threads, Instant::now(), VecDeque::new());
+    std::thread::scope(|scope| {
+        // Without a helper, which would remove it at once.
+        purger.lock().idle = 2;
+        let purger = &purger;
+        Worker { purger, scope }.raise(&entry, c"0").unwrap();
+    });
+    drop(purger);
+    fs::unlinkat(&share.trash, &*name, AtFlags::REMOVEDIR).unwrap();
+    assert_eq!(promises(&share).unwrap(), known);
+    assert_eq!(purge(&share, &threads, &mut Tries::default()).unwrap(), ALL);
+    assert!(promises(&share).unwrap().is_empty() && is_purged(&dir));
 }

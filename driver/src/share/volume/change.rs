@@ -8,7 +8,10 @@ use crate::share::error::ShareError;
 use crate::share::life::Life;
 use crate::share::paths::claim;
 use crate::share::paths::open::{blocked, set_attributes};
+use crate::share::promise_memory::Reserved;
+use crate::share::promised;
 use crate::share::quotas;
+use crate::share::records::promise::Promise;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
 use crate::share::records::store::{self, Claimed};
@@ -20,7 +23,7 @@ use crate::share::token::{NameKey, Nonce};
 /// it is then.
 ///
 /// # Errors
-/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], [`ShareError::NotHeld`], and I/O errors.
+/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], [`ShareError::CannotGrow`], [`ShareError::NotHeld`], and I/O errors.
 pub fn expand(
     share: &Share,
     key: NameKey,
@@ -29,8 +32,8 @@ pub fn expand(
     limit: i64,
 ) -> Result<Record<Volume>, ShareError> {
     // Until it is on record.
-    let mut held = None;
-    change(share, key, nonce, |volume| {
+    let (mut held, mut reserved) = (None, None);
+    let expanded = change(share, key, nonce, |volume| {
         let current = volume.what.capacity_bytes;
         if limit > 0 && current > limit {
             return Err(ShareError::TooLarge { current, limit });
@@ -38,6 +41,7 @@ pub fn expand(
         let mut next = volume.what.clone();
         if required > current {
             next.capacity_bytes = required;
+            reserved = reserve(share, volume, required)?;
             if let Some(Size::Enforced { .. }) = next.size {
                 // It is this volume's lock, which whoever holds it waits for too.
                 held = None;
@@ -49,6 +53,28 @@ pub fn expand(
             }
         }
         Ok(Some(next))
+    })?;
+    if let Some(reserved) = reserved {
+        reserved.put_on_record();
+    }
+    Ok(expanded)
+}
+
+/// Reserves what the volume is to be promised then.
+fn reserve(
+    share: &Share,
+    volume: &Record<Volume>,
+    bytes: i64,
+) -> Result<Option<Reserved>, ShareError> {
+    let promise = Promise {
+        bytes,
+        ..volume.promise()
+    };
+    let bound = volume.what.wanted.overcommit;
+    let reserved = promised::reserve::<Volume>(share, volume.key(), promise, bound);
+    reserved.map_err(|error| match error {
+        ShareError::Overcommitted(why) => ShareError::CannotGrow(why),
+        other => other,
     })
 }
 

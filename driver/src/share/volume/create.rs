@@ -16,6 +16,7 @@ use crate::share::paths::claim;
 use crate::share::paths::open::{blocked, exists_at, make_parents, open_parent, set_attributes};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::quotas;
+use crate::share::records::promise::Ratio;
 use crate::share::records::record::{Record, State};
 use crate::share::records::removal;
 use crate::share::records::size::Size;
@@ -41,6 +42,10 @@ impl Life for Volume {
             size: quotas::decide(share, wanted, capacity_bytes)?,
             ..Self::new(wanted.clone(), nonce)
         })
+    }
+
+    fn overcommit(wanted: &Wanted, _of_source: Option<Ratio>) -> Option<Ratio> {
+        wanted.overcommit
     }
 
     fn prepare(draft: &OwnedFd, wanted: &Wanted) -> Result<bool, ShareError> {

@@ -56,14 +56,19 @@ pub(super) fn take_away(share: &Share, found: &Found<Volume>) -> Result<bool, Sh
 /// Takes away a folder that the driver has named.
 fn take_own(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
     let (record, path) = (&found.record, &found.record.what.path);
-    if trash::discard(share, &found.folder, &data_name(record.copy), record.nonce)? {
+    if trash::discard(
+        share,
+        &found.folder,
+        &data_name(record.copy),
+        record.promise(),
+    )? {
         return Ok(false);
     }
     step("the prepared folder is not there")?;
     match record.what.on_delete() {
         OnDelete::Retain => Ok(false),
         OnDelete::Archive => archive(share, record, &share.root, path.leaf()),
-        OnDelete::Delete => trash::discard(share, &share.root, path.leaf(), record.nonce)
+        OnDelete::Delete => trash::discard(share, &share.root, path.leaf(), record.promise())
             .map_err(|error| blocked(path, error)),
     }
 }
@@ -92,9 +97,9 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
         }
         taken |= match record.what.on_delete() {
             OnDelete::Archive => archive(share, record, &left, PLACED)?,
-            _ => trash::discard(share, &left, PLACED, record.nonce)?,
+            _ => trash::discard(share, &left, PLACED, record.promise())?,
         };
-        trash::discard(share, &left, UNPLACED, record.nonce)?;
+        trash::discard(share, &left, UNPLACED, record.promise())?;
         step("what has left is in the trash")?;
         match fs::unlinkat(&found.folder, LEFT, AtFlags::REMOVEDIR) {
             Ok(()) => beneath::sync(&found.folder).doing(doing)?,

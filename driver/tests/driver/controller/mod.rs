@@ -4,6 +4,7 @@ pub mod calls;
 mod hazards;
 mod kept_options;
 mod lists;
+mod overcommit;
 mod requests;
 pub mod snapshots;
 #[cfg(feature = "upstream")]

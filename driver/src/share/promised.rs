@@ -1,0 +1,149 @@
+//! What is promised on a share, and the one place that says whether more may be.
+//!
+//! Each volume and snapshot counts once, by its nonce: from the first generation of its record until the last of it is purged.
+//! The trash has what was promised in the names of its entries. What somebody keeps after a deletion has no record, and counts
+//! no more.
+//!
+//! A promise is reserved in memory before it goes on record, so creations side by side never promise more than one after the
+//! other. Records are read once and remembered by their keys; names alone are listed again. So another controller's new volume
+//! is seen within a second, and its expansion of a volume that this one knows within a minute or more.
+
+use crate::share::database::Share;
+use crate::share::error::{Doing, ShareError};
+use crate::share::promise_memory::{Place, Promised, Reserved};
+use crate::share::records::promise::{Promise, Ratio};
+use crate::share::records::record::Kind;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::store::{self, Kept};
+use crate::share::records::volume::Volume;
+use crate::share::token::NameKey;
+use crate::share::trash;
+use crate::side_by_side::side_by_side;
+use csi_proto::lock::lock;
+use rustix::fs;
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How old a listing may be for a promise to be made. None is refused by one that is older than the question.
+const LISTED: Duration = Duration::from_secs(1);
+/// How old what was read of a record may be, at least.
+const READ: Duration = Duration::from_secs(60);
+/// Reading all records anew takes at most one part in so many of the time.
+const READING: u32 = 20;
+/// Keys for which one more thread is worth it.
+const WORTH_A_THREAD: usize = 16;
+
+/// The size of the file system that `root` is on, in bytes.
+///
+/// # Errors
+/// I/O errors.
+pub fn size_of(root: impl AsFd) -> Result<u64, ShareError> {
+    let asked = fs::fstatvfs(root).doing(|| "asking for the size of the file system".to_owned())?;
+    Ok(asked.f_blocks.saturating_mul(asked.f_frsize))
+}
+
+/// What may be promised on the share now.
+///
+/// # Errors
+/// I/O errors.
+pub fn left(share: &Share, ratio: Ratio) -> Result<u64, ShareError> {
+    let asked = Instant::now();
+    let promised = share.counting.memory.of(share.uuid());
+    let mut promised = lock(&promised);
+    refresh(&mut promised, share, asked)?;
+    Ok(promised.room().left(ratio))
+}
+
+/// Reserves what is about to be promised to the record under `key`, where anybody counts it. Without a `bound` it is not refused.
+///
+/// # Errors
+/// [`ShareError::Overcommitted`], and I/O errors.
+pub(super) fn reserve<K: Kind>(
+    share: &Share,
+    key: NameKey,
+    promise: Promise,
+    bound: Option<Ratio>,
+) -> Result<Option<Reserved>, ShareError> {
+    let (asked, memory) = (Instant::now(), &share.counting.memory);
+    let shared = match bound {
+        Some(_) => Some(memory.of(share.uuid())),
+        None => memory.known(share.uuid()),
+    };
+    let Some(shared) = shared.filter(|_| promise.bytes > 0) else {
+        return Ok(None);
+    };
+    let place = (K::FOLDER, key);
+    let mut promised = lock(&shared);
+    if let Some(ratio) = bound {
+        let check = |promised: &Promised| {
+            let more = promised.more(promise);
+            promised.room().check(ratio, more)
+        };
+        let recently = asked.checked_sub(LISTED).unwrap_or(asked);
+        refresh(&mut promised, share, recently)?;
+        if check(&promised).is_err() {
+            refresh(&mut promised, share, asked)?;
+            check(&promised).map_err(ShareError::Overcommitted)?;
+        }
+    }
+    let reserved = Reserved::new(&shared, &mut promised, (place, promise));
+    Ok(Some(reserved))
+}
+
+/// Lists what there is, unless that was done since.
+fn refresh(promised: &mut Promised, share: &Share, since: Instant) -> Result<(), ShareError> {
+    if promised.listed.is_some_and(|at| at >= since) {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let is_old = |(at, took): (Instant, Duration)| at.elapsed() > READ.max(took * READING);
+    let is_anew = promised.read.is_none_or(is_old);
+    let none = BTreeMap::new();
+    let known = if is_anew { &none } else { promised.on_record() };
+    let mut on_record = of_kind::<Volume>(share, known)?;
+    on_record.extend(of_kind::<Snapshot>(share, known)?);
+    // After the records: what leaves one meanwhile is found there or here.
+    let in_trash = trash::promises(share)?;
+    promised.set(size_of(share.root())?, on_record, &in_trash);
+    promised.listed = Some(begun);
+    if is_anew {
+        promised.read = Some((begun, begun.elapsed()));
+    }
+    Ok(())
+}
+
+/// The promises on record of one kind: what is `known`, and what is read now. A record that cannot be used promises nothing.
+fn of_kind<K: Kind>(
+    share: &Share,
+    known: &BTreeMap<Place, Promise>,
+) -> Result<BTreeMap<Place, Promise>, ShareError> {
+    let mut all = BTreeMap::new();
+    let mut unknown = Vec::new();
+    for key in store::keys::<K>(share)? {
+        let place = (K::FOLDER, key);
+        match known.get(&place) {
+            Some(promise) => drop(all.insert(place, *promise)),
+            None => unknown.push(key),
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let read = || {
+        let mut read = Vec::new();
+        while let Some(key) = unknown.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let promise = match store::look::<K>(share, *key)? {
+                Kept::Nothing => continue,
+                Kept::Found(found) => found.record.promise(),
+                Kept::Unreadable(record) => Promise::none(record.nonce),
+            };
+            read.push(((K::FOLDER, *key), promise));
+        }
+        Ok::<_, ShareError>(read)
+    };
+    let most = 1 + unknown.len() / WORTH_A_THREAD;
+    for read in side_by_side(&share.counting.threads, most, read) {
+        all.extend(read?);
+    }
+    Ok(all)
+}
