@@ -1,5 +1,6 @@
 // Kubernetes' own suite for storage drivers, "External Storage", without the rest of its end-to-end tests:
-// one program that compiles in a fraction of the time. The driver under test is what --storage.testdriver names.
+// one program that compiles in a fraction of the time. The driver under test is what --storage.testdriver names. The specs of storage
+// that need no driver's description are there too, for those of volumes' statistics.
 package external
 
 import (
@@ -17,6 +18,10 @@ import (
 
 	// Registers the suite.
 	_ "k8s.io/kubernetes/test/e2e/storage/external"
+
+	// The specs of statistics, which run with the provider of two clouds only. This one does nothing.
+	_ "k8s.io/kubernetes/test/e2e/framework/providers/aws"
+	_ "k8s.io/kubernetes/test/e2e/storage"
 
 	// How the framework looks at nodes and at what failed.
 	_ "k8s.io/kubernetes/test/e2e/framework/debug/init"
