@@ -1,7 +1,7 @@
 //! Deleted folders until they are gone. Owns `trash/` on the share: how things get there at once, and how they are purged
 //! bit by bit, by many threads, by any number of controllers, and again after a restart.
 //!
-//! An entry `<nonce>-<random>.purge` is to be purged.
+//! What ends with `.purge` is to be purged; `entry_of` says what else its name tells.
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 

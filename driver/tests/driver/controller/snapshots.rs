@@ -85,6 +85,20 @@ fn mode(host: &Host, path: &str) -> u32 {
     host.at(path).metadata().unwrap().mode() & 0o7777
 }
 
+/// An attempt that died is taken over at the first look, too, and then nobody has waited for it.
+#[tokio::test]
+async fn what_is_in_the_trash_after_a_copy_is_purged() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap();
+    controller.settle().await;
+    let attempt = host.at(".csi-nfs/trash/attempt.purge");
+    std::fs::create_dir(&attempt).unwrap();
+    ready(&controller, "s", &volume.volume_id).await;
+    controller.settle().await;
+    assert!(!attempt.exists());
+}
+
 #[tokio::test]
 async fn a_snapshot_lives_through_every_call() {
     let host = Host::new();
