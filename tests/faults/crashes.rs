@@ -405,8 +405,8 @@ fn killed_at_every_step() {
 }
 
 /// Steps that one controller alone never comes to, or only after another death, or with a file that is too large for hundreds
-/// of trials; or that only an agent comes to, on a file system with quotas, or who measures volumes. The driver's own tests come there (`share/tests`,
-/// `copying/tests.rs`, `driver/tests/quota`).
+/// of trials; or that only an agent comes to, on a file system with quotas, or who measures volumes. The driver's own tests
+/// come there (`share/tests`, `copying/tests.rs`, `driver/tests/quota`).
 const NOT_HERE: [&str; 14] = [
     "a measure is beside its record",
     "a measure is drafted",
