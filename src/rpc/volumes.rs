@@ -11,6 +11,7 @@ const VOLUME: View = View::new(&[
     text("CONDITION", "status.volume_condition").format(CellFormat::Condition),
     text("TOPOLOGY", "volume.accessible_topology"),
     text("CONTEXT", "volume.volume_context").wide(),
+    text("MESSAGE", "status.volume_condition.message").wide(),
 ])
 .name("volume.volume_id");
 
