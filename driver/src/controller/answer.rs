@@ -97,22 +97,23 @@ pub(super) fn context(
     context
 }
 
-/// What is wrong with a volume, or that nothing is; what its size means, where that was decided; and what it takes, where
-/// somebody has measured that. A volume that takes more than an advisory size works, so that is nothing wrong.
-pub(super) fn condition(listed: ListedVolume) -> VolumeCondition {
+/// What is wrong with a volume, or that nothing is; what its size means, where that was decided; what it takes, where somebody has
+/// measured that; and the `obstacle` to its expansion, where there is one. A volume that takes more than an advisory size
+/// works, so that is nothing wrong.
+pub(super) fn condition(listed: ListedVolume, obstacle: Option<String>) -> VolumeCondition {
     let what = &listed.record.what;
     let size = what.size.as_ref().map(Size::to_string);
     let measure = listed.measure.as_ref();
     let measure = measure.map(|it| measured::words(it, what.capacity_bytes, it.age()));
-    trouble_and(listed.trouble, [size, measure])
+    let obstacle = obstacle.map(|why| format!("it cannot be expanded now: {why}"));
+    let more = [size, measure, obstacle].into_iter().flatten();
+    trouble_and(listed.trouble, more)
 }
 
-fn trouble_and(trouble: Option<String>, more: [Option<String>; 2]) -> VolumeCondition {
+fn trouble_and(trouble: Option<String>, more: impl IntoIterator<Item = String>) -> VolumeCondition {
     let abnormal = trouble.is_some();
     let message = trouble.unwrap_or_else(|| "the volume's folder is on the share".to_owned());
-    let all: Vec<String> = iter::once(message)
-        .chain(more.into_iter().flatten())
-        .collect();
+    let all: Vec<String> = iter::once(message).chain(more).collect();
     VolumeCondition {
         abnormal,
         message: all.join("; "),
@@ -121,7 +122,7 @@ fn trouble_and(trouble: Option<String>, more: [Option<String>; 2]) -> VolumeCond
 
 /// The condition of a volume of which nothing is known but that its folder is there.
 pub(crate) fn is_there() -> VolumeCondition {
-    trouble_and(None, [None, None])
+    trouble_and(None, [])
 }
 
 /// A volume as an entry of a list.
@@ -132,10 +133,13 @@ pub(super) fn entry(
     listed: Listed,
 ) -> list_volumes_response::Entry {
     let (volume, condition) = match listed {
-        Listed::Volume(listed) => (volume(export, uuid, &listed.record), condition(*listed)),
+        Listed::Volume(listed) => (
+            volume(export, uuid, &listed.record),
+            condition(*listed, None),
+        ),
         Listed::Unreadable(nonce, trouble) => (
             unreadable(export, uuid, key, nonce),
-            trouble_and(Some(trouble), [None, None]),
+            trouble_and(Some(trouble), []),
         ),
     };
     list_volumes_response::Entry {
@@ -173,13 +177,5 @@ pub(crate) fn one_volume(
             published_node_ids: Vec::new(),
             volume_condition: Some(condition),
         }),
-    }
-}
-
-/// Adds to what is told of a volume's condition.
-pub(super) fn remark(answer: &mut csi::ControllerGetVolumeResponse, remark: &str) {
-    let status = answer.status.as_mut();
-    if let Some(condition) = status.and_then(|status| status.volume_condition.as_mut()) {
-        condition.message = format!("{}; {remark}", condition.message);
     }
 }

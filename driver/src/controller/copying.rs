@@ -75,8 +75,8 @@ impl Shares {
                 Ok(_) => {}
                 Err(error) => (self.config.notice)(&format!("{what}: not copied: {error}")),
             }
-            // In the trash are a copy that has failed, and what another process has left that was taken over, also one that
-            // died before the first look.
+            // A copy that failed is in the trash now, and so is the attempt of a dead process that this one took over. That
+            // process may have died before the first look, so the purge does not depend on a wait.
             self.purge_soon(&key.0);
             return result;
         }

@@ -257,11 +257,8 @@ impl Controller {
         let (export, uuid, listed) = volumes::get(&self.shares, &request.volume_id).await?;
         let obstacle = self.shares.obstacle(&export, uuid, &listed.record).await?;
         let volume = answer::volume(&export, uuid, &listed.record);
-        let mut answer = answer::one_volume(volume, answer::condition(listed));
-        if let Some(why) = obstacle {
-            answer::remark(&mut answer, &format!("it cannot be expanded now: {why}"));
-        }
-        Ok(answer)
+        let condition = answer::condition(listed, obstacle);
+        Ok(answer::one_volume(volume, condition))
     }
 
     async fn expand(

@@ -7,8 +7,9 @@ use super::shares::{Known, Shares};
 use crate::export::Export;
 use crate::metrics::{METRICS, count};
 use crate::share::agents::{Can, Quotas};
+use crate::share::database::now;
 use csi_proto::lock::lock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 impl Shares {
     /// Whether `export` could be opened.
@@ -90,9 +91,7 @@ fn tell(measured: MeasuredShare) {
     let bytes = i64::try_from(measured.bytes).unwrap_or(i64::MAX);
     METRICS.measured_bytes.set(bytes);
     METRICS.volumes_beyond_size.set(count(measured.beyond));
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now = since.map_or(0, |since| since.as_secs());
-    let age = measured.oldest.map(|oldest| now.saturating_sub(oldest));
+    let age = measured.oldest.map(|oldest| now().saturating_sub(oldest));
     let age = i64::try_from(age.unwrap_or_default()).unwrap_or(i64::MAX);
     METRICS.oldest_measure_seconds.set(age);
 }

@@ -228,7 +228,7 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let kept = all.map(|(inbox, folder)| Ok((inbox, folder.try_clone()?)));
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
     let mut kept = kept.doing(|| "keeping folders open".to_owned())?;
-    if matches!(share.quotas, Some(Ok(_))) {
+    if share.sets_limits() {
         kept.push((Inbox::Requests, Requests::open(share)?.into_folder()));
     }
     Ok(kept)

@@ -187,6 +187,11 @@ impl Share {
         Self { quotas, ..self }
     }
 
+    /// Whether this process holds volumes to their sizes.
+    pub fn sets_limits(&self) -> bool {
+        matches!(self.quotas, Some(Ok(_)))
+    }
+
     /// Whether this process can hold volumes to their sizes, where it is to.
     pub fn quotas(&self) -> Option<&Result<FileSystem, Unable>> {
         self.quotas.as_ref()
@@ -373,7 +378,7 @@ fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
 }
 
 /// Seconds since 1970 by this machine's clock: shown to people, decides nothing.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())

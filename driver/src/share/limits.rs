@@ -72,7 +72,7 @@ pub(super) struct Limit {
 /// # Errors
 /// I/O errors.
 pub fn prepare(share: &Share) -> Result<(), ShareError> {
-    if matches!(share.quotas, Some(Ok(_))) {
+    if share.sets_limits() {
         requests::prepare(share)?;
         share.make_part(PROJECTS)?;
     }
@@ -84,7 +84,7 @@ pub fn prepare(share: &Share) -> Result<(), ShareError> {
 /// # Errors
 /// I/O errors, after which the next look finds it again.
 pub fn answer(share: &Share, name: &str) -> Result<Option<Answered>, ShareError> {
-    if !matches!(share.quotas, Some(Ok(_))) {
+    if !share.sets_limits() {
         return Ok(None);
     }
     let requests = Requests::open(share)?;
@@ -105,7 +105,7 @@ pub(super) fn answer_record(
     found: Found<Volume>,
 ) -> Result<Option<Answered>, ShareError> {
     let (record, what) = (&found.record, &found.record.what);
-    if !matches!(share.quotas, Some(Ok(_))) || !is_request(record) {
+    if !share.sets_limits() || !is_request(record) {
         return Ok(None);
     }
     let bytes = u64::try_from(what.capacity_bytes).unwrap_or_default();
@@ -163,7 +163,7 @@ fn answer_as(
 /// # Errors
 /// I/O errors.
 pub fn keep_up(share: &Share) -> Result<Vec<String>, ShareError> {
-    if !matches!(share.quotas, Some(Ok(_))) {
+    if !share.sets_limits() {
         return Ok(Vec::new());
     }
     // Where there never was an agent, nobody asks.

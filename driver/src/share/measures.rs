@@ -7,6 +7,7 @@
 
 use crate::beneath;
 use crate::crash_points::step;
+use crate::share::attempt::heartbeat::TOUCHED;
 use crate::share::database::{Share, now};
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::open::blocked;
@@ -20,7 +21,7 @@ use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::trash::server_now;
 use crate::walking::usage::UsageCount;
-use rustix::fs::{self, AtFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{self, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -203,12 +204,8 @@ impl CountingTurn {
             return true;
         }
         self.touched = Instant::now();
-        let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
-        let times = Timestamps {
-            last_access: at(UTIME_OMIT),
-            last_modification: at(UTIME_NOW),
-        };
-        let touched = fs::utimensat(&self.drafts, &*self.name, &times, AtFlags::SYMLINK_NOFOLLOW);
+        let how = AtFlags::SYMLINK_NOFOLLOW;
+        let touched = fs::utimensat(&self.drafts, &*self.name, &TOUCHED, how);
         !matches!(touched, Err(Errno::NOENT | Errno::STALE))
     }
 

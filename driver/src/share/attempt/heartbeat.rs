@@ -64,20 +64,24 @@ pub(in crate::share) fn progress(folder: &OwnedFd, attempt: Nonce) -> Option<(u6
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
+/// The times of what is touched: modified now, by the server's clock.
+pub(in crate::share) const TOUCHED: Timestamps = {
+    const fn at(tv_nsec: i64) -> Timespec {
+        Timespec { tv_sec: 0, tv_nsec }
+    }
+    Timestamps {
+        last_access: at(UTIME_OMIT),
+        last_modification: at(UTIME_NOW),
+    }
+};
+
 /// Touches the file `name` in `folder`, which is there, and returns it open.
 ///
 /// # Errors
 /// ENOENT and ESTALE when somebody has taken it away; others say nothing about that.
 pub(in crate::share) fn touch(folder: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     let file = beneath::file_to_write(folder, name)?;
-    let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
-    fs::futimens(
-        &file,
-        &Timestamps {
-            last_access: at(UTIME_OMIT),
-            last_modification: at(UTIME_NOW),
-        },
-    )?;
+    fs::futimens(&file, &TOUCHED)?;
     Ok(file)
 }
 

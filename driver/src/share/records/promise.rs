@@ -111,13 +111,11 @@ impl Room {
     /// # Errors
     /// When they may not.
     pub fn check(self, ratio: Ratio, asked: u64) -> Result<(), Overcommitted> {
-        let left = self.left(ratio);
-        if asked <= left {
+        if asked <= self.left(ratio) {
             return Ok(());
         }
         Err(Overcommitted {
             asked,
-            left,
             ratio,
             room: self,
         })
@@ -127,14 +125,12 @@ impl Room {
 /// More was asked for than may be promised.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
-    "{asked} bytes more cannot be promised, {left} are left: {} are promised to volumes, to snapshots, and to what is deleted and not purged yet, and at most {ratio} times the {} bytes of the file system may be (parameter overcommit); delete what nobody needs, enlarge the file system, or ask for less",
-    .room.promised, .room.total
+    "{asked} bytes more cannot be promised, {} are left: {} are promised to volumes, to snapshots, and to what is deleted and not purged yet, and at most {ratio} times the {} bytes of the file system may be (parameter overcommit); delete what nobody needs, enlarge the file system, or ask for less",
+    .room.left(*.ratio), .room.promised, .room.total
 )]
 pub struct Overcommitted {
     /// The bytes that were asked for, beside what is promised.
     pub asked: u64,
-    /// Those that might have been.
-    pub left: u64,
     /// The bound.
     pub ratio: Ratio,
     /// What there is.

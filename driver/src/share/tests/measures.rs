@@ -56,6 +56,15 @@ fn silence_measures(trial: &Trial) {
     }
 }
 
+/// Deletes a volume, and clears up after all that have died.
+fn nothing_stays_of(trial: &Trial, record: &Record<Volume>) {
+    trial.delete(record).unwrap();
+    silence_measures(trial);
+    trial.recover();
+    trial.check();
+    trial.is_without(record);
+}
+
 #[test]
 fn a_crash_leaves_the_last_measure_or_the_new_one() {
     at_each_step(
@@ -76,11 +85,7 @@ fn a_crash_leaves_the_last_measure_or_the_new_one() {
             is_right(trial, &measured);
             assert_eq!(kept(trial, record), Some(measured));
             trial.check();
-            trial.delete(record).unwrap();
-            silence_measures(trial);
-            trial.recover();
-            trial.check();
-            trial.is_without(record);
+            nothing_stays_of(trial, record);
         },
     );
 }
@@ -95,13 +100,7 @@ fn a_crash_in_a_deletion_leaves_no_measure() {
             record
         },
         |trial, record| trial.delete(record),
-        |trial, record| {
-            trial.delete(record).unwrap();
-            silence_measures(trial);
-            trial.recover();
-            trial.check();
-            trial.is_without(record);
-        },
+        nothing_stays_of,
     );
 }
 

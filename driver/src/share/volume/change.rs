@@ -43,7 +43,7 @@ pub fn expand(
             next.capacity_bytes = required;
             reserved = reserve(share, volume, required)?;
             if let Some(Size::Enforced { .. }) = next.size {
-                // It is this volume's lock, which whoever holds it waits for too.
+                // Another turn of `change` lets go of the volume's lock first: `hold` waits for it.
                 held = None;
                 let now = quotas::hold(share, volume, required, None)?;
                 next.size = Some(Size::Enforced {
