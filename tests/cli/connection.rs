@@ -1,12 +1,11 @@
 //! Every way to name a driver, and what reaches it beside the request.
 
 use crate::support::certificates::Certificates;
+use crate::support::executable;
 use crate::support::placed::of_volume;
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::GetPluginInfoResponse;
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 
 fn named(driver: ScriptedDriver, name: &str) -> ScriptedDriver {
     let reply = GetPluginInfoResponse {
@@ -193,8 +192,8 @@ fn kubectl(csi: Csi, in_the_pod: &str) -> Csi {
          *) echo \"OCI runtime exec failed: exec: \\\"$1\\\": executable file not found in \\$PATH\" >&2; exit 126;;\n\
          esac\n"
     );
-    let path = csi.file("kubectl", script);
-    std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let path = csi.home().join("kubectl");
+    executable::script(&path, &script);
     let found = std::env::var("PATH").unwrap();
     let folder = path.parent().unwrap().display();
     csi.env("PATH", &format!("{folder}:{found}"))

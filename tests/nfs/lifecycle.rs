@@ -2,6 +2,7 @@
 
 use crate::scene::{Scene, Version};
 use crate::support::PATIENCE;
+use crate::support::executable;
 use crate::support::process::Process;
 use crate::support::program::BINARY;
 use std::fs;
@@ -90,7 +91,7 @@ fn embedded(setpriv: &[&str]) {
     let home = TempDir::new().unwrap();
     // The binary may lie where the user cannot go.
     let binary: PathBuf = home.path().join("csi");
-    fs::copy(BINARY, &binary).unwrap();
+    executable::copy(BINARY, &binary);
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let ordinary = setpriv.iter().any(|flag| flag.starts_with("--reuid"));
     if ordinary {

@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod dice;
 pub mod disk;
 pub mod driver;
+pub mod executable;
 pub mod placed;
 pub mod process;
 pub mod program;

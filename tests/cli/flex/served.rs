@@ -2,11 +2,11 @@
 
 use crate::support::PATIENCE;
 use crate::support::driver::unmount_below;
+use crate::support::executable;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use rustix::process::Signal;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -36,8 +36,8 @@ pub fn script(csi: &Csi, name: &str, cases: &[&str]) -> PathBuf {
         home = csi.home().display(),
         cases = cases.join("\n"),
     );
-    let path = csi.file(name, text);
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let path = csi.home().join(name);
+    executable::script(&path, &text);
     path
 }
 
