@@ -6,6 +6,7 @@
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
+use crate::call::pages::Pages;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
 use crate::output::documents::Documents;
@@ -182,7 +183,7 @@ impl Command {
     ) -> Result<AfterReply, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
         let mut bytes = request.bytes.clone();
-        let mut token = String::new();
+        let mut pages = Pages::default();
         loop {
             self.log.request(session, self.rpc.method, &bytes);
             let started = Instant::now();
@@ -213,21 +214,14 @@ impl Command {
                 return Ok(AfterReply::Continue);
             };
             let next = next_token(self.rpc.method.response, &reply)?;
-            if next.is_empty() {
+            if !pages.go_on(&next)? {
                 return Ok(AfterReply::Continue);
-            }
-            if next == token {
-                let message = format!(
-                    "the driver answered twice with the next_token {next:?}: its list has no end"
-                );
-                return Err(Error::rpc(Code::Internal, message));
             }
             // The last occurrence of a field counts: this replaces the token of the page before.
             if let Some(field) = self.rpc.method.request.field("starting_token") {
                 bytes.clone_from(&request.bytes);
                 wire::put_bytes(&mut bytes, field.number, next.as_bytes());
             }
-            token = next;
         }
     }
 
