@@ -5,6 +5,7 @@ use super::answer::{Answer, CallOutError, Capabilities};
 use super::call_out::CallOuts;
 use super::error::{FlexError, shown};
 use super::options::{self, Options, texts_of};
+use super::paths::Bounds;
 use super::request;
 use super::state::Store;
 use super::taken::{Running, Taken};
@@ -208,6 +209,14 @@ impl Call {
             self.note(&format!("{call} in {took:.1} s: {outcome}"));
         }
         answer
+    }
+
+    /// What bounds the next work at a path, which may take as long as a call-out.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            deadline: self.flex.0.call_outs.deadline(self.deadline),
+            taken: self.taken.clone(),
+        }
     }
 
     /// The argument of a call-out that has options: with the secrets of this call.
