@@ -192,9 +192,9 @@ impl fmt::Display for Field {
 }
 
 impl Field {
-    /// Whether the specification requires the field, as its comment says.
+    /// Whether the specification requires the field of every driver, as its comment says.
     pub fn is_required(&self) -> bool {
-        self.doc.contains("Required")
+        self.doc.contains("Required") && !self.doc.contains("Required with")
     }
 
     /// Whether the specification lets 0 stand for no value, as the field's comment says.

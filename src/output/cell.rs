@@ -293,6 +293,7 @@ fn age(time: prost_types::Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::tables;
 
     fn shown(pairs: &[(&str, &str)]) -> String {
         let pairs = pairs
@@ -321,6 +322,60 @@ mod tests {
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
         assert_eq!(again.collect::<Vec<_>>(), pairs);
+    }
+
+    #[test]
+    fn what_is_missing_is_shown_by_what_the_specification_says_of_its_field() {
+        let field = |message: &'static Message, name| message.field(name).expect(name);
+        for (message, name, value, expected) in [
+            (
+                &tables::VOLUME,
+                "volume_id",
+                Value::Text("".into()),
+                Some(EMPTY),
+            ),
+            (&tables::VOLUME, "volume_id", Value::Text("v".into()), None),
+            (
+                &tables::VOLUME,
+                "capacity_bytes",
+                Value::Int64(0),
+                Some(UNSET),
+            ),
+            (&tables::VOLUME, "capacity_bytes", Value::Int64(1), None),
+            (
+                &tables::SNAPSHOT,
+                "size_bytes",
+                Value::Int64(0),
+                Some(UNSET),
+            ),
+            (
+                &tables::SNAPSHOT,
+                "group_snapshot_id",
+                Value::Text("".into()),
+                None,
+            ),
+            (
+                &tables::GET_CAPACITY_RESPONSE,
+                "available_capacity",
+                Value::Int64(0),
+                None,
+            ),
+            (
+                &tables::BLOCK_METADATA,
+                "byte_offset",
+                Value::Int64(0),
+                None,
+            ),
+            (
+                &tables::NODE_PUBLISH_VOLUME_REQUEST,
+                "staging_target_path",
+                Value::Text("".into()),
+                None,
+            ),
+        ] {
+            let found = nothing(field(message, name), &value);
+            assert_eq!(found, expected, "{name} {value:?}");
+        }
     }
 
     #[test]
