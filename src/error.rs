@@ -85,6 +85,11 @@ impl Error {
         Self::new(ErrorKind::Failed, message.into())
     }
 
+    /// Nobody reads stdout any more: nothing to tell, as the tools of a pipe do not.
+    pub fn unread() -> Self {
+        Self::local("nobody reads stdout any more").reported()
+    }
+
     /// Ctrl-C.
     pub fn interrupted() -> Self {
         Self::new(ErrorKind::Interrupted, "interrupted".to_owned())

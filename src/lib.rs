@@ -10,6 +10,7 @@ mod invocation;
 mod output;
 mod recording;
 mod rpc;
+mod say;
 mod tools;
 mod undo;
 
@@ -37,6 +38,16 @@ pub fn main() -> ExitCode {
         Err(error) => return usage(&error, name, &arguments),
     };
     let (result, style) = cli::run(&matches, name);
+    ended(result, style)
+}
+
+/// The end of the program. Where all went well and not all was shown, since nobody reads stdout any more, its exit code alone
+/// says so.
+fn ended(result: Result<(), Error>, style: Style) -> ExitCode {
+    let result = match result {
+        Ok(()) if output::reader::is_gone() => Err(Error::unread()),
+        result => result,
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -62,18 +73,11 @@ fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
 /// Help and version go to stdout and are a success; everything else is an error of usage.
 fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> ExitCode {
     if !error.use_stderr() {
-        let style = Style::Text;
         let mut help = error.render().to_string();
         if let Some(columns) = output::terminal::width() {
             help = invocation::help::fitted(&help, columns);
         }
-        return match output::print(help.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                report(&error, style);
-                error.exit_code(style)
-            }
-        };
+        return ended(output::print(help.as_bytes()), Style::Text);
     }
     let style = match name {
         "csc" => Style::Csc,

@@ -191,6 +191,18 @@ impl fmt::Display for Field {
     }
 }
 
+impl Field {
+    /// Whether the specification requires the field of every driver, as its comment says.
+    pub fn is_required(&self) -> bool {
+        self.doc.contains("Required") && !self.doc.contains("Required with")
+    }
+
+    /// Whether the specification lets 0 stand for no value, as the field's comment says.
+    pub fn is_unset_at_0(&self) -> bool {
+        self.doc.contains("Optional. 0 ")
+    }
+}
+
 /// The first sentence of a comment, without its full stop.
 pub fn summary(doc: &'static str) -> &'static str {
     let end = doc.find(". ").unwrap_or(doc.len());

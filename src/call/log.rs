@@ -4,11 +4,11 @@
 
 use crate::call::session::Session;
 use crate::output::json;
+use crate::say::say;
 use csi_proto::schema::{Message, Method};
 use csi_proto::text::escaped;
 use csi_proto::value::{MASK, Secrets};
-use std::fmt::Arguments;
-use std::io::{self, Write};
+
 use std::time::Duration;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};
 
@@ -31,7 +31,7 @@ impl Log {
         if self.metadata {
             // Values may be tokens: which keys are sent is enough to see what is missing.
             for key in session.metadata_keys() {
-                line(format_args!("request metadata: {key}: {MASK}"));
+                say!("request metadata: {key}: {MASK}");
             }
         }
         if self.requests {
@@ -48,10 +48,10 @@ impl Log {
             match entry {
                 KeyAndValueRef::Ascii(key, value) => {
                     let value = String::from_utf8_lossy(value.as_encoded_bytes()).into_owned();
-                    line(format_args!("reply metadata: {key}: {}", escaped(&value)));
+                    say!("reply metadata: {key}: {}", escaped(&value));
                 }
                 KeyAndValueRef::Binary(key, _) => {
-                    line(format_args!("reply metadata: {key}: (binary)"));
+                    say!("reply metadata: {key}: (binary)");
                 }
             }
         }
@@ -68,10 +68,7 @@ impl Log {
     pub fn call(&self, doing: &str, status: &str, took: Duration) {
         if self.calls {
             let milliseconds = took.as_secs_f64() * 1000.0;
-            line(format_args!(
-                "{}: {status} in {milliseconds:.1} ms",
-                escaped(doing)
-            ));
+            say!("{}: {status} in {milliseconds:.1} ms", escaped(doing));
         }
     }
 }
@@ -84,14 +81,7 @@ fn message(what: &str, message: &'static Message, bytes: &[u8]) {
     };
     let mut text = Vec::new();
     match json::line(&document, &mut text) {
-        Ok(()) => line(format_args!(
-            "{what}: {}",
-            String::from_utf8_lossy(text.trim_ascii_end())
-        )),
-        Err(error) => line(format_args!("{what}: not valid: {error}")),
+        Ok(()) => say!("{what}: {}", String::from_utf8_lossy(text.trim_ascii_end())),
+        Err(error) => say!("{what}: not valid: {error}"),
     }
-}
-
-fn line(text: Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{text}");
 }

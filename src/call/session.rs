@@ -14,6 +14,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
 use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
 use tonic::transport::Channel;
@@ -43,6 +44,12 @@ pub struct Connection {
 
 /// A reply and its headers.
 pub type Answer = Response<Bytes>;
+
+/// The messages of a reply that is a stream, and when its last one has to be there.
+pub struct Messages {
+    stream: Streaming<Bytes>,
+    end: Option<Instant>,
+}
 
 /// A call that did not end with OK.
 #[derive(Clone, Debug)]
@@ -164,7 +171,7 @@ impl Session {
     pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
         let sent = request.clone();
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(method, &sent, async {
+        self.bounded(method, &sent, self.end(), async {
             client.ready().await.map_err(not_ready)?;
             client.unary(request, path, RawCodec).await
         })
@@ -194,14 +201,14 @@ impl Session {
         &self,
         method: &'static Method,
         request: Bytes,
-    ) -> Result<Response<Streaming<Bytes>>, CallError> {
-        let sent = request.clone();
+    ) -> Result<Response<Messages>, CallError> {
+        let (sent, end) = (request.clone(), self.end());
         let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(method, &sent, async {
+        let answer = self.bounded(method, &sent, end, async {
             client.ready().await.map_err(not_ready)?;
             client.server_streaming(request, path, RawCodec).await
-        })
-        .await
+        });
+        Ok(answer.await?.map(|stream| Messages { stream, end }))
     }
 
     /// Calls a method, and hands over each message of its reply; one that is no stream has one.
@@ -234,9 +241,16 @@ impl Session {
         &self,
         method: &'static Method,
         sent: &[u8],
-        stream: &mut Streaming<Bytes>,
+        messages: &mut Messages,
     ) -> Result<Option<Bytes>, CallError> {
-        self.bounded(method, sent, stream.message()).await
+        let next = messages.stream.message();
+        self.bounded(method, sent, messages.end, next).await
+    }
+
+    /// When a call that begins now has to be answered.
+    fn end(&self) -> Option<Instant> {
+        let timeout = self.timeout?;
+        Instant::now().checked_add(timeout)
     }
 
     fn prepare(
@@ -259,11 +273,12 @@ impl Session {
         &self,
         method: &'static Method,
         sent: &[u8],
+        end: Option<Instant>,
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CallError> {
-        let result = match self.timeout {
+        let result = match end {
             None => work.await,
-            Some(timeout) => match tokio::time::timeout(timeout, work).await {
+            Some(end) => match timeout_at(end, work).await {
                 Ok(result) => result,
                 Err(_) => Err(Status::deadline_exceeded("no answer within the deadline")),
             },

@@ -3,11 +3,11 @@
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::session::Session;
+use crate::call::tries::Tries;
 use crate::error::{Error, ErrorKind};
 use csi_proto::v1;
 use std::future::Future;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 
 /// How long to wait after the first try, and at most. A socket cannot announce itself over every kind of endpoint; a
@@ -23,29 +23,26 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
     endpoint: &Endpoint,
     limit: Duration,
 ) -> Result<Session, Error> {
-    let end = Instant::now() + limit;
-    let mut pause = PAUSES.0;
+    let mut tries = Tries::within(Some(limit), PAUSES);
     let mut reason = None;
     loop {
-        let tried = timeout_at(end, async {
+        let tried = tries.once(async {
             let session = open().await?;
             probe(&session, endpoint).await?;
             Ok(session)
         });
         match tried.await {
-            Ok(Ok(session)) => return Ok(session),
-            Ok(Err(error)) if !may_mend(&error) => return Err(error.doing(waiting(limit))),
-            Ok(Err(error)) => reason = Some(error),
+            Some(Ok(session)) => return Ok(session),
+            Some(Err(error)) if !may_mend(&error) => return Err(error.doing(waiting(limit))),
+            Some(Err(error)) => reason = Some(error),
             // Cut off at the end: the reason of the try before says more.
-            Err(_) => {}
+            None => {}
         }
-        if Instant::now() + pause >= end {
+        if !tries.again().await {
             let silent =
                 || Error::rpc(Code::DeadlineExceeded, format!("no answer from {endpoint}"));
             return Err(reason.unwrap_or_else(silent).doing(waiting(limit)));
         }
-        sleep(pause).await;
-        pause = PAUSES.1.min(pause * 2);
     }
 }
 

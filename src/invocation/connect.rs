@@ -8,6 +8,7 @@ use crate::call::error::connection_error;
 use crate::call::session::Session;
 use crate::call::wait;
 use crate::error::{Error, OrError};
+use crate::say::say;
 use std::future::Future;
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
@@ -76,7 +77,7 @@ pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Err
         } else {
             "not connected"
         };
-        eprintln!("{how} to {endpoint} in {took:.1} ms");
+        say!("{how} to {endpoint} in {took:.1} ms");
     }
     opened.map_err(|error| connection_error(endpoint, &error))
 }
@@ -116,7 +117,7 @@ pub fn private_mounts(endpoint: &Endpoint, defaults: &Defaults) -> Result<(), Er
     #[cfg(feature = "embedded")]
     match csi_nfs::namespace::enter_private() {
         Ok(entered) if !entered.may_mount() => {
-            eprintln!(
+            say!(
                 "note: this user may not mount here: the volume is shown through a symbolic link instead"
             );
         }

@@ -6,12 +6,18 @@
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
 use crate::call::log::Log;
+use crate::call::pages::Pages;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
 use crate::output::documents::Documents;
+use crate::output::reader::{ReadOutput, WithoutReader};
 use crate::output::{self, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
-use crate::rpc::{self, Calls, EncodedRequest, Group, Rpc, facts::Making};
+use crate::rpc::{
+    self, Calls, EncodedRequest, Group, Rpc,
+    facts::{Effect, Making},
+};
+use crate::say::say;
 use bytes::Bytes;
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
@@ -88,7 +94,7 @@ impl Command {
             written.or_else(no_broken_pipe)?;
         }
         if left_out {
-            eprintln!("note: secrets are left out of the request shown");
+            say!("note: secrets are left out of the request shown");
         }
         Ok(())
     }
@@ -106,6 +112,7 @@ impl Command {
         follower: &mut dyn Follower,
     ) -> Result<(), Error> {
         let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
+        let out = ReadOutput::new(out, without_reader(&rpc.facts.effect));
         let mut printer = Printer::new(
             rpc.method,
             rpc.view,
@@ -116,7 +123,7 @@ impl Command {
         )
         .map_err(output_error)?;
         if self.calls.follow_pages && printer.buffers() {
-            eprintln!("note: --sort-by holds all rows back until the last page has arrived");
+            say!("note: --sort-by holds all rows back until the last page has arrived");
         }
         let mut first: Option<Error> = None;
         for request in &self.calls.requests {
@@ -125,7 +132,7 @@ impl Command {
                 .await;
             match result {
                 Ok(AfterReply::Continue) => {}
-                Ok(AfterReply::Stop) => return Ok(()),
+                Ok(AfterReply::Stop) => break,
                 Err(error) => {
                     let error = error.doing(self.doing(&request.subject));
                     if !self.keep_going {
@@ -176,7 +183,7 @@ impl Command {
     ) -> Result<AfterReply, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
         let mut bytes = request.bytes.clone();
-        let mut token = String::new();
+        let mut pages = Pages::default();
         loop {
             self.log.request(session, self.rpc.method, &bytes);
             let started = Instant::now();
@@ -197,7 +204,7 @@ impl Command {
                     let code = code_name(error.status.code());
                     self.log.call(&doing, code, started.elapsed());
                     if self.is_success(error.status.code()) {
-                        eprintln!("note: {doing}: {code} taken for success");
+                        say!("note: {doing}: {code} taken for success");
                         return Ok(AfterReply::Continue);
                     }
                     return Err(call_error(&error, endpoint));
@@ -207,21 +214,14 @@ impl Command {
                 return Ok(AfterReply::Continue);
             };
             let next = next_token(self.rpc.method.response, &reply)?;
-            if next.is_empty() {
+            if !pages.go_on(&next)? {
                 return Ok(AfterReply::Continue);
-            }
-            if next == token {
-                let message = format!(
-                    "the driver answered twice with the next_token {next:?}: its list has no end"
-                );
-                return Err(Error::rpc(Code::Internal, message));
             }
             // The last occurrence of a field counts: this replaces the token of the page before.
             if let Some(field) = self.rpc.method.request.field("starting_token") {
                 bytes.clone_from(&request.bytes);
                 wire::put_bytes(&mut bytes, field.number, next.as_bytes());
             }
-            token = next;
         }
     }
 
@@ -251,7 +251,7 @@ impl Command {
         }
         // Beside the table, which scripts may count.
         if let Some(sum) = printer.take_sum() {
-            eprintln!("{sum}");
+            say!("{sum}");
         }
         Ok(None)
     }
@@ -280,14 +280,12 @@ impl Command {
             output::Format::Json | output::Format::Yaml | output::Format::Csc
         );
         if !next.is_empty() && !self.calls.follow_pages && !shows_token {
-            eprintln!(
-                "note: there is more: --starting-token {next:?}, or --all for the whole list"
-            );
+            say!("note: there is more: --starting-token {next:?}, or --all for the whole list");
         }
         // A person would take an empty screen for a fault; scripts read other formats, and stdout stays empty.
         if next.is_empty() && printer.is_empty_table() {
             let things = self.rpc.method.kebab_name.trim_start_matches("list-");
-            eprintln!("no {things}");
+            say!("no {things}");
         }
         // After the reply is shown: a volume with a fault is there all the same.
         replies
@@ -311,7 +309,7 @@ impl Command {
 
 enum AfterReply {
     Continue,
-    /// The reader of the output is gone.
+    /// The reader of the output is gone, and nothing is changed by the calls.
     Stop,
 }
 
@@ -343,7 +341,15 @@ pub fn output_error(error: OutputError) -> Error {
     }
 }
 
-/// A reader that closes its end early, such as `head`, has what it wanted.
+/// What a reader who goes away does to a call: it ends what only reads.
+fn without_reader(effect: &Effect) -> WithoutReader {
+    match effect.is_reads() {
+        true => WithoutReader::Stop,
+        false => WithoutReader::GoOn,
+    }
+}
+
+/// A reader who closes their end early, such as `head`, has what they wanted.
 fn no_broken_pipe(error: OutputError) -> Result<(), Error> {
     if error.is_broken_pipe() {
         Ok(())

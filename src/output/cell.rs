@@ -5,7 +5,7 @@ use super::view::{CellFormat, Column};
 use crate::arguments::{map, size};
 use csi_proto::duration;
 use csi_proto::path::{Path, PathError};
-use csi_proto::schema::Message;
+use csi_proto::schema::{Field, Message};
 use csi_proto::text::escaped;
 use csi_proto::value::{TimestampText, Value, ValueError, enum_text};
 use std::borrow::Cow;
@@ -14,6 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The text of an empty cell, as in kubectl.
 const NONE: &str = "<none>";
+
+/// The text of a number that the driver has not set.
+const UNSET: &str = "<unset>";
+
+/// A text without letters where one has to be.
+const EMPTY: &str = "\"\"";
 
 /// A row with its reply and its request, as bytes.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +67,11 @@ impl CellSource {
             _ => Ok((RowPart::Row, Path::parse(types.row, path)?)),
         };
         path.split('|').map(one).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The field of the first path.
+    fn field(&self) -> Option<&'static Field> {
+        self.0.first()?.1.field()
     }
 
     /// The value for that row.
@@ -145,6 +156,10 @@ impl Reader {
     /// When the bytes are not the messages.
     pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
         let value = self.value(row)?;
+        if let Some(text) = self.source.field().and_then(|field| nothing(field, &value)) {
+            out.push_str(text);
+            return Ok(());
+        }
         let format = match &self.unit {
             None => self.format,
             Some(unit) => match unit.read(row.row)? {
@@ -158,6 +173,16 @@ impl Reader {
             out.push_str(NONE);
         }
         Ok(())
+    }
+}
+
+/// The text of a value that is none by what the specification says of its field: a driver's mistake is to be seen, and what it
+/// left out is not to look like a number.
+fn nothing(field: &Field, value: &Value<'_>) -> Option<&'static str> {
+    match value {
+        Value::Text(text) if text.is_empty() && field.is_required() => Some(EMPTY),
+        Value::Int64(0) if field.is_unset_at_0() => Some(UNSET),
+        _ => None,
     }
 }
 
@@ -208,7 +233,11 @@ fn plain(value: &Value<'_>, out: &mut String) {
             // Maps and messages have commas of their own.
             let scalars = !matches!(list.first(), Some(Value::Message(_) | Value::Map(_)));
             let separator = if scalars { "," } else { ";" };
-            separated(list.iter(), separator, out, plain);
+            separated(list.iter(), separator, out, |one, out| match one {
+                // No list has entries without letters.
+                Value::Text(text) if text.is_empty() => out.push_str(EMPTY),
+                one => plain(one, out),
+            });
         }
         // As the flags for maps take it, so that what is shown can be given back.
         Value::Map(entries) => separated(entries.iter(), ",", out, |(key, value), out| {
@@ -264,6 +293,7 @@ fn age(time: prost_types::Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::tables;
 
     fn shown(pairs: &[(&str, &str)]) -> String {
         let pairs = pairs
@@ -292,6 +322,60 @@ mod tests {
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
         assert_eq!(again.collect::<Vec<_>>(), pairs);
+    }
+
+    #[test]
+    fn what_is_missing_is_shown_by_what_the_specification_says_of_its_field() {
+        let field = |message: &'static Message, name| message.field(name).expect(name);
+        for (message, name, value, expected) in [
+            (
+                &tables::VOLUME,
+                "volume_id",
+                Value::Text("".into()),
+                Some(EMPTY),
+            ),
+            (&tables::VOLUME, "volume_id", Value::Text("v".into()), None),
+            (
+                &tables::VOLUME,
+                "capacity_bytes",
+                Value::Int64(0),
+                Some(UNSET),
+            ),
+            (&tables::VOLUME, "capacity_bytes", Value::Int64(1), None),
+            (
+                &tables::SNAPSHOT,
+                "size_bytes",
+                Value::Int64(0),
+                Some(UNSET),
+            ),
+            (
+                &tables::SNAPSHOT,
+                "group_snapshot_id",
+                Value::Text("".into()),
+                None,
+            ),
+            (
+                &tables::GET_CAPACITY_RESPONSE,
+                "available_capacity",
+                Value::Int64(0),
+                None,
+            ),
+            (
+                &tables::BLOCK_METADATA,
+                "byte_offset",
+                Value::Int64(0),
+                None,
+            ),
+            (
+                &tables::NODE_PUBLISH_VOLUME_REQUEST,
+                "staging_target_path",
+                Value::Text("".into()),
+                None,
+            ),
+        ] {
+            let found = nothing(field(message, name), &value);
+            assert_eq!(found, expected, "{name} {value:?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod load;
 pub mod page;
 pub mod pager;
 pub mod printer;
+pub mod reader;
 pub mod redirect;
 pub mod replayed;
 mod reply;
@@ -32,23 +33,24 @@ pub use printer::Printer;
 pub use reply::{AskedFormat, Format, FormatError, Options, OutputError, ShownReply};
 
 use crate::error::Error;
+use reader::Stdout;
 use std::io::{self, Write};
 
 /// Stdout, for a [`Printer`] or steps.
 pub fn stdout() -> impl Write {
-    io::BufWriter::new(io::stdout().lock())
+    Stdout::buffered()
 }
 
-/// Writes what is not a reply: help, a completion script. A reader who went away is no error.
+/// Writes what is not a reply: help, a completion script. A reader who went away ends nothing.
 ///
 /// # Errors
 /// When stdout cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
+    let mut out = Stdout::lock();
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// The result of writing to stdout. A reader who went away is no error: what the program does goes on.
+/// The result of writing to stdout. A reader who went away ends nothing: what the program does goes on.
 ///
 /// # Errors
 /// When stdout cannot be written.

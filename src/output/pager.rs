@@ -2,6 +2,7 @@
 //!
 //! Owns when a pager starts, and which. Whoever writes here decides whether anybody looks.
 
+use super::reader::Stdout;
 use super::terminal::{self, columns_of};
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
@@ -38,7 +39,7 @@ impl Paged {
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
             Way::Held(held) => direct(&held.bytes),
-            Way::Direct => io::stdout().flush(),
+            Way::Direct => Stdout::lock().flush(),
             Way::Through(mut child) => {
                 drop(child.stdin.take());
                 child.wait().map(drop)
@@ -65,7 +66,7 @@ impl Paged {
 impl Write for Paged {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Way::Direct => return io::stdout().write(bytes),
+            Way::Direct => return Stdout::lock().write(bytes),
             Way::Through(child) => {
                 return match &mut child.stdin {
                     Some(stdin) => stdin.write(bytes),
@@ -87,7 +88,7 @@ impl Write for Paged {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Way::Direct => io::stdout().flush(),
+            Way::Direct => Stdout::lock().flush(),
             Way::Through(Child {
                 stdin: Some(stdin), ..
             }) => stdin.flush(),
@@ -170,7 +171,7 @@ fn start(words: &[String]) -> Option<Child> {
 }
 
 fn direct(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = Stdout::lock();
     out.write_all(bytes)?;
     out.flush()
 }

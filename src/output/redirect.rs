@@ -1,6 +1,7 @@
 //! Redirects stdout for a while: into a file, a program, or a page that is compared with the last one; and away from a terminal
 //! that is gone.
 
+use super::reader;
 use rustix::fd::{AsFd, OwnedFd};
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -8,6 +9,8 @@ use std::io::{self, IsTerminal as _, Write};
 /// Stdout leads elsewhere until this is dropped.
 pub struct Redirected {
     before: OwnedFd,
+    /// Whether the reader there had gone.
+    had_lost: bool,
 }
 
 impl Redirected {
@@ -19,7 +22,9 @@ impl Redirected {
         io::stdout().flush()?;
         let before = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
         rustix::stdio::dup2_stdout(target)?;
-        Ok(Self { before })
+        let had_lost = reader::is_gone();
+        reader::set_gone(false);
+        Ok(Self { before, had_lost })
     }
 }
 
@@ -28,6 +33,7 @@ impl Drop for Redirected {
         // Whoever reads it may have gone away.
         let _ = io::stdout().flush();
         let _ = rustix::stdio::dup2_stdout(&self.before);
+        reader::set_gone(self.had_lost);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::line::time;
 use super::{Line, Unknown, VERSION};
 use crate::recording::call::RecordedCall;
+use crate::say::say;
 use csi_proto::text::escaped;
 use serde_json::json;
 use std::fs::{File, OpenOptions, Permissions};
@@ -117,10 +118,9 @@ impl Recorder {
         match written {
             Ok(()) if self.missing > 0 => {
                 let (missing, path) = (self.missing, self.path.display().to_string());
+                let path = escaped(&path);
                 self.missing = 0;
-                say(&format!(
-                    "the recording {path} goes on; {missing} calls are missing in it"
-                ));
+                say!("warning: the recording {path} goes on; {missing} calls are missing in it");
             }
             Ok(()) => {}
             Err(cause) => {
@@ -134,9 +134,8 @@ impl Recorder {
 
     fn warn(&self, cause: &io::Error) {
         let path = self.path.display().to_string();
-        say(&format!(
-            "the recording {path} cannot be written ({cause}); calls go on without it"
-        ));
+        let path = escaped(&path);
+        say!("warning: the recording {path} cannot be written ({cause}); calls go on without it");
     }
 
     /// Writes a line, or nothing of it.
@@ -164,8 +163,4 @@ impl Recorder {
             }
         }
     }
-}
-
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "warning: {}", escaped(text));
 }

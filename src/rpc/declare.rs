@@ -12,6 +12,7 @@ use super::validation::rule::Rule;
 use crate::output::csc::{Csc, CscWriter};
 use crate::output::view::View;
 use clap::{ArgMatches, Args, Command};
+use csi_proto::path::contents;
 use csi_proto::schema::{self, Method};
 
 /// Names, fields or command lines.
@@ -203,9 +204,11 @@ fn calls<T: Declare>(
             flag.fill(matches, subject, context, &mut draft)?;
         }
         let request = T::decode(&*draft.bytes).map_err(RequestError::Base)?;
+        let bytes = request.encode_to_vec();
+        let subject = subject.map(str::to_owned);
         Ok(EncodedRequest {
-            subject: subject.unwrap_or_default().to_owned(),
-            bytes: request.encode_to_vec(),
+            subject: subject.unwrap_or_else(|| named_in::<T>(&bytes)),
+            bytes,
         })
     };
     let subjects = T::FLAGS.iter().find_map(|flag| flag.subjects(matches));
@@ -220,6 +223,15 @@ fn calls<T: Declare>(
         requests: requests?,
         follow_pages: T::FLAGS.iter().any(|flag| flag.follows_pages(matches)),
     })
+}
+
+/// What a request is about that was given as a whole.
+fn named_in<T: Declare>(request: &[u8]) -> String {
+    let message = T::METHOD.request;
+    let mut flags = T::FLAGS.iter();
+    let field = flags.find_map(|flag| flag.subject_field(message));
+    let named = field.and_then(|field| contents(message, request, field.name).pop());
+    String::from_utf8_lossy(named.unwrap_or_default()).into_owned()
 }
 
 /// A service and its RPCs.

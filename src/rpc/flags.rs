@@ -325,6 +325,14 @@ impl Flag {
         Some((name, all.map(String::as_str).collect()))
     }
 
+    /// The field of the request that names what a call is about; `None` for a flag that makes no call.
+    pub fn subject_field(&self, request: &'static Message) -> Option<&'static Field> {
+        match self.form {
+            Form::Subjects(_) | Form::Argument(_, true) | Form::VolumePaths => self.field(request),
+            _ => None,
+        }
+    }
+
     /// Whether the flag asks for all pages of a list.
     pub fn follows_pages(&self, matches: &ArgMatches) -> bool {
         matches!(self.form, Form::AllPages) && matches.get_flag("all")

@@ -178,6 +178,32 @@ fn a_driver_that_attaches_goes_all_the_way() {
 }
 
 #[test]
+fn an_expansion_is_told_its_size_whichever_bound_says_it() {
+    let sized = ATTACHES.replace(
+        "'{\"status\":\"Success\",\"volumeNewSize\":8192}'",
+        "'{\"status\":\"Success\"}'",
+    );
+    let served = Served::new(&[&sized], "");
+    served
+        .run("controller publish v-1 --node-id n-1 --cap 1,mount")
+        .succeeds();
+    for (bounds, sizes) in [
+        ("--limit-bytes 8Ki", "8192 0"),
+        ("--req-bytes 16Ki --limit-bytes 32Ki", "16384 8192"),
+    ] {
+        let grown = served.run(&format!("controller expand-volume v-1 {bounds} -o json"));
+        let (new, _) = sizes.split_once(' ').unwrap();
+        assert_eq!(grown.succeeds().json()["capacityBytes"], new);
+        let told = served.arguments("expandvolume");
+        assert!(told.ends_with(&format!(" {sizes}")), "{told}");
+    }
+    served
+        .run("controller expand-volume v-1 --limit-bytes 8Ki")
+        .exits(64 + 11)
+        .says("the volume has 16384 bytes already, and limit_bytes is 8192");
+}
+
+#[test]
 fn what_cannot_be_served_is_said_before_anything_is() {
     let csi = crate::support::program::Csi::at("unix:f.sock");
     script(&csi, "silent", &["init) ok;;"]);

@@ -7,6 +7,7 @@ mod support;
 mod architecture;
 mod bench;
 mod chart;
+mod closed_output;
 mod connection;
 mod contexts;
 mod csc;

@@ -4,12 +4,15 @@
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::list_volumes_response::Entry;
+use csi_proto::v1::list_volumes_response::VolumeStatus;
 use csi_proto::v1::{
-    BlockMetadata, BlockMetadataType, CreateVolumeResponse, GetMetadataAllocatedResponse,
-    GetPluginInfoResponse, ListVolumesResponse, ProbeResponse, Volume,
+    BlockMetadata, BlockMetadataType, CreateVolumeResponse, GetCapacityResponse,
+    GetMetadataAllocatedResponse, GetPluginInfoResponse, ListVolumesResponse, NodeGetInfoResponse,
+    ProbeResponse, Volume,
 };
 use prost::Message as _;
 use prost::encoding::{WireType, encode_key, encode_varint, string};
+use std::time::Duration;
 use tonic::Code;
 
 #[test]
@@ -359,4 +362,114 @@ fn answers_a_little_later() {
         .succeeds()
         .prints("late\n");
     assert_eq!(driver.calls(), ["Probe", "Probe", "Probe", "GetPluginInfo"]);
+}
+
+#[test]
+fn never_ends_its_stream() {
+    let range = |offset: i64| GetMetadataAllocatedResponse {
+        block_metadata_type: BlockMetadataType::FixedLength.into(),
+        volume_capacity_bytes: 1 << 30,
+        block_metadata: vec![BlockMetadata {
+            byte_offset: offset << 12,
+            size_bytes: 1 << 12,
+        }],
+    };
+    let ranges: Vec<_> = (0..200).map(range).collect();
+    let driver = ScriptedDriver::unix();
+    // Each message comes in time, and all of them do not.
+    let pause = Duration::from_millis(50);
+    driver.on(
+        "GetMetadataAllocated",
+        Reply::messages(&ranges).spaced(pause),
+    );
+    let run = Csi::at(driver.endpoint())
+        .run("snapshot-metadata get-metadata-allocated snap-1 --timeout 1s --no-headers")
+        .exits(64 + 4)
+        .says("no answer within the deadline")
+        .says("(it was 1s)");
+    assert!(run.stdout.lines().count() < ranges.len(), "{run}");
+}
+
+#[test]
+fn never_ends_its_pages() {
+    let page = |token: String| {
+        let volume = Volume {
+            volume_id: "vol-1".into(),
+            ..Volume::default()
+        };
+        Reply::message(&ListVolumesResponse {
+            entries: vec![Entry {
+                volume: Some(volume),
+                status: None,
+            }],
+            next_token: token,
+        })
+    };
+    let circle = ScriptedDriver::unix();
+    let mut asked = 0;
+    circle.answer("ListVolumes", move |_| {
+        asked += 1;
+        page(["a", "b", "c"][asked % 3].to_owned())
+    });
+    let csi = Csi::at(circle.endpoint());
+    for line in ["list-volumes --all", "list-volumes --watch"] {
+        csi.run(&format!("controller {line}"))
+            .exits(64 + 13)
+            .says("the driver answered twice with the next_token")
+            .says("its list has no end");
+    }
+    let new = ScriptedDriver::unix();
+    let mut asked = 0;
+    new.answer("ListVolumes", move |_| {
+        asked += 1;
+        page(asked.to_string())
+    });
+    let run = Csi::at(new.endpoint())
+        .run("controller list-volumes --all -o name")
+        .exits(64 + 13)
+        .says("no end after 10000 pages; if it has one, --starting-token \"10000\" goes on there");
+    assert_eq!(run.stdout.lines().count(), 10_000, "what came is shown");
+}
+
+#[test]
+fn leaves_out_what_it_has_to_say() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "NodeGetInfo",
+        Reply::message(&NodeGetInfoResponse::default()),
+    );
+    let entry = Entry {
+        volume: Some(Volume::default()),
+        status: Some(VolumeStatus {
+            published_node_ids: vec![String::new()],
+            volume_condition: None,
+        }),
+    };
+    let list = ListVolumesResponse {
+        entries: vec![entry],
+        ..ListVolumesResponse::default()
+    };
+    driver.on("ListVolumes", Reply::message(&list));
+    driver.on(
+        "GetCapacity",
+        Reply::message(&GetCapacityResponse::default()),
+    );
+    let csi = Csi::at(driver.endpoint());
+    for (line, expected) in [
+        (
+            "node get-info",
+            "NODE ID   MAX VOLUMES   TOPOLOGY\n\"\"        <unset>       <none>\n",
+        ),
+        (
+            "controller list-volumes --columns volume_id,capacity,nodes,source",
+            "VOLUME ID   CAPACITY   NODES   SOURCE\n\"\"          <unset>    \"\"      <none>\n",
+        ),
+        // No space left is a number like others.
+        (
+            "controller get-capacity --columns available",
+            "AVAILABLE\n0\n",
+        ),
+    ] {
+        csi.run(line).succeeds().prints(expected);
+    }
 }

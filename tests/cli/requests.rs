@@ -252,3 +252,26 @@ fn contexts_come_from_the_replies_that_gave_them() {
         .exits(2)
         .says("has no publishContext: it must be the reply of ControllerPublishVolume as -o json prints it");
 }
+
+#[test]
+fn a_whole_request_names_what_it_is_about() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "DeleteVolume",
+        Reply::message(&csi_proto::v1::DeleteVolumeResponse {}),
+    );
+    let refused = Reply::error(tonic::Code::NotFound, "it is not there");
+    driver.on("NodePublishVolume", refused);
+    let csi = Csi::at(driver.endpoint());
+    let file = csi.file("r.json", r#"{"volumeId": "vol-1", "targetPath": "/mnt/a"}"#);
+    let file = file.display();
+    let delete = csi.file("d.json", r#"{"volumeId": "vol-1"}"#);
+    let delete = format!("controller delete-volume --request {}", delete.display());
+    csi.run(&format!("{delete} -o name"))
+        .succeeds()
+        .prints("vol-1\n");
+    csi.run(&delete).succeeds().prints("vol-1 deleted\n");
+    csi.run(&format!("node publish --request {file}"))
+        .exits(64 + 5)
+        .says("error: node publish vol-1: NOT_FOUND");
+}

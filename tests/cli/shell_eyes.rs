@@ -287,7 +287,7 @@ fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     for (lines, shown) in [
         (
             "set columns capacity,volume-id,snapshot-id; controller ls",
-            "CAPACITY   VOLUME ID\n0          vol-1\n",
+            "CAPACITY   VOLUME ID\n<unset>    vol-1\n",
         ),
         // Neither a table without such columns, nor a sentence, nor what is no table.
         (

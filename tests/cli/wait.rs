@@ -7,9 +7,11 @@ use csi_proto::v1::controller_get_volume_response::VolumeStatus;
 use csi_proto::v1::controller_service_capability::{self, Rpc, rpc::Type};
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{
-    ControllerGetCapabilitiesResponse, ControllerGetVolumeResponse, ControllerServiceCapability,
-    GetSnapshotResponse, ListVolumesResponse, Snapshot, Volume, VolumeCondition,
+    ControllerGetCapabilitiesResponse, ControllerGetVolumeRequest, ControllerGetVolumeResponse,
+    ControllerServiceCapability, GetSnapshotResponse, ListVolumesResponse, Snapshot, Volume,
+    VolumeCondition,
 };
+use std::time::{Duration, Instant};
 use tonic::Code;
 
 fn driver(capabilities: &[Type]) -> ScriptedDriver {
@@ -134,4 +136,67 @@ fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
     csi.run("wait volume vol-1 --for healthy")
         .exits(64 + 12)
         .says("the driver does not advertise VOLUME_CONDITION");
+}
+
+#[test]
+fn a_driver_that_has_every_volume_is_asked_for_its_list() {
+    let credulous = driver(&[Type::GetVolume, Type::ListVolumes]);
+    credulous.on("ControllerGetVolume", volume(false));
+    credulous.on(
+        "ListVolumes",
+        Reply::message(&ListVolumesResponse::default()),
+    );
+    let csi = Csi::at(credulous.endpoint());
+    csi.run("wait volume vol-1 --for gone --timeout 10s")
+        .succeeds()
+        .prints("volume vol-1 is gone\n");
+    csi.run("wait volume vol-1 --for ready")
+        .exits(64 + 5)
+        .says("there is no such volume");
+    // One that knows its volumes is not asked for all of them.
+    let knowing = driver(&[Type::GetVolume, Type::ListVolumes]);
+    knowing.answer("ControllerGetVolume", |request| {
+        let request: ControllerGetVolumeRequest = request.decode();
+        match request.volume_id == "vol-1" {
+            true => volume(false),
+            false => Reply::error(Code::NotFound, "no such volume"),
+        }
+    });
+    Csi::at(knowing.endpoint())
+        .run("wait volume vol-1 --for ready")
+        .succeeds();
+    let calls = knowing.calls();
+    assert!(calls.iter().all(|call| call != "ListVolumes"), "{calls:?}");
+}
+
+#[test]
+fn a_list_without_an_end_says_of_no_volume_that_it_is_gone() {
+    let endless = driver(&[Type::ListVolumes]);
+    let page = ListVolumesResponse {
+        next_token: "again".into(),
+        ..Default::default()
+    };
+    endless.on("ListVolumes", Reply::message(&page));
+    Csi::at(endless.endpoint())
+        .run("wait volume vol-1 --for gone")
+        .exits(64 + 13)
+        .says("its list has no end");
+}
+
+#[test]
+fn waiting_lasts_to_its_deadline() {
+    let stays = driver(&[Type::GetVolume]);
+    stays.on("ControllerGetVolume", volume(false));
+    let began = Instant::now();
+    Csi::at(stays.endpoint())
+        .run("wait volume vol-1 --for gone --timeout 1s")
+        .exits(64 + 4)
+        .says("not gone within 1s: the driver still has it");
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let began = Instant::now();
+    Csi::at("unix:nowhere.sock")
+        .run("--wait 1s identity probe")
+        .exits(64 + 14)
+        .says("waiting 1s for the driver");
+    assert!(began.elapsed() >= Duration::from_secs(1));
 }

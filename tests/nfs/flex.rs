@@ -1,6 +1,7 @@
 //! `csi flex serve` over the FlexVolume driver for NFS of `examples/flex/`, called as csc is.
 
 use crate::scene::{Share, Version};
+use crate::server::{Away, Server};
 use crate::support::PATIENCE;
 use crate::support::driver::{mounts_below, unmount_below};
 use crate::support::program::Csi;
@@ -60,4 +61,46 @@ fn shares_are_published_by_the_command_lines_of_csc() {
         process.signal(Signal::TERM);
         assert_eq!(process.wait(PATIENCE).unwrap().code(), 0);
     }
+}
+
+#[test]
+fn a_server_that_is_gone_keeps_no_other_call_waiting() {
+    let mut nfs = Server::new("flexaway");
+    let share = nfs.share();
+    let csi = Csi::at("unix:f.sock");
+    let home = csi.home().to_owned();
+    let _home = Home(&home);
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/flex/nfs");
+    let process = csi.spawn(&format!(
+        "flex serve --node-id n1 --driver {}",
+        driver.display()
+    ));
+    process.wait_for_error_output("serves on");
+    let target = home.join("target");
+    let path = target.display();
+    let publish = "node publish --cap 5,mount --target-path";
+    let where_ = share.params();
+    csi.run(&format!("{publish} {path} --pub-context {where_} vol-1"))
+        .succeeds();
+    nfs.leave(Away::CutOff);
+    // Below the mount, where the very look at the path asks the server.
+    csi.run(&format!("{publish} {path}/sub/deep vol-2 --timeout 3s"))
+        .exits(64 + 4);
+    csi.run(&format!("node stats vol-1:{path} --timeout 3s"))
+        .exits(64 + 4);
+    csi.run(&format!(
+        "node unpublish --target-path {path}/sub/other vol-4 --timeout 3s"
+    ))
+    .exits(64 + 4);
+    csi.run("identity probe").succeeds();
+    csi.run(&format!("node unpublish --target-path {path}2 vol-3"))
+        .succeeds();
+    csi.run(&format!(
+        "node unpublish --target-path {path}/sub/deep vol-2"
+    ))
+    .exits(64 + 10)
+    .says("NodePublishVolume of this volume has been running for");
+    nfs.come_back(Away::CutOff);
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait(PATIENCE).unwrap().code(), 0);
 }

@@ -18,11 +18,12 @@ use crate::invocation::interrupt::Signals;
 use crate::output::page::{self, PageFile};
 use crate::output::{self, Format, load, terminal};
 use crate::rpc::{self, facts::Thing};
+use crate::say::say;
 use csi_proto::duration;
 use csi_proto::lock::lock;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -135,7 +136,7 @@ impl<'a> LoadRun<'a> {
             )),
             true => line.push_str("; what it makes is taken back at the end"),
         }
-        say(&line);
+        say!("{line}");
     }
 
     /// Sets up, warms up and measures until the end or a signal.
@@ -152,7 +153,7 @@ impl<'a> LoadRun<'a> {
             pace.stop();
         }
         self.progress.clear();
-        say("note: stopping; Ctrl-C again ends at once");
+        say!("note: stopping; Ctrl-C again ends at once");
         tokio::select! {
             // A failure that comes now is the signal's doing.
             _ = &mut work => {}
@@ -282,7 +283,7 @@ impl<'a> LoadRun<'a> {
         if things == 0 {
             return Ok(());
         }
-        say(&format!("note: taking back {}", self.listed()));
+        say!("note: taking back {}", self.listed());
         let secrets_file = self.secrets_file.as_deref();
         let cleaning = async {
             let mut lines = Vec::new();
@@ -292,9 +293,7 @@ impl<'a> LoadRun<'a> {
                 let left = clean(side, at_a_time, give_up, secrets_file).await;
                 if let (true, Some(limit)) = (left.gave_up, give_up) {
                     let (limit, at) = (in_words(limit), &side.node.endpoint);
-                    say(&format!(
-                        "warning: given up: nothing could be taken back at {at} for {limit}"
-                    ));
+                    say!("warning: given up: nothing could be taken back at {at} for {limit}");
                 }
                 lines.extend(left.lines);
             }
@@ -312,12 +311,12 @@ impl<'a> LoadRun<'a> {
                             .collect();
                     }
                     *asked = true;
-                    say("note: still taking back what was made; Ctrl-C again ends at once");
+                    say!("note: still taking back what was made; Ctrl-C again ends at once");
                 }
             }
         };
         for line in &left {
-            say(line);
+            say!("{line}");
         }
         match left.len() {
             0 => Ok(()),
@@ -394,9 +393,4 @@ fn in_words(time: Duration) -> String {
         0 => duration::human(time),
         _ => load::time(time),
     }
-}
-
-/// Says something on stderr. Where nobody hears it there is still something to take back.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }

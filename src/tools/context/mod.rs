@@ -15,6 +15,7 @@ use crate::invocation::contexts::file::{self, Context, Contexts, ContextsError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::output::{self, Format};
+use crate::say::say;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use std::path::Path;
 
@@ -191,7 +192,7 @@ fn remove(names: &[String]) -> Result<(), Error> {
             contexts.contexts.remove(name);
             if contexts.current.as_ref() == Some(name) {
                 contexts.current = None;
-                eprintln!("note: {name} was the current context; there is none now");
+                say!("note: {name} was the current context; there is none now");
             }
         }
         Ok(())

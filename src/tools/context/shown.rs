@@ -7,6 +7,7 @@ use crate::invocation::contexts::file::{Context, Contexts};
 use crate::invocation::rpc_command::output_error;
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, json};
+use crate::say::say;
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json as object};
 
@@ -27,7 +28,7 @@ pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Resu
             .collect::<String>()
             .into_bytes()),
         _ if contexts.contexts.is_empty() => {
-            eprintln!("no contexts");
+            say!("no contexts");
             Ok(Vec::new())
         }
         _ => {

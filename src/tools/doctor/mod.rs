@@ -31,6 +31,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::request;
 use crate::invocation::rpc_command::output_error;
 use crate::output::{self, json, terminal};
+use crate::say::say;
 use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
 use driver::Said;
@@ -238,14 +239,14 @@ async fn bundle(
     };
     if let Err(why) = &bundle.log {
         for line in why.lines() {
-            eprintln!("note: the bundle has no log of the driver: {line}");
+            say!("note: the bundle has no log of the driver: {line}");
         }
     }
     bundle.write(path).or_because(format_args!(
         "the bundle {} cannot be written",
         path.display()
     ))?;
-    eprintln!(
+    say!(
         "note: {} is for a bug report: read it before you send it",
         path.display()
     );

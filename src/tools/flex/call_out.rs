@@ -80,6 +80,12 @@ impl CallOuts {
             .map_err(|problem| CallOutError { call, problem })
     }
 
+    /// When what begins now has to be over, for a caller who waits so long.
+    pub fn deadline(&self, callers: Option<Instant>) -> Instant {
+        let own = Instant::now() + self.limit;
+        callers.map_or(own, |callers| callers.min(own))
+    }
+
     async fn output(
         &self,
         call: &str,
@@ -88,8 +94,7 @@ impl CallOuts {
         taken: &Taken,
     ) -> Result<Output, Problem> {
         let began = Instant::now();
-        let own = began + self.limit;
-        let deadline = deadline.map_or(own, |deadline| deadline.min(own));
+        let deadline = self.deadline(deadline);
         let failed = |cause| Problem::NotStarted {
             executable: self.executable.clone(),
             cause,

@@ -7,7 +7,7 @@ use super::error::FlexError;
 use super::node::bring_up;
 use super::options::{DEVICE, options};
 use super::plan::{Refusal, Up, Wanted, up};
-use super::request::{How, RequestError, name};
+use super::request::{How, RequestError, name, new_size};
 use super::state::{Place, State, Use};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as Capability;
@@ -214,11 +214,12 @@ async fn expand(
     let Some(known) = all.into_iter().next() else {
         return Err(Refusal::NoOptions.into());
     };
-    let (new, old) = (range.required_bytes.to_string(), known.size.to_string());
+    let wanted = new_size(&range, known.size)?;
+    let (new, old) = (wanted.to_string(), known.size.to_string());
     let argument = call.argument(&known.options);
     let arguments = [argument.as_str(), &known.device, &new, &old];
     let size = match call.out("expandvolume", &arguments).await?.new_size {
-        0 => range.required_bytes,
+        0 => wanted,
         size => size,
     };
     let grown = |state: &mut State| state.put(Use { size, ..known });

@@ -5,9 +5,11 @@ use super::answer::{Answer, CallOutError, Capabilities};
 use super::call_out::CallOuts;
 use super::error::{FlexError, shown};
 use super::options::{self, Options, texts_of};
+use super::paths::Bounds;
 use super::request;
 use super::state::Store;
 use super::taken::{Running, Taken};
+use crate::say::say;
 use csi_proto::grpc_timeout;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -209,6 +211,14 @@ impl Call {
         answer
     }
 
+    /// What bounds the next work at a path, which may take as long as a call-out.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            deadline: self.flex.0.call_outs.deadline(self.deadline),
+            taken: self.taken.clone(),
+        }
+    }
+
     /// The argument of a call-out that has options: with the secrets of this call.
     pub fn argument(&self, options: &Options) -> String {
         options::argument(options, &self.secrets)
@@ -217,7 +227,7 @@ impl Call {
     /// Tells on stderr what no answer tells.
     pub fn note(&self, text: &str) {
         let text = format!("{}: {text}", self.volume);
-        eprintln!("note: {}", shown(&text, &texts_of(&self.secrets)));
+        say!("note: {}", shown(&text, &texts_of(&self.secrets)));
     }
 
     /// What the driver has done.

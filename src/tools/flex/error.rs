@@ -9,6 +9,7 @@ use crate::call::secrets::{looked_for, masked};
 use csi_proto::text::escaped;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 use thiserror::Error;
 use tonic::{Code, Status};
 
@@ -65,6 +66,19 @@ pub enum FlexError {
         /// The system's word.
         cause: io::Error,
     },
+    /// What this program does itself takes longer than its caller waits, and goes on.
+    #[error(
+        "{doing} {path}: no answer after {after:.1?}, and this goes on until there is one: does the server behind it answer?",
+        path = path.display()
+    )]
+    Late {
+        /// What it does.
+        doing: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// For how long.
+        after: Duration,
+    },
     /// The state cannot be kept.
     #[error("what this call does cannot be noted: {0}")]
     State(#[from] StateError),
@@ -76,12 +90,14 @@ pub enum FlexError {
 impl FlexError {
     fn code(&self) -> Code {
         match self {
+            Self::Request(RequestError::TooLarge { .. }) => Code::OutOfRange,
             Self::Request(_) => Code::InvalidArgument,
             Self::NotAdvertised => Code::Unimplemented,
             Self::NotThere | Self::NoVolume(_) => Code::NotFound,
             Self::Refused(Refusal::OtherVolume(_) | Refusal::OtherWay) => Code::AlreadyExists,
             Self::Refused(_) | Self::NoMountDevice(_) | Self::Gone(_) => Code::FailedPrecondition,
             Self::Busy(_) | Self::Died => Code::Aborted,
+            Self::Late { .. } => Code::DeadlineExceeded,
             Self::CallOut(CallOutError { problem, .. }) => match problem {
                 Problem::Late(_) => Code::DeadlineExceeded,
                 Problem::NotSupported => Code::Unimplemented,
@@ -119,7 +135,6 @@ pub fn shown(text: &str, secrets: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn each_failure_has_its_code_and_shows_no_secret() {

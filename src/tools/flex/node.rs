@@ -4,15 +4,15 @@ use super::answer::Problem;
 use super::driver::{About, Call, Flex};
 use super::error::FlexError;
 use super::options::{DEVICE, options};
-use super::paths::{self, MountPoints};
+use super::paths::{self, MountPoint, MountPoints};
 use super::plan::{Down, Refusal, Up, Wanted, down, up};
-use super::request::{How, path};
+use super::request::{How, new_size, path};
 use super::state::{Place, Use};
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{
-    NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
+    CapacityRange, NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
     NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
     NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
     NodePublishVolumeResponse, NodeStageVolumeRequest, NodeStageVolumeResponse,
@@ -135,12 +135,13 @@ async fn stage(
     let device = request.publish_context.get(DEVICE);
     let device = device.ok_or(Refusal::NotAttached)?.clone();
     let contexts = [&request.volume_context, &request.publish_context];
-    let Some(new) = begun(&call, Place::Staging(staging.clone()), how, contexts)? else {
+    let place = Place::Staging(staging.clone());
+    let Some(new) = begun(&call, place, how, contexts).await? else {
         return Ok(NodeStageVolumeResponse {});
     };
     let argument = call.argument(&new.options);
     let staged = bring_up(&call, new, |mut new| async {
-        paths::make_folder(&staging).await?;
+        paths::make_folder(&staging, &call.bounds()).await?;
         new.device = match call.out("waitforattach", &[&device, &argument]).await {
             Ok(answer) if !answer.device.is_empty() => answer.device,
             Ok(_) => device,
@@ -173,7 +174,8 @@ async fn publish(
         how.is_read_only(),
         [&request.volume_context, &request.publish_context],
     );
-    let Some(new) = begun(&call, Place::Target(target.clone()), how, contexts)? else {
+    let place = Place::Target(target.clone());
+    let Some(new) = begun(&call, place, how, contexts).await? else {
         return Ok(NodePublishVolumeResponse {});
     };
     let argument = call.argument(&new.options);
@@ -182,14 +184,14 @@ async fn publish(
         ..new
     };
     let published = bring_up(&call, new, |new| async {
-        paths::make_folder(&target).await?;
+        paths::make_folder(&target, &call.bounds()).await?;
         match (
             call.out("mount", &[&text(&target), &argument]).await,
             staged,
         ) {
             (Ok(_), _) => Ok(new),
             (Err(error), Some((staging, _))) if error.is_not_supported() => {
-                paths::bind(&staging, &target, is_read_only).await?;
+                paths::bind(&staging, &target, is_read_only, &call.bounds()).await?;
                 Ok(new)
             }
             (Err(error), _) => Err(error.into()),
@@ -213,19 +215,25 @@ fn staged_at(call: &Call, staging: &str) -> Result<(PathBuf, String), FlexError>
 }
 
 /// What is to be noted before a volume is brought to a path, unless it is there already.
-fn begun(
+async fn begun(
     call: &Call,
     place: Place,
     how: How,
     contexts: [&BTreeMap<String, String>; 2],
 ) -> Result<Option<Use>, FlexError> {
-    let mounts = MountPoints::now()?;
+    let is_mounted = match place.path() {
+        Some(path) => {
+            let point = MountPoint::of(path, &call.bounds()).await?;
+            MountPoints::now()?.has(&point)
+        }
+        None => false,
+    };
     let wanted = Wanted {
         volume: &call.volume,
         place: &place,
         how: &how,
     };
-    match up(&call.store().now(), &wanted, |path| mounts.has(path))? {
+    match up(&call.store().now(), &wanted, |_| is_mounted)? {
         Up::There(_) => Ok(None),
         Up::Act => {
             let options = options(&call.volume, &how, &contexts);
@@ -244,10 +252,14 @@ where
     W: Future<Output = Result<Use, FlexError>>,
 {
     let store = call.store();
+    let point = match new.place.path() {
+        Some(path) => Some(MountPoint::of(path, &call.bounds()).await?),
+        None => None,
+    };
     let was_begun = store.now().at(&new.volume, &new.place).is_some();
     store.change(|state| state.put(new.clone())).await?;
-    let is_mounted = || match new.place.path() {
-        Some(path) => Ok::<_, FlexError>(MountPoints::now()?.has(path)),
+    let is_mounted = || match &point {
+        Some(point) => Ok::<_, FlexError>(MountPoints::now()?.has(point)),
         None => Ok(false),
     };
     match work(new.clone()).await {
@@ -266,7 +278,7 @@ where
                     .change(|state| state.forget(&new.volume, &new.place))
                     .await?;
                 if let Place::Target(target) = &new.place
-                    && let Err(left) = paths::remove_folder(target).await
+                    && let Err(left) = paths::remove_folder(target, &call.bounds()).await
                 {
                     call.note(&left.to_string());
                 }
@@ -278,24 +290,26 @@ where
 
 /// Takes a volume down from a path, where it is or may be.
 async fn take_down(call: &Call, call_out: &'static str, place: Place) -> Result<(), FlexError> {
-    let (store, mounts) = (call.store(), MountPoints::now()?);
+    let store = call.store();
+    let Some(path) = place.path() else {
+        return Ok(());
+    };
+    let point = MountPoint::of(path, &call.bounds()).await?;
+    let is_mounted = MountPoints::now()?.has(&point);
     let state = store.now();
-    let known = match down(&state, &call.volume, &place, |path| mounts.has(path)) {
+    let known = match down(&state, &call.volume, &place, |_| is_mounted) {
         Down::Nothing => return Ok(()),
         Down::Undo(known) => Some(known),
         Down::UndoUnknown => None,
     };
-    let Some(path) = place.path() else {
-        return Ok(());
-    };
     match call.out(call_out, &[&text(path)]).await {
         Ok(_) => {}
-        Err(error) if error.is_not_supported() => paths::take_off(path).await?,
+        Err(error) if error.is_not_supported() => paths::take_off(path, &call.bounds()).await?,
         Err(error) => {
             // Many drivers fail to unmount what a restart of the machine, or a killed call-out, has left unmounted.
             let is_a_mount = known.is_none_or(|known| known.mounted || !known.done);
             let has_failed = matches!(error.problem, Problem::Failure { .. });
-            if !has_failed || !is_a_mount || MountPoints::now()?.has(path) {
+            if !has_failed || !is_a_mount || MountPoints::now()?.has(&point) {
                 return Err(error.into());
             }
             call.note(&format!(
@@ -304,7 +318,7 @@ async fn take_down(call: &Call, call_out: &'static str, place: Place) -> Result<
             ));
         }
     }
-    if MountPoints::now()?.has(path) {
+    if MountPoints::now()?.has(&point) {
         let path = path.to_owned();
         return Err(FlexError::StillMounted {
             call: call_out,
@@ -312,7 +326,7 @@ async fn take_down(call: &Call, call_out: &'static str, place: Place) -> Result<
         });
     }
     if let Place::Target(target) = &place {
-        paths::remove_folder(target).await?;
+        paths::remove_folder(target, &call.bounds()).await?;
     }
     let forgotten = store.change(|state| state.forget(&call.volume, &place));
     Ok(forgotten.await?)
@@ -324,7 +338,7 @@ async fn stats(
 ) -> Result<NodeGetVolumeStatsResponse, FlexError> {
     let place = path(&request.volume_path, "volume_path")?;
     known_at(&call, &place)?;
-    let usage = paths::usage(&place).await?;
+    let usage = paths::usage(&place, &call.bounds()).await?;
     let of = |unit: Unit, [total, used, available]: [i64; 3]| VolumeUsage {
         available,
         total,
@@ -343,12 +357,12 @@ async fn expand(
 ) -> Result<NodeExpandVolumeResponse, FlexError> {
     let place = path(&request.volume_path, "volume_path")?;
     let known = known_at(&call, &place)?;
-    let [old, ..] = paths::usage(&place).await?.bytes;
-    let asked = request
-        .capacity_range
-        .map_or(0, |range| range.required_bytes);
+    let [old, ..] = paths::usage(&place, &call.bounds()).await?.bytes;
     // Without a size, the volume has its size by now, and the file system is to fill it.
-    let new = if asked > 0 { asked } else { old };
+    let new = match &request.capacity_range {
+        Some(range) if *range != CapacityRange::default() => new_size(range, 0)?,
+        _ => old,
+    };
     let argument = call.argument(&known.options);
     let sizes = [new.to_string(), old.to_string()];
     let arguments = [

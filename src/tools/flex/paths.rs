@@ -1,13 +1,16 @@
 //! What this program itself does at a path: it makes and removes folders, and mounts where a driver leaves that to its caller. A
-//! path may lie on a server that does not answer, so that all of it happens beside the calls, on a thread that may block.
+//! path may lie on a server that does not answer, so that all of it happens beside the calls, on a thread that may block, and the
+//! call is answered at its deadline all the same.
 
 use super::error::FlexError;
+use super::taken::Taken;
 use crate::invocation::mount_points;
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use tokio::time::{Instant, timeout_at};
 
 /// The mount points of this moment.
 pub struct MountPoints(Vec<PathBuf>);
@@ -24,31 +27,53 @@ impl MountPoints {
     }
 
     /// Whether a volume is mounted there.
-    pub fn has(&self, path: &Path) -> bool {
-        self.0.contains(&resolved(path))
+    pub fn has(&self, point: &MountPoint) -> bool {
+        self.0.contains(&point.0)
     }
 }
 
 /// A path as the kernel's table has it: without links in its folder, which is no volume.
-fn resolved(path: &Path) -> PathBuf {
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    match (folder, path.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => path.to_owned(),
+pub struct MountPoint(PathBuf);
+
+impl MountPoint {
+    /// Follows the links in the path's folder.
+    ///
+    /// # Errors
+    /// When the folder does not answer in time.
+    pub async fn of(path: &Path, bounds: &Bounds) -> Result<Self, FlexError> {
+        let resolved = at(path, "cannot look up", bounds, |path| {
+            let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+            Ok(match (folder, path.file_name()) {
+                (Some(folder), Some(name)) => folder.join(name),
+                _ => path.to_owned(),
+            })
+        });
+        resolved.await.map(Self)
     }
+}
+
+/// What bounds the work at a path.
+pub struct Bounds {
+    /// When the caller is answered, whatever the path does.
+    pub deadline: Instant,
+    /// The volume, which stays taken as long as the work goes on.
+    pub taken: Taken,
 }
 
 /// Makes the folder that a volume is mounted to.
 ///
 /// # Errors
 /// When the folder above it does not exist, or the system refuses.
-pub async fn make_folder(path: &Path) -> Result<(), FlexError> {
-    at(path, "cannot make", |path| {
-        match fs::DirBuilder::new().mode(0o750).create(path) {
+pub async fn make_folder(path: &Path, bounds: &Bounds) -> Result<(), FlexError> {
+    at(
+        path,
+        "cannot make",
+        bounds,
+        |path| match fs::DirBuilder::new().mode(0o750).create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
             made => made,
-        }
-    })
+        },
+    )
     .await
 }
 
@@ -56,10 +81,12 @@ pub async fn make_folder(path: &Path) -> Result<(), FlexError> {
 ///
 /// # Errors
 /// When something is in it, or the system refuses.
-pub async fn remove_folder(path: &Path) -> Result<(), FlexError> {
-    at(path, "cannot remove", |path| match fs::remove_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
+pub async fn remove_folder(path: &Path, bounds: &Bounds) -> Result<(), FlexError> {
+    at(path, "cannot remove", bounds, |path| {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     })
     .await
 }
@@ -68,9 +95,14 @@ pub async fn remove_folder(path: &Path) -> Result<(), FlexError> {
 ///
 /// # Errors
 /// When the system refuses; then nothing is mounted.
-pub async fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), FlexError> {
+pub async fn bind(
+    from: &Path,
+    to: &Path,
+    read_only: bool,
+    bounds: &Bounds,
+) -> Result<(), FlexError> {
     let from = from.to_owned();
-    at(to, "cannot mount the staged volume at", move |to| {
+    at(to, "cannot mount the staged volume at", bounds, move |to| {
         mount_bind(&from, to)?;
         if read_only
             && let Err(error) = mount_remount(to, MountFlags::BIND | MountFlags::RDONLY, "")
@@ -87,8 +119,8 @@ pub async fn bind(from: &Path, to: &Path, read_only: bool) -> Result<(), FlexErr
 ///
 /// # Errors
 /// When the system refuses.
-pub async fn take_off(path: &Path) -> Result<(), FlexError> {
-    at(path, "cannot unmount", |path| {
+pub async fn take_off(path: &Path, bounds: &Bounds) -> Result<(), FlexError> {
+    at(path, "cannot unmount", bounds, |path| {
         match unmount(path, UnmountFlags::NOFOLLOW) {
             // Nothing is mounted there.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(()),
@@ -110,8 +142,8 @@ pub struct Usage {
 ///
 /// # Errors
 /// When it cannot be asked.
-pub async fn usage(path: &Path) -> Result<Usage, FlexError> {
-    at(path, "cannot ask the file system at", |path| {
+pub async fn usage(path: &Path, bounds: &Bounds) -> Result<Usage, FlexError> {
+    at(path, "cannot ask the file system at", bounds, |path| {
         let all = rustix::fs::statvfs(path)?;
         let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         let bytes = |blocks: u64| number(blocks.saturating_mul(all.f_frsize));
@@ -135,12 +167,24 @@ pub async fn usage(path: &Path) -> Result<Usage, FlexError> {
 async fn at<T: Send + 'static>(
     path: &Path,
     doing: &'static str,
+    bounds: &Bounds,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
 ) -> Result<T, FlexError> {
-    let there = path.to_owned();
-    match tokio::task::spawn_blocking(move || work(&there)).await {
-        Ok(done) => done.map_err(failed(doing, path)),
-        Err(_) => Err(FlexError::Died),
+    let began = Instant::now();
+    let (there, taken) = (path.to_owned(), bounds.taken.clone());
+    let working = tokio::task::spawn_blocking(move || {
+        let done = work(&there);
+        drop(taken);
+        done
+    });
+    match timeout_at(bounds.deadline, working).await {
+        Ok(Ok(done)) => done.map_err(failed(doing, path)),
+        Ok(Err(_)) => Err(FlexError::Died),
+        Err(_) => Err(FlexError::Late {
+            doing,
+            path: path.to_owned(),
+            after: began.elapsed(),
+        }),
     }
 }
 
@@ -150,5 +194,42 @@ fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> FlexError {
         doing,
         path: path.clone(),
         cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::taken::Running;
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[tokio::test]
+    async fn a_path_that_does_not_answer_costs_the_caller_no_more_than_its_time_and_keeps_its_volume()
+     {
+        let running = Running::default();
+        let take = || Taken::take(&running, "v".to_owned(), "NodeGetVolumeStats");
+        let (open, gate) = channel::<()>();
+        let bounds = Bounds {
+            deadline: Instant::now(),
+            taken: take().expect("a volume"),
+        };
+        let late = at(Path::new("/p"), "cannot ask", &bounds, move |_| {
+            let _ = gate.recv();
+            Ok(())
+        });
+        let late = late.await.expect_err("an answer from a path that has none");
+        assert!(matches!(late, FlexError::Late { .. }), "{late}");
+        assert!(!late.did_nothing());
+        let said = late.to_string();
+        assert!(
+            said.starts_with("cannot ask /p: no answer after "),
+            "{said}"
+        );
+        drop(bounds);
+        assert!(take().is_err(), "taken as long as the work goes on");
+        drop(open);
+        while take().is_err() {
+            tokio::task::yield_now().await;
+        }
     }
 }

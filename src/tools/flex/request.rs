@@ -1,8 +1,8 @@
 //! What requests say, checked: how a volume is to be used, and where. Pure.
 
-use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{CapacityRange, VolumeCapability};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -16,6 +16,14 @@ pub enum RequestError {
     /// A field holds what nobody can do.
     #[error("{0}")]
     Invalid(String),
+    /// The volume is larger than it may become.
+    #[error("the volume has {has} bytes already, and limit_bytes is {limit}")]
+    TooLarge {
+        /// Its size.
+        has: i64,
+        /// The largest that it may have.
+        limit: i64,
+    },
 }
 
 /// How long a name of Kubernetes can be, and little less than that of a file.
@@ -106,6 +114,31 @@ pub fn name(id: &str, field: &'static str) -> Result<String, RequestError> {
     }
 }
 
+/// The size that an expansion is to lead to, from one that is 0 where it is not known: what is required, or without that what is
+/// allowed at most.
+///
+/// # Errors
+/// When the range is none, or the volume is larger than it allows.
+pub fn new_size(range: &CapacityRange, has: i64) -> Result<i64, RequestError> {
+    let (required, limit) = (range.required_bytes, range.limit_bytes);
+    if required < 0 || limit < 0 {
+        let text = "capacity_range has a negative size";
+        return Err(RequestError::Invalid(text.to_owned()));
+    }
+    if limit > 0 && limit < required {
+        let text = "capacity_range: limit_bytes is less than required_bytes";
+        return Err(RequestError::Invalid(text.to_owned()));
+    }
+    if limit > 0 && limit < has {
+        return Err(RequestError::TooLarge { has, limit });
+    }
+    match (required, limit) {
+        (0, 0) => Err(RequestError::Missing("capacity_range.required_bytes")),
+        (0, limit) => Ok(limit),
+        (required, _) => Ok(required),
+    }
+}
+
 /// A path that is there and absolute.
 ///
 /// # Errors
@@ -170,6 +203,39 @@ mod tests {
         ] {
             let error = How::of(one.as_ref(), false).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_expansion_leads_to_what_is_required_or_else_to_what_is_allowed() {
+        for (required, limit, has, expected) in [
+            (4096, 0, 0, "4096"),
+            (4096, 8192, 0, "4096"),
+            (0, 8192, 0, "8192"),
+            (0, 8192, 8192, "8192"),
+            (
+                0,
+                8192,
+                8193,
+                "the volume has 8193 bytes already, and limit_bytes is 8192",
+            ),
+            (0, 0, 0, "capacity_range.required_bytes is missing"),
+            (-1, 0, 0, "capacity_range has a negative size"),
+            (0, -1, 0, "capacity_range has a negative size"),
+            (
+                2,
+                1,
+                0,
+                "capacity_range: limit_bytes is less than required_bytes",
+            ),
+        ] {
+            let range = CapacityRange {
+                required_bytes: required,
+                limit_bytes: limit,
+            };
+            let found = new_size(&range, has);
+            let found = found.map_or_else(|error| error.to_string(), |size| size.to_string());
+            assert_eq!(found, expected, "{required} {limit} {has}");
         }
     }
 

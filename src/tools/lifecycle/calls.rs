@@ -13,6 +13,7 @@ use crate::output::steps::{Step, StepOutcome, StepPrinter};
 use crate::rpc;
 use crate::rpc::context::RequestContext;
 use crate::rpc::validation::{self, Checks, Replies};
+use crate::say::say;
 use crate::undo::made::Made;
 use bytes::Bytes;
 use csi_proto::lock::lock;
@@ -86,7 +87,7 @@ pub(super) async fn call(
     log.reply_metadata(answer.metadata());
     let note = answer.metadata().get(NOTE).map(|note| note.to_str());
     if let Some(Ok(note)) = note {
-        say(&format!("note: {}", escaped(note)));
+        say!("note: {}", escaped(note));
     }
     let reply = answer.into_inner();
     log.reply(method, &reply);
@@ -232,11 +233,6 @@ pub(super) fn step_name(method: &Method) -> String {
         Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
         None => method.name.to_owned(),
     }
-}
-
-/// Says something on stderr. Where nobody hears it, for example on a terminal that is gone, there is still a volume to undo.
-pub(super) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Paths are text in CSI; those made here are, unless the folder for temporary files is not.

@@ -1,11 +1,12 @@
 //! Runs a lifecycle: the order of its steps, several volumes at once, and the effect of a signal.
 
-use super::calls::{Lifecycle, Way, say};
+use super::calls::{Lifecycle, Way};
 use super::plan::{Expansion, Further, Plan};
 use super::volume::{Placed, Volume};
 use crate::call::advertised::Advertised;
 use crate::error::{Error, ErrorKind};
 use crate::invocation::interrupt::Signals;
+use crate::say::say;
 use csi_proto::lock::lock;
 use futures_util::future::try_join_all;
 use std::io::Write;
@@ -25,9 +26,9 @@ impl<W: Write> Lifecycle<'_, W> {
         let nothing = lock(&self.made).all().next().is_none();
         match (&way_up, nothing) {
             (Err(_), false) if asked => {
-                say("note: undoing what was done; Ctrl-C again stops that too");
+                say!("note: undoing what was done; Ctrl-C again stops that too");
             }
-            (Err(_), false) => say("note: undoing what was done"),
+            (Err(_), false) => say!("note: undoing what was done"),
             _ => {}
         }
         let way_down = {
@@ -40,7 +41,7 @@ impl<W: Write> Lifecycle<'_, W> {
                             break None;
                         }
                         asked = true;
-                        say("note: still undoing what was done; Ctrl-C again stops that too");
+                        say!("note: still undoing what was done; Ctrl-C again stops that too");
                     }
                 }
             }

@@ -1,8 +1,9 @@
 //! The way of a volume to a node: its folders, its creation, and every step until it is published.
 
-use super::calls::{Lifecycle, Way, say, text};
+use super::calls::{Lifecycle, Way, text};
 use crate::call::advertised::Advertised;
 use crate::error::{Error, OrError};
+use crate::say::say;
 use crate::undo::made::Item;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
@@ -155,10 +156,7 @@ impl<W: Write> Way<'_, '_, W> {
             };
             let deleted = request.encode_to_vec().into();
             lock(&self.run.made).undone(v1::DeleteVolumeRequest::METHOD, &deleted);
-            say(&format!(
-                "note: --keep: the volume {} stays",
-                escaped(&volume.id)
-            ));
+            say!("note: --keep: the volume {} stays", escaped(&volume.id));
         }
         context.extend(std::mem::take(&mut volume.context));
         Ok(Volume { context, ..volume })

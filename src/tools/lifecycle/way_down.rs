@@ -1,6 +1,6 @@
 //! The way down of a lifecycle: stops the writer, takes back each step, and reports what stays.
 
-use super::calls::{Lifecycle, call, say, step_name, text};
+use super::calls::{Lifecycle, call, step_name, text};
 use super::data::{Exercise, Work};
 use super::work::Working;
 use super::writer::WriterThread;
@@ -10,6 +10,7 @@ use crate::error::{Error, code_name};
 use crate::output::steps::{Step, StepOutcome};
 use crate::rpc;
 use crate::rpc::facts::IdKind;
+use crate::say::say;
 use crate::undo::left::Commands;
 use crate::undo::made::Item;
 use crate::undo::order::waves;
@@ -82,10 +83,7 @@ impl<W: Write> Lifecycle<'_, W> {
             };
             if !matches!(removed, Ok(Ok(Ok(_)))) {
                 let name = text(Path::new(name));
-                say(&format!(
-                    "left: the file {} in the volume that stays",
-                    escaped(&name)
-                ));
+                say!("left: the file {} in the volume that stays", escaped(&name));
             }
         }
     }
@@ -110,17 +108,17 @@ impl<W: Write> Lifecycle<'_, W> {
             secrets_file: self.flags.secrets_file.as_deref(),
         };
         let (words, command) = (item.to_string(), commands.take_back(item));
-        say(&format!("left: {}: {command}", escaped(&words)));
+        say!("left: {}: {command}", escaped(&words));
     }
 
     fn say_writer_left(&self, target: &Path) {
         let target = target.to_string_lossy();
-        say(&format!(
+        say!(
             "left: the thread that writes to {}, which does not answer: the thread ends with this process or when the \
              storage answers; perhaps the file .{} stays in the volume",
             escaped(&target),
             self.name,
-        ));
+        );
     }
 }
 
@@ -162,7 +160,7 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
 
     fn tries_again(&self, method: &'static Method, code: Code) {
         let (name, code) = (step_name(method), code_name(code));
-        say(&format!("note: {name}: {code}, trying again"));
+        say!("note: {name}: {code}, trying again");
     }
 
     fn called(&self, call: &Called<'_>) {

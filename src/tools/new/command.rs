@@ -8,6 +8,7 @@ use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::output::{self, json};
+use crate::say::say;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_proto::text::escaped;
 use serde_json::json as object;
@@ -112,11 +113,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
     output::print(text.as_bytes())?;
     if names.is_completed(&flags.name) {
         let Names { driver, package } = &names;
-        eprintln!(
+        say!(
             "note: the driver is called {driver}; with a domain of yours: csi new driver {package}.csi.example.com"
         );
     }
-    eprintln!(
+    say!(
         "note: next, in {}: ./ci builds, tests and judges the driver",
         escaped(&shown)
     );

@@ -23,7 +23,8 @@ pub fn command() -> Command {
     Command::new("proxy")
         .about("Stand between an orchestrator and a driver, and show, record or disturb their calls")
         .after_help(
-            "Nothing is added to a call or left out of it. Secrets are masked in all that is shown and recorded.\n\n\
+            "Nothing is added to a call or left out of it. Secrets are masked in all that is shown and recorded.\n\
+             Callers in Python (grpcio) that get RST_STREAM on a socket set grpc.default_authority to localhost.\n\n\
              Examples:\n  \
              csi proxy --take-over /csi/csi.sock\n  \
              csi proxy --listen unix:///csi/csi.sock --to tcp://127.0.0.1:10000 --record calls.jsonl\n  \

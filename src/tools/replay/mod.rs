@@ -22,6 +22,7 @@ use crate::output::page::{PageFile, timeline};
 use crate::output::replayed::{Count, ReplayOutcome, ReplayPrinter, Replayed};
 use crate::recording::drawn::{self, Replays};
 use crate::recording::{Recorded, Recording};
+use crate::say::say;
 use bytes::Bytes;
 use compare::CompareRules;
 use csi_proto::schema::Method;
@@ -30,7 +31,7 @@ use folders::Folders;
 use names::Names;
 use request::{MissingParts, Sources, encode};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -325,5 +326,5 @@ async fn ask(
 
 /// Tells what the person should know before or after the calls.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "note: {}", escaped(text));
+    say!("note: {}", escaped(text));
 }

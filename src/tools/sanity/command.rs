@@ -15,10 +15,11 @@ use crate::invocation::{connect, request};
 use crate::output::page::{self, PageFile, Readers};
 use crate::output::shell_word::word;
 use crate::output::{Format, stdout, terminal};
+use crate::say::say;
 use crate::tools::sanity::print::{Progress, list};
 use clap::{ArgMatches, Args, Command};
 use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -254,7 +255,7 @@ async fn followed<W: Write>(
             // Over the line about what runs, where there is one.
             let clear = if live { "\r\x1b[K" } else { "" };
             let note = "note: taking down what the cases made; Ctrl-C again stops that too";
-            let _ = writeln!(io::stderr(), "{clear}{note}");
+            say!("{clear}{note}");
         }
     }
 }

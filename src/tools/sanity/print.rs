@@ -9,6 +9,7 @@ use super::report::{CaseOutcome, CaseResult, Report};
 use super::verdict::Failure;
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, figure, terminal};
+use crate::say::say;
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -145,7 +146,7 @@ impl<W: Write> Observer for Progress<W> {
         if self.live {
             self.write("");
         }
-        let _ = writeln!(io::stderr(), "note: {}", escaped(text));
+        say!("note: {}", escaped(text));
     }
 }
 

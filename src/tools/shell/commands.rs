@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, OrError, Style, code_name};
 use crate::invocation::globals::Globals;
 use crate::invocation::rpc_command::output_error;
 use crate::output::documents::Documents;
+use crate::say::say;
 use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::text::escaped;
 use csi_proto::value::Value;
@@ -48,7 +49,7 @@ impl Shell {
             Builtin::Timing { state } => {
                 self.timing = state.map_or(!self.timing, |state| state == Switch::On);
                 let state = if self.timing { "on" } else { "off" };
-                eprintln!("timing is {state}");
+                say!("timing is {state}");
             }
             Builtin::Watch { seconds, command } => {
                 watch::run(self, &command.words(), Duration::from_secs_f64(seconds))?;
@@ -71,7 +72,7 @@ impl Shell {
             Builtin::Desc { name } => self.describe(name)?,
             Builtin::Edit { new, rpc } => {
                 let Some(edited) = self.drafts.edit(&rpc, new)? else {
-                    eprintln!("note: nothing was changed, so nothing is sent");
+                    say!("note: nothing was changed, so nothing is sent");
                     return Ok(Flow::Continue);
                 };
                 let sent = self.command(edited.words.clone());

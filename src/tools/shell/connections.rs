@@ -7,6 +7,7 @@ use crate::invocation::connect;
 use crate::invocation::globals::Globals;
 use crate::output::colour;
 use crate::output::terminal::cut;
+use crate::say::say;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use csi_proto::v1;
@@ -133,7 +134,7 @@ impl DriverStatus {
                 self.answers = Some(answer.is_ok());
                 match answer {
                     Ok(name) => self.name = Some(name),
-                    Err(why) if !self.is_said => eprint!("{why}"),
+                    Err(why) if !self.is_said => say!("{}", why.trim_end()),
                     Err(_) => {}
                 }
                 self.is_said = self.answers == Some(false);

@@ -33,6 +33,7 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::output::terminal::columns_of;
+use crate::say::say;
 use clap::{ArgMatches, Args, Command};
 use complete::Assistant;
 use execute::{Flow, Shell};
@@ -219,7 +220,7 @@ fn interact(shell: Shell) -> Result<(), Error> {
         let text = match recalled {
             Ok(None) => text,
             Ok(Some(line)) => {
-                eprintln!("{line}");
+                say!("{line}");
                 line
             }
             Err(message) => {
@@ -236,7 +237,7 @@ fn interact(shell: Shell) -> Result<(), Error> {
         match ran {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => break Ok(()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => eprintln!("interrupted"),
+            Err(error) if error.kind() == ErrorKind::Interrupted => say!("interrupted"),
             Err(error) => shell.report(&error),
         }
     };

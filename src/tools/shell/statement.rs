@@ -9,6 +9,7 @@ use super::line::{Statement, Word, WordPiece, quoted};
 use super::pipeline::Pipeline;
 use super::values::{ENVIRONMENT, LAST, Variable};
 use crate::error::{Error, ErrorKind, OrError};
+use crate::say::say;
 use csi_proto::text::escaped;
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,7 +37,7 @@ impl Shell {
         }
         let typed = statement.words.as_slice();
         if statement.text == TOGGLE_RECORDS {
-            eprintln!("records are {}", self.settings.toggle_records());
+            say!("records are {}", self.settings.toggle_records());
             return Ok(Flow::Continue);
         }
         if let ([word], true) = (typed, statement.has_no_target())
@@ -102,7 +103,7 @@ impl Shell {
         let piped = pipeline.finish();
         if self.timing {
             let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
-            eprintln!("time: {milliseconds:.1} ms");
+            say!("time: {milliseconds:.1} ms");
         }
         let reply = self.reply.take().map(Variable::Reply);
         if let Some(reply) = &reply {
@@ -158,7 +159,7 @@ impl Shell {
             self.forget_interrupts();
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
-                eprintln!("deferred: {}", escaped(&without_secret(&words)));
+                say!("deferred: {}", escaped(&without_secret(&words)));
             }
             if let Err(error) = self.run_expanded(None, statement) {
                 let error = match place {
@@ -207,7 +208,7 @@ impl Shell {
         }
         let name = statement.name.iter().map(|name| format!("{name} = "));
         let line = without_secret(&words);
-        eprintln!("+ {}{}", name.collect::<String>(), escaped(&line));
+        say!("+ {}{}", name.collect::<String>(), escaped(&line));
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Style};
 use crate::output;
 use crate::output::redirect::Redirected;
 use crate::output::terminal::{self, cut};
+use crate::say::say;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -35,7 +36,7 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
         shell.page = None;
         let page = match page {
             Err(error) if error.kind() == ErrorKind::Interrupted => {
-                eprintln!();
+                say!("");
                 return Ok(());
             }
             page => page?,
@@ -49,7 +50,7 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
         before = Some(page);
         if shell.pause(pause).is_err() {
             // Behind the ^C that the terminal shows.
-            eprintln!();
+            say!("");
             return Ok(());
         }
     }

@@ -148,6 +148,17 @@ pub fn way(
     })
 }
 
+/// The RPC to ask by instead, where the first one turns out to have an answer for any id: whether a volume is there at all is
+/// what these conditions are about.
+pub fn surer_way(
+    way: Way,
+    condition: Condition,
+    has: impl Fn(ControllerCapability) -> bool,
+) -> Option<Way> {
+    let is_meant = way == Way::GetVolume && matches!(condition, Condition::Ready | Condition::Gone);
+    (is_meant && has(ControllerCapability::ListVolumes)).then_some(Way::ListVolumes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,10 @@ use super::condition::{State, Way};
 use crate::call::advertised::{Asks, DriverEnd, if_served};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
+use crate::call::pages::Pages;
 use crate::call::session::Session;
-use crate::error::Error;
-use csi_proto::{Request, v1};
+use crate::error::{Error, OrError as _};
+use csi_proto::{Request, random, v1};
 use tonic::Code;
 
 /// A driver that is asked.
@@ -56,8 +57,27 @@ impl Driver<'_> {
         }
     }
 
+    /// Whether GetVolume has an answer for an id that no volume can have.
+    ///
+    /// # Errors
+    /// When it cannot be asked now.
+    pub async fn answers_for_any_id(&self) -> Result<bool, Error> {
+        let number = random::from_kernel().or_because(random::MISSING)?;
+        let volume_id = format!("no-such-volume-{:016x}", u64::from_ne_bytes(number));
+        let request = v1::ControllerGetVolumeRequest { volume_id };
+        match self.session.ask(&request).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.status.code() == Code::Unavailable => {
+                Err(call_error(&error, self.endpoint))
+            }
+            // It knows its ids, whatever it has against this one.
+            Err(_) => Ok(false),
+        }
+    }
+
     async fn listed_volume(&self, id: &str) -> Result<State, Error> {
         let mut request = v1::ListVolumesRequest::default();
+        let mut pages = Pages::default();
         loop {
             let reply = self.ask(&request).await?;
             let mut entries = reply.entries.into_iter();
@@ -70,8 +90,7 @@ impl Driver<'_> {
                     entry.status.and_then(|status| status.volume_condition),
                 ));
             }
-            // The same token twice would be a list without an end.
-            if reply.next_token.is_empty() || reply.next_token == request.starting_token {
+            if !pages.go_on(&reply.next_token)? {
                 return Ok(State::Absent);
             }
             request.starting_token = reply.next_token;

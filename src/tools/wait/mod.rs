@@ -7,6 +7,7 @@ mod condition;
 mod driver;
 
 use crate::call::advertised::Advertised;
+use crate::call::tries::Tries;
 use crate::error::{Error, ErrorKind};
 use crate::invocation::connect::{block_on, endpoint, session};
 use crate::invocation::defaults::Defaults;
@@ -14,12 +15,11 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::output::{self, json};
 use clap::{ArgMatches, Args, Command};
-use condition::{Condition, Kind, Verdict, way};
+use condition::{Condition, Kind, State, Verdict, surer_way, way};
 use csi_proto::text::escaped;
 use driver::Driver;
 use serde_json::json as object;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout_at};
 use tonic::Code;
 
 /// How long to wait after the first look, and at most: nobody tells when something has changed.
@@ -89,17 +89,26 @@ impl WaitFlags {
     async fn wait(&self, driver: &mut Driver<'_>, limit: Option<Duration>) -> Result<(), Error> {
         let mut advertised = Advertised::default();
         advertised.ask_controller(driver).await?;
-        let way = way(self.kind, self.condition, |one| advertised.controller(one))?;
-        let end = limit.map(|limit| Instant::now() + limit);
+        let has = |one| advertised.controller(one);
+        let mut way = way(self.kind, self.condition, has)?;
+        let mut surer = surer_way(way, self.condition, has);
+        let mut tries = Tries::within(limit, PAUSES);
         let mut last = String::new();
-        let mut pause = PAUSES.0;
         loop {
-            let look = driver.look(way, &self.id);
-            let looked = match end {
-                None => Some(look.await),
-                Some(end) => timeout_at(end, look).await.ok(),
-            };
-            match looked {
+            let looked = tries.once(async {
+                let state = driver.look(way, &self.id).await?;
+                // A driver may answer for anything.
+                if let (Some(other), State::Present { .. }) = (surer, &state) {
+                    if driver.answers_for_any_id().await? {
+                        way = other;
+                        surer = None;
+                        return driver.look(way, &self.id).await;
+                    }
+                    surer = None;
+                }
+                Ok(state)
+            });
+            match looked.await {
                 None => {}
                 Some(Err(error)) if may_mend(&error) => last = error.first_line(),
                 Some(Err(error)) => return Err(error),
@@ -112,17 +121,14 @@ impl WaitFlags {
                     }
                 },
             }
-            if let (Some(end), Some(limit)) = (end, limit)
-                && Instant::now() + pause >= end
-            {
+            if !tries.again().await {
+                let limit = limit.unwrap_or_default();
                 let condition = self.condition.name();
                 let because = if last.is_empty() { "no answer" } else { &last };
                 let message = format!("not {condition} within {limit:?}: {because}");
                 return Err(Error::rpc(Code::DeadlineExceeded, message)
                     .hint("--timeout is how long to wait in all"));
             }
-            sleep(pause).await;
-            pause = PAUSES.1.min(pause * 2);
         }
     }
 }

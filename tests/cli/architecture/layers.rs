@@ -20,6 +20,7 @@ const ROOMS: &[&str] = &[
     "output",
     "arguments",
     "error",
+    "say",
 ];
 
 /// Where each folder is a tool that knows no other.
@@ -41,6 +42,11 @@ const CLIENT_ONLY: &[Only] = &[
         ],
         files: &["src/output", "src/tools/proxy/stdio.rs"],
         why: "output/ alone writes to stdout, but for the relay, whose stdout carries a connection",
+    },
+    Only {
+        names: &["std::eprint", "std::eprintln"],
+        files: &["src/tools/proxy"],
+        why: "say! never fails: eprintln! ends the process where nobody reads stderr",
     },
     Only {
         names: &["std::process::ExitCode::from"],

@@ -101,6 +101,13 @@ impl Reply {
         self
     }
 
+    /// The same with a pause before each message.
+    pub fn spaced(mut self, pause: Duration) -> Self {
+        let steps = self.steps.into_iter();
+        self.steps = steps.flat_map(|step| [Step::Pause(pause), step]).collect();
+        self
+    }
+
     /// The same with one more header before it.
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));

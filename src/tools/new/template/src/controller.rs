@@ -125,7 +125,7 @@ impl Controller {
         let id = required(&request.volume_id, "volume_id")?;
         let _volume = self.calls.hold(id)?;
         // with attach
-        if let Ok(Some(attached)) = self.volume(id).map(|volume| volume.attached) {
+        if let Some(attached) = self.found(id)?.and_then(|volume| volume.attached) {
             let message = format!("{id} is attached to {}", attached.node);
             return Err(Status::failed_precondition(message));
         }
@@ -285,11 +285,7 @@ impl Controller {
     ) -> Result<csi::ControllerUnpublishVolumeResponse, Status> {
         let id = required(&request.volume_id, "volume_id")?;
         let _volume = self.calls.hold(id)?;
-        let all = self.storage.volumes()?;
-        let attached = all
-            .into_iter()
-            .find(|volume| volume.id == id)
-            .and_then(|volume| volume.attached);
+        let attached = self.found(id)?.and_then(|volume| volume.attached);
         // Without a node_id, from every node. A volume that is gone is attached to none.
         if attached.is_some_and(|one| request.node_id.is_empty() || one.node == request.node_id) {
             self.storage.attach_volume(id, None)?;
@@ -298,11 +294,16 @@ impl Controller {
     }
     // end
 
-    /// The volume with that id.
+    /// The volume with that id, which has to be there.
     pub fn volume(&self, id: &str) -> Result<Volume, Status> {
-        let volumes = self.storage.volumes()?;
-        let found = volumes.into_iter().find(|volume| volume.id == id);
+        let found = self.found(id)?;
         found.ok_or_else(|| Status::not_found(format!("the volume {id} does not exist")))
+    }
+
+    /// The volume with that id, if there is one. That the storage cannot tell is an error.
+    fn found(&self, id: &str) -> Result<Option<Volume>, Status> {
+        let volumes = self.storage.volumes()?;
+        Ok(volumes.into_iter().find(|volume| volume.id == id))
     }
 }
 
@@ -541,6 +542,13 @@ mod tests {
         }
     }
 
+    fn deletion(id: &str) -> csi::DeleteVolumeRequest {
+        csi::DeleteVolumeRequest {
+            volume_id: id.to_owned(),
+            ..Default::default()
+        }
+    }
+
     #[test]
     fn a_name_leads_to_one_volume() {
         let controller = controller();
@@ -551,24 +559,41 @@ mod tests {
             .create(request("a", 8192))
             .expect_err("another size");
         assert_eq!(refused.code(), Code::AlreadyExists);
-        let volume_id = made
-            .volume
-            .map(|volume| volume.volume_id)
-            .unwrap_or_default();
+        let id = made.volume.expect("a volume").volume_id;
         for _ in 0..2 {
-            let request = csi::DeleteVolumeRequest {
-                volume_id: volume_id.clone(),
-                ..Default::default()
-            };
-            controller
-                .delete(request)
-                .expect("deleted, also when it is gone");
+            let deleted = controller.delete(deletion(&id));
+            deleted.expect("deleted, also when it is gone");
         }
-        assert_eq!(
-            controller
-                .volume(&volume_id)
-                .map_err(|status| status.code()),
-            Err(Code::NotFound)
-        );
+        let gone = controller.volume(&id).map_err(|status| status.code());
+        assert_eq!(gone, Err(Code::NotFound));
     }
+    // with attach
+
+    #[test]
+    fn what_the_storage_cannot_tell_is_not_taken_for_deleted_or_detached() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = Local::in_folder(folder.path()).expect("a storage");
+        storage.register_node("n").expect("a node");
+        let storage: Arc<dyn Storage> = Arc::new(storage);
+        let controller = Controller::new(&storage, &Calls::default());
+        let make = |name: &str| {
+            let made = controller.create(request(name, 4096)).expect("a volume");
+            made.volume.expect("a volume").volume_id
+        };
+        let (attached, other) = (make("a"), make("b"));
+        let to = Attachment {
+            node: "n".to_owned(),
+            readonly: false,
+        };
+        storage
+            .attach_volume(&attached, Some(to))
+            .expect("attached");
+        let volumes = folder.path().join("volumes");
+        std::fs::write(volumes.join(other).join("record.json"), "{").expect("damaged");
+        let refused = controller.delete(deletion(&attached));
+        let refused = refused.expect_err("it is attached");
+        assert_ne!(refused.code(), Code::NotFound);
+        assert!(volumes.join(attached).exists());
+    }
+    // end
 }

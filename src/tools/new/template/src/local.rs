@@ -291,7 +291,11 @@ impl Storage for Local {
     }
 
     fn has_node(&self, node: &str) -> Stored<bool> {
-        Ok(self.place(NODES, node).is_ok_and(|place| place.exists()))
+        match self.place(NODES, node) {
+            Ok(place) => Ok(place.try_exists()?),
+            // No node has such a name.
+            Err(_) => Ok(false),
+        }
     }
 
     fn attach_volume(&self, id: &str, to: Option<Attachment>) -> Stored<()> {

@@ -62,7 +62,7 @@ impl Controller {
         let id = required(&request.snapshot_id, "snapshot_id")?;
         let _snapshot = self.calls.hold(id)?;
         // with groups
-        if let Ok(Some(group)) = self.snapshot(id).map(|snapshot| snapshot.group) {
+        if let Some(group) = self.found_snapshot(id)?.and_then(|snapshot| snapshot.group) {
             let message = format!("{id} goes with its group {group}");
             return Err(Status::invalid_argument(message));
         }
@@ -106,11 +106,16 @@ impl Controller {
         })
     }
 
-    /// The snapshot with that id.
+    /// The snapshot with that id, which has to be there.
     pub fn snapshot(&self, id: &str) -> Result<Snapshot, Status> {
-        let snapshots = self.storage.snapshots()?;
-        let found = snapshots.into_iter().find(|snapshot| snapshot.id == id);
+        let found = self.found_snapshot(id)?;
         found.ok_or_else(|| Status::not_found(format!("the snapshot {id} does not exist")))
+    }
+
+    /// The snapshot with that id, if there is one. That the storage cannot tell is an error.
+    fn found_snapshot(&self, id: &str) -> Result<Option<Snapshot>, Status> {
+        let snapshots = self.storage.snapshots()?;
+        Ok(snapshots.into_iter().find(|snapshot| snapshot.id == id))
     }
 }
 

@@ -1,0 +1,127 @@
+//! What happens to a command whose output nobody reads any more, as behind `| head -1`: what only reads ends quietly, what
+//! changes something goes on to its end, and no failure becomes a success.
+
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::{ControllerGetVolumeResponse, DeleteVolumeResponse, Volume};
+use std::process::Stdio;
+use tonic::Code;
+
+/// The exit code where nobody reads, and what stderr says.
+fn unread(csi: &Csi, arguments: &[&str]) -> (i32, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = csi.command();
+    command.args(arguments).stdin(Stdio::null()).stdout(writer);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+fn deleted() -> Reply {
+    Reply::message(&DeleteVolumeResponse {})
+}
+
+fn found() -> Reply {
+    Reply::message(&ControllerGetVolumeResponse {
+        volume: Some(Volume {
+            volume_id: "v".into(),
+            ..Default::default()
+        }),
+        status: None,
+    })
+}
+
+fn refused() -> Reply {
+    Reply::error(Code::Internal, "no")
+}
+
+#[test]
+fn what_only_reads_ends_and_what_changes_something_goes_on() {
+    for (line, replies, calls, code) in [
+        ("delete-volume a b c", vec![deleted()], 3, 1),
+        ("delete-volume a b c -o json", vec![deleted()], 3, 1),
+        (
+            "delete-volume a b c --keep-going",
+            vec![deleted(), refused(), deleted()],
+            3,
+            64 + 13,
+        ),
+        (
+            "delete-volume a b c",
+            vec![deleted(), refused(), deleted()],
+            2,
+            64 + 13,
+        ),
+        ("get-volume a b c", vec![found()], 1, 1),
+        (
+            "get-volume a b c --keep-going",
+            vec![refused(), found(), refused()],
+            2,
+            64 + 13,
+        ),
+    ] {
+        let driver = ScriptedDriver::unix();
+        driver.on_each("DeleteVolume", replies.clone());
+        driver.on_each("ControllerGetVolume", replies);
+        let csi = Csi::at(driver.endpoint());
+        let words: Vec<&str> = std::iter::once("controller")
+            .chain(line.split(' '))
+            .collect();
+        let (ended, said) = unread(&csi, &words);
+        assert_eq!(
+            (driver.calls().len(), ended),
+            (calls, code),
+            "{line}: {said}"
+        );
+        assert_eq!(said.is_empty(), code == 1, "{line}: {said}");
+    }
+}
+
+#[test]
+fn notes_that_nobody_hears_end_no_change() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "DeleteVolume",
+        Reply::error(Code::NotFound, "no such volume"),
+    );
+    let csi = Csi::at(driver.endpoint());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = csi.command();
+    command
+        .args([
+            "controller",
+            "delete-volume",
+            "a",
+            "b",
+            "c",
+            "--with-success-delete-not-found",
+        ])
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone().unwrap())
+        .stderr(writer);
+    let status = command.status().unwrap();
+    assert_eq!((driver.calls().len(), status.code()), (3, Some(0)));
+}
+
+#[test]
+fn scripts_and_tools_go_on_to_their_end() {
+    let driver = ScriptedDriver::unix();
+    driver.on("DeleteVolume", deleted());
+    driver.on("ControllerGetVolume", found());
+    let csi = Csi::at(driver.endpoint());
+    let script =
+        "controller delete-volume a b; controller get-volume x y; controller delete-volume c";
+    let (code, said) = unread(&csi, &["shell", "-c", script]);
+    assert_eq!((driver.calls().len(), code), (4, 1), "{said}");
+    // The reader is the script's own: it has what it wanted, and nothing is wrong.
+    csi.run_args(["shell", "-c", "controller delete-volume a b c | true"])
+        .succeeds();
+    assert_eq!(driver.calls().len(), 7);
+    let (code, said) = unread(&Csi::at("mock:"), &["lifecycle"]);
+    assert_eq!(code, 1, "{said}");
+    assert!(!said.contains("left"), "{said}");
+    let (code, said) = unread(&csi, &["--help"]);
+    assert_eq!((code, said.as_str()), (1, ""));
+}
