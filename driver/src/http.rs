@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::log::Log;
 use crate::metrics::METRICS;
 use crate::registration::Progress;
-use crate::socket::{SocketError, SocketPlace};
+use crate::socket::{self, SocketError, SocketPlace};
 use bytes::Bytes;
 use csi_proto::socket_file::SocketFile;
 use http::{Method, Request, Response, StatusCode, header};
@@ -73,11 +73,11 @@ impl HttpListener {
                     mode: 0o660,
                     remedy: "choose another --http",
                 };
-                let (listener, file) = place.listen().await?;
+                let (listener, file) = socket::listen(&place, None).await?;
                 Self::Unix(listener, file)
             }
-            HttpAddress::Tcp(socket) => {
-                let listener = TcpListener::bind(socket).await;
+            HttpAddress::Tcp(port) => {
+                let listener = TcpListener::bind(port).await;
                 Self::Tcp(listener.map_err(|error| HttpError::Listen(address.clone(), error))?)
             }
         })

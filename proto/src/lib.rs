@@ -4,8 +4,8 @@
 //! constant tables that describe the first ([`schema`], [`tables`]), what answers a request ([`request`]), and the
 //! one walk from a message's bytes to a value ([`value`]) and back ([`json`]). Beside them stands what both programs must
 //! agree on: how a duration and a fault on purpose are written, what a deadline on the wire means, how text is made safe to show, where random
-//! numbers come from.
-//! It must not connect, print, or know either program.
+//! numbers come from, and who may take the place of a socket.
+//! It must not call a driver, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
 #[allow(missing_docs, clippy::all, clippy::unwrap_used)]
@@ -39,6 +39,7 @@ pub mod random;
 pub mod request;
 pub mod schema;
 pub mod socket_file;
+pub mod socket_place;
 pub mod text;
 pub mod value;
 pub mod wire;
