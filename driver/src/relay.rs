@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a driver may take to have room for one more connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Copies standard input to the driver, and what the driver says to standard output, until the driver closes the connection or
 /// nobody reads the output any more.
