@@ -44,6 +44,7 @@ pub fn main() -> ExitCode {
 /// The end of the program. Where all went well and not all was shown, since nobody reads stdout any more, its exit code alone
 /// says so.
 fn ended(result: Result<(), Error>, style: Style) -> ExitCode {
+    say::flush();
     let result = match result {
         Ok(()) if output::reader::is_gone() => Err(Error::unread()),
         result => result,

@@ -7,7 +7,7 @@ use super::interrupt::{self, Signals};
 use super::parse;
 use crate::call::listen::{ListenAddress, Listener, socket_mode};
 use crate::error::{Error, OrError};
-use crate::say::say;
+use crate::say::note;
 use clap::Args;
 use csi_mock::{Answers, Ended, Server};
 use csi_proto::duration;
@@ -67,9 +67,9 @@ impl Place {
             let mut signals = Signals::watch();
             let listener = Listener::bind(&self.address, socket_mode);
             let listener = listener.or_because("nothing can be served")?;
-            say!("note: {who} serves on {}", listener.place(&self.address));
+            note!("note: {who} serves on {}", listener.place(&self.address));
             if self.address.is_public() {
-                say!("note: everybody who reaches this port commands the driver");
+                note!("note: everybody who reaches this port commands the driver");
             }
             let connections = stream::unfold(listener, |listener| async {
                 let connection = listener.accept().await;
@@ -77,7 +77,7 @@ impl Place {
             });
             let served = server.serve(connections, signals.next(), drain).await;
             if let Ended::CutOff(left) = served.or_because("serving ended")? {
-                say!("note: {left} calls were not answered within {drain:?} and are cut off");
+                note!("note: {left} calls were not answered within {drain:?} and are cut off");
             }
             Ok::<_, Error>(())
         })?;

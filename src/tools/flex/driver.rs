@@ -9,7 +9,7 @@ use super::paths::Bounds;
 use super::request;
 use super::state::Store;
 use super::taken::{Running, Taken};
-use crate::say::say;
+use crate::say::note;
 use csi_proto::grpc_timeout;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -227,7 +227,7 @@ impl Call {
     /// Tells on stderr what no answer tells.
     pub fn note(&self, text: &str) {
         let text = format!("{}: {text}", self.volume);
-        say!("note: {}", shown(&text, &texts_of(&self.secrets)));
+        note!("note: {}", shown(&text, &texts_of(&self.secrets)));
     }
 
     /// What the driver has done.

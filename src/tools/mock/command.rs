@@ -9,7 +9,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::rpc_command::output_error;
 use crate::invocation::serving::Place;
 use crate::output::{self, json};
-use crate::say::say;
+use crate::say::note;
 use clap::{ArgMatches, Command};
 use csi_mock::{Defect, Mock, SettingsFile, Storage, capability_names};
 use serde_json::{Value as Json, json as object};
@@ -59,7 +59,7 @@ fn settings(flags: &MockFlags) -> SettingsFile {
         .as_deref()
         .map(|folder| folder.join(SettingsFile::NAME));
     let path = flags.settings.clone().or(in_folder).unwrap_or_default();
-    let warn = Box::new(|text: &str| say!("warning: {text}"));
+    let warn = Box::new(|text: &str| note!("warning: {text}"));
     let file = SettingsFile::new(
         path,
         flags.said(),

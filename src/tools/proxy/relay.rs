@@ -8,6 +8,7 @@ use crate::call::endpoint::{ByteStream, EndpointError};
 use crate::call::listen::Listener;
 use crate::recording::call::CallEnd;
 use crate::recording::grpc::status::CallStatus;
+use crate::say;
 use bytes::Bytes;
 use csi_proto::faults::{FaultPlan, Faults, PlannedEnd};
 use csi_proto::text::escaped;
@@ -15,7 +16,6 @@ use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 use std::future::Future;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -284,5 +284,5 @@ impl Relay {
 }
 
 fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "note: {}", escaped(text));
+    say::note!("note: {}", escaped(text));
 }

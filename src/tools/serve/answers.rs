@@ -3,7 +3,7 @@
 use super::differences::differences;
 use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::{HIDDEN, Recorded, RecordedOutcome, Recording, Unknown, request_value};
-use crate::say::say;
+use crate::say::note;
 use csi_mock::{Answers, Running, answer_of, message_of};
 use csi_proto::codes;
 use csi_proto::json;
@@ -126,7 +126,7 @@ impl Answers for RecordedAnswers {
             }
             Err(status) => {
                 // Whoever sits at the desk wants to know, whatever the caller says of it.
-                say!("note: {}: {}", escaped(&path), escaped(status.message()));
+                note!("note: {}: {}", escaped(&path), escaped(status.message()));
                 status.into_http()
             }
         }

@@ -31,6 +31,11 @@ const DRIVER_LEFT: &[&str] = &[];
 
 const CLIENT_ONLY: &[Only] = &[
     Only {
+        names: &["rustix::process::umask"],
+        files: &[],
+        why: "the umask is that of all threads",
+    },
+    Only {
         names: &[
             "std::print",
             "std::println",
@@ -45,7 +50,7 @@ const CLIENT_ONLY: &[Only] = &[
     },
     Only {
         names: &["std::eprint", "std::eprintln"],
-        files: &["src/tools/proxy"],
+        files: &[],
         why: "say! never fails: eprintln! ends the process where nobody reads stderr",
     },
     Only {
@@ -171,6 +176,11 @@ const DRIVER_ONLY: &[Only] = &[
         files: &["driver/src/quota"],
         why: "quota/ alone asks the kernel for quotas",
     },
+    Only {
+        names: &["rustix::process::umask"],
+        files: &["driver/src/copying/tree.rs"],
+        why: "the umask is that of all threads, but of those that copy",
+    },
 ];
 
 const DRIVER_NEVER: &[Never] = &[
@@ -228,6 +238,11 @@ const PROTOCOL_ONLY: &[Only] = &[
         names: &["std::print", "std::println", "std::io::stdout", "tokio"],
         files: &[],
         why: "the protocol neither prints nor connects",
+    },
+    Only {
+        names: &["rustix::process::umask"],
+        files: &[],
+        why: "the umask is that of all threads",
     },
 ];
 
