@@ -30,6 +30,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.localShares (not .Values.shares) }}yes{{ end }}
 {{- end }}
 
+{{/* The mode of volumes' folders. Nodes give it to those of kubernetes-csi's driver. */}}
+{{- define "csi-nfs.modeFlag" -}}
+{{- with .Values.mountPermissions }}
+- {{ printf "--mount-permissions=%s" . | quote }}
+{{- end }}
+{{- end }}
+
 {{/* Flags that controller and node must have in common. */}}
 {{- define "csi-nfs.flags" -}}
 - --driver-name={{ .Values.driverName }}
@@ -52,9 +59,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- if .Values.migration.enabled }}
 - --migrate-from=csi-driver-nfs
-{{- with .Values.migration.onDelete }}
-- --migrate-on-delete={{ . }}
-{{- end }}
 {{- end }}
 {{- with .Values.timeouts.mount }}
 - --mount-timeout={{ . }}

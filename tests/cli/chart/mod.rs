@@ -52,7 +52,7 @@ fn every_flag_of_the_driver_can_be_reached() {
     let templates = templates();
     for flag in flags {
         // The container's environment has the endpoint; the mode of a socket in a pod of one's own is nobody else's.
-        let elsewhere = ["endpoint", "socket-mode", "default-ondelete-policy"];
+        let elsewhere = ["endpoint", "socket-mode"];
         let elsewhere = elsewhere.contains(&flag.as_str());
         assert!(elsewhere || gives(&templates, &flag), "--{flag}");
     }
