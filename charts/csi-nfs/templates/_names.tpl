@@ -25,6 +25,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or (eq $wanted "true") (and (eq $wanted "auto") (.Capabilities.APIVersions.Has "snapshot.storage.k8s.io/v1")) }}yes{{ end }}
 {{- end }}
 
+{{/* Not empty where the controller's sidecars get the secrets that classes name: this chart's, or those that another driver had. */}}
+{{- define "csi-nfs.getsSecrets" -}}
+{{- $wanted := toString .Values.rbac.secrets }}
+{{- if eq $wanted "true" }}yes{{ end }}
+{{- if eq $wanted "auto" }}
+{{- if .Values.migration.enabled }}yes{{ end }}
+{{- range list .Values.storageClass .Values.snapshots.class }}
+{{- if .secrets }}yes{{ end }}
+{{- range $key, $_ := .parameters }}
+{{- if regexMatch "^csi\\.storage\\.k8s\\.io/.*secret-name$" $key }}yes{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Not empty where the driver mounts nothing over NFS: every share is a folder of the machine. */}}
 {{- define "csi-nfs.localOnly" -}}
 {{- if and .Values.localShares (not .Values.shares) }}yes{{ end }}
