@@ -2,6 +2,7 @@
 //! version. What only helm can tell, `charts/render --check` tells.
 
 mod queries;
+mod translated;
 
 use crate::support::driver;
 use crate::support::process::Process;
@@ -123,10 +124,18 @@ fn values(file: &str) -> BTreeSet<String> {
     names
 }
 
+/// A part of the schema, or the definition that it names.
+fn resolved<'a>(definitions: &'a Value, part: &'a Value) -> &'a Value {
+    let name = part["$ref"].as_str();
+    let name = name.and_then(|name| name.strip_prefix("#/definitions/"));
+    name.map_or(part, |name| &definitions[name])
+}
+
 #[test]
 fn the_schema_has_the_values_and_no_others() {
     let schema = fs::read_to_string(chart().join("values.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
+    let definitions = schema["definitions"].clone();
     let mut declared = BTreeSet::new();
     for (name, value) in schema["properties"].as_object().unwrap() {
         // Helm gives it to every chart.
@@ -134,7 +143,8 @@ fn the_schema_has_the_values_and_no_others() {
             continue;
         }
         declared.insert(name.clone());
-        let below = value["properties"].as_object().into_iter().flatten();
+        let below = resolved(&definitions, value)["properties"].as_object();
+        let below = below.into_iter().flatten();
         declared.extend(below.map(|(second, _)| format!("{name}.{second}")));
     }
     // A label that a user's values bring stands for one of the maps, whose keys are free.
