@@ -226,6 +226,7 @@ rollingUpdate: {{ toJson .rollingUpdate }}
     - {name: NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
   volumeMounts:
     - {name: socket, mountPath: /csi}
+    - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
   # The group of the driver's socket is 0.
   securityContext:
     runAsNonRoot: true
