@@ -4,13 +4,14 @@ mod syntax;
 
 pub use syntax::{
     ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_interval,
-    parse_node_id, parse_on_delete, parse_option_name, parse_socket_mode, parse_switch,
+    parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name, parse_socket_mode,
+    parse_switch,
 };
 
+use crate::defaults::Defaults;
 use crate::export::Export;
 use crate::limits::{self, LimitError};
 use crate::policy::Policy;
-use crate::share::records::volume::OnDelete;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids;
 use std::net::SocketAddr;
@@ -48,14 +49,9 @@ pub struct Config {
     /// Whether a volume is mounted once on a node, and bound from there for each pod.
     pub stage: bool,
     /// Whether ids, attributes and snapshots of kubernetes-csi's driver are understood.
-    pub upstream: Option<Upstream>,
-}
-
-/// How volumes and snapshots of kubernetes-csi's driver are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Upstream {
-    /// What becomes of its volumes whose ids do not say.
-    pub on_delete: OnDelete,
+    pub upstream: bool,
+    /// What holds for volumes where neither id nor class says.
+    pub defaults: Defaults,
 }
 
 /// The services that an instance serves beside Identity.
@@ -143,7 +139,7 @@ impl Config {
     /// When it is missing or too long.
     pub fn check_volume_id(&self, id: &str) -> Result<(), LimitError> {
         match self.upstream {
-            Some(_) if (1..=ids::MAX_LENGTH).contains(&id.len()) => Ok(()),
+            true if (1..=ids::MAX_LENGTH).contains(&id.len()) => Ok(()),
             _ => limits::required("volume_id", id),
         }
     }

@@ -180,6 +180,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
         named_shares: shares.collect(),
         other_exports: local.collect(),
         quotas: config.quotas,
+        defaults: config.defaults,
         inline_shares: config.policy.inline_shares.clone(),
         allow_server: Arc::new(move |server| for_servers.may_use_server(server)),
         check_mount_options: Arc::new(move |options| {

@@ -3,6 +3,7 @@
 
 use crate::call_log::CallLog;
 use crate::config::{Bounds, Config, LocalShare, Mode, parse_node_id};
+use crate::defaults::Defaults;
 use crate::driver::{Driver, WorkDirError};
 use crate::export::{Export, ExportError};
 use crate::log::Log;
@@ -115,7 +116,8 @@ impl Embedded {
             measure: None,
             symlink_fallback: true,
             stage,
-            upstream: None,
+            upstream: false,
+            defaults: Defaults::default(),
         };
         let driver = Driver::new(config, log)?;
         Ok(Self {

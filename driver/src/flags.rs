@@ -4,9 +4,8 @@
 pub mod measuring;
 mod orchestrator;
 
-use crate::config::{
-    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare, Upstream,
-};
+use crate::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare};
+use crate::defaults::Defaults;
 use crate::http::HttpAddress;
 use crate::log::{Format, Level, Log};
 use crate::policy::Policy;
@@ -189,6 +188,18 @@ pub struct Flags {
         help_heading = "Limits on requests"
     )]
     inline_mount_options: Vec<String>,
+
+    /// What becomes of a volume that is deleted, where neither its id nor its class says: delete, retain or archive
+    /// [default: delete]
+    #[arg(long, env = "CSI_NFS_DEFAULT_ONDELETE_POLICY", value_name = "POLICY",
+          value_parser = config::parse_on_delete, help_heading = "Volumes whose class does not say")]
+    default_ondelete_policy: Option<OnDelete>,
+
+    /// The mode of volumes' folders, in octal, where neither their attributes nor their class says; 0 for none
+    #[arg(long, env = "CSI_NFS_MOUNT_PERMISSIONS", value_name = "MODE",
+          value_parser = config::parse_mount_permissions, help_heading = "Volumes whose class does not say")]
+    mount_permissions: Option<u32>,
+
     /// Serve volumes and snapshots of kubernetes-csi's driver too, by their ids, with its volume attributes and its mount
     /// defaults. Usually with --driver-name nfs.csi.k8s.io
     #[arg(
@@ -199,10 +210,9 @@ pub struct Flags {
     )]
     migrate_from: Option<UpstreamFlag>,
 
-    /// What becomes of that driver's volumes whose ids do not say: what its --default-ondelete-policy was
-    /// [default: delete]
-    #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", value_name = "POLICY",
-          value_parser = config::parse_on_delete, help_heading = "Volumes of kubernetes-csi's driver")]
+    /// What --default-ondelete-policy was called. Who still sets the variable wants the volumes kept
+    #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", hide = true, value_parser = config::parse_on_delete,
+          conflicts_with = "default_ondelete_policy")]
     migrate_on_delete: Option<OnDelete>,
 
     /// How long a mount may take
@@ -301,7 +311,8 @@ impl Flags {
     fn decide(self, host: &str) -> Result<(Serving, Config, Log), ConfigError> {
         let mode = Mode::from(self.mode);
         let is_built_in = cfg!(feature = "upstream");
-        let upstream = decide_upstream(self.migrate_from, self.migrate_on_delete, is_built_in)?;
+        let upstream = self.migrate_from.is_some();
+        check_upstream(upstream, is_built_in)?;
         let inline = [
             ("--inline-share", !self.inline_shares.is_empty()),
             (
@@ -309,9 +320,17 @@ impl Flags {
                 !self.inline_mount_options.is_empty(),
             ),
         ];
-        check_inline(mode, upstream.is_some(), inline)?;
+        check_inline(mode, upstream, inline)?;
         check_quotas(mode, !named(&self.local_shares).is_empty(), self.quotas)?;
-        let policy = self.policy(upstream.is_some())?;
+        let mode_is_given = self.mount_permissions.is_some();
+        check_defaults(
+            mode,
+            upstream,
+            self.default_ondelete_policy.is_some(),
+            mode_is_given,
+        )?;
+        let on_delete = self.default_ondelete_policy.or(self.migrate_on_delete);
+        let policy = self.policy(upstream)?;
         let serving = Serving {
             kubelet: self.orchestrator.kubelet(mode, &self.endpoint)?,
             http: self.orchestrator.http,
@@ -346,6 +365,10 @@ impl Flags {
             symlink_fallback: false,
             stage: self.stage,
             upstream,
+            defaults: Defaults {
+                on_delete: on_delete.unwrap_or_default(),
+                mode: self.mount_permissions.filter(|mode| *mode != 0),
+            },
         };
         let log = Log::to_stderr(self.log_format, self.log_level);
         Ok((serving, config, log))
@@ -381,26 +404,40 @@ impl From<ModeFlag> for Mode {
     }
 }
 
-/// Whether volumes of kubernetes-csi's driver are served, and how, by a build that can or cannot.
-fn decide_upstream(
-    from: Option<UpstreamFlag>,
-    on_delete: Option<OnDelete>,
-    is_built_in: bool,
-) -> Result<Option<Upstream>, ConfigError> {
-    match (from, on_delete) {
-        (None, None) => Ok(None),
-        (None, Some(_)) => Err(ConfigError::NoEffect(
-            "--migrate-on-delete",
-            "without --migrate-from csi-driver-nfs: give both, or leave it out; volumes of this driver have the parameter onDelete",
-        )),
-        (Some(_), _) if !is_built_in => Err(ConfigError::NoEffect(
+/// Refuses to serve volumes of kubernetes-csi's driver by a build that cannot.
+fn check_upstream(is_given: bool, is_built_in: bool) -> Result<(), ConfigError> {
+    match is_given && !is_built_in {
+        true => Err(ConfigError::NoEffect(
             "--migrate-from",
             "because this build has not the feature upstream: leave it out, or build the driver with that feature",
         )),
-        (Some(UpstreamFlag::CsiDriverNfs), on_delete) => Ok(Some(Upstream {
-            on_delete: on_delete.unwrap_or_default(),
-        })),
+        false => Ok(()),
     }
+}
+
+/// Refuses what holds for new volumes where none is made. A node gives the mode to volumes of kubernetes-csi's driver.
+fn check_defaults(
+    mode: Mode,
+    serves_upstream: bool,
+    policy_is_given: bool,
+    mode_is_given: bool,
+) -> Result<(), ConfigError> {
+    if mode != Mode::Node {
+        return Ok(());
+    }
+    if policy_is_given {
+        return Err(ConfigError::NoEffect(
+            "--default-ondelete-policy",
+            "with --mode node: the controller makes and deletes volumes; give it there and leave it out here",
+        ));
+    }
+    if mode_is_given && !serves_upstream {
+        return Err(ConfigError::NoEffect(
+            "--mount-permissions",
+            "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses flags for inline volumes, each of which `is_given` or not, where they have no effect. A controller that serves volumes

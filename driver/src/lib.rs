@@ -11,6 +11,7 @@ pub mod config;
 pub mod controller;
 pub mod copying;
 mod crash_points;
+pub mod defaults;
 pub mod descriptors;
 pub mod driver;
 pub mod embedded;

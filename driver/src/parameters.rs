@@ -48,9 +48,6 @@ const TEMPLATES: [(&str, &str); 3] = [
     ("pv.metadata.name", "csi.storage.k8s.io/pv/name"),
 ];
 
-/// The mode of a volume's folder when mountPermissions does not say.
-pub const DEFAULT_MODE: u32 = 0o755;
-
 /// Checked parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
@@ -64,6 +61,8 @@ pub struct Parameters {
     pub on_delete: Option<OnDelete>,
     /// `mountPermissions`; unset for none and for 0.
     pub mode: Option<u32>,
+    /// Whether there is a `mountPermissions`, if only 0.
+    pub says_mode: bool,
     /// `uid`.
     pub uid: Option<u32>,
     /// `gid`.
@@ -251,6 +250,7 @@ impl Parameters {
                 .map(mode)
                 .transpose()?
                 .filter(|mode| *mode != 0),
+            says_mode: value("mountPermissions").is_some(),
             uid: value("uid").map(|text| number("uid", text)).transpose()?,
             gid: value("gid").map(|text| number("gid", text)).transpose()?,
             mount_options: value(MOUNT_OPTIONS).map(split_options).unwrap_or_default(),
@@ -289,24 +289,11 @@ impl Parameters {
     pub fn with(mut self, mutable: Self) -> Result<Self, ParameterError> {
         self.on_delete = mutable.on_delete.or(self.on_delete);
         self.mode = mutable.mode.or(self.mode);
+        self.says_mode |= mutable.says_mode;
         self.uid = mutable.uid.or(self.uid);
         self.gid = mutable.gid.or(self.gid);
         self.check_adoption()?;
         Ok(self)
-    }
-
-    /// The mode of a volume's folder. A copy has its source's unless another is asked for.
-    pub fn folder_mode(&self, is_copy: bool) -> Option<u32> {
-        self.mode.or((!is_copy).then_some(DEFAULT_MODE))
-    }
-
-    /// What becomes of the folder when its volume is deleted.
-    pub fn policy(&self) -> OnDelete {
-        match self.on_delete {
-            Some(policy) => policy,
-            None if self.adopt => OnDelete::Retain,
-            None => OnDelete::default(),
-        }
     }
 }
 
@@ -490,7 +477,6 @@ mod tests {
     #[test]
     fn an_adopted_folder_stays_as_it_is() {
         let adopted = parse(&[("adopt", "True")]).unwrap();
-        assert_eq!(adopted.policy(), OnDelete::Retain);
         assert!(parse(&[("adopt", "true"), ("onDelete", "retain")]).is_ok());
         for (key, value) in [
             ("onDelete", "delete"),

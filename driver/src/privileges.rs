@@ -80,7 +80,7 @@ impl Needs {
             if local {
                 helpers |= CapabilitySet::DAC_OVERRIDE;
             }
-            if local && config.upstream.is_some() {
+            if local && config.upstream {
                 // The owner and mode that volumes of kubernetes-csi's driver ask for when they are mounted.
                 helpers |= CapabilitySet::CHOWN | CapabilitySet::FOWNER | CapabilitySet::FSETID;
             }

@@ -5,6 +5,7 @@ use crate::export::{Export, ExportError};
 use crate::mount::control_options;
 use crate::mount::option_names::is_option_name;
 use crate::mount::options::MountOptions;
+use crate::parameters;
 use crate::policy::Policy;
 use crate::share::records::volume::OnDelete;
 use crate::share::token::ShareUuid;
@@ -82,6 +83,9 @@ pub enum ConfigError {
     /// Not a policy.
     #[error("{0:?} is no policy: give delete, retain or archive")]
     OnDelete(String),
+    /// A mode of folders that is none.
+    #[error("{0:?} is no mode: say an octal one such as 0770, at most 7777")]
+    MountPermissions(String),
     /// Not permission bits.
     #[error(
         "{0:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
@@ -257,6 +261,14 @@ pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
         Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
         _ => Err(ConfigError::SocketMode(text.to_owned())),
     }
+}
+
+/// The mode of volumes' folders, in octal; 0 is none.
+///
+/// # Errors
+/// When the text is no mode.
+pub fn parse_mount_permissions(text: &str) -> Result<u32, ConfigError> {
+    parameters::mode(text).map_err(|_| ConfigError::MountPermissions(text.to_owned()))
 }
 
 /// What becomes of a volume that is deleted.

@@ -2,6 +2,7 @@
 
 use super::pace::Pace;
 use crate::admission::Admission;
+use crate::defaults::Defaults;
 use crate::export::Export;
 use crate::roots::ShareRoots;
 use crate::share::archives::Archives;
@@ -60,6 +61,8 @@ pub struct ControllerConfig {
     pub named_shares: Vec<NamedShare>,
     /// Other shares to list and recover from the start, such as those of `--local-share`.
     pub other_exports: Vec<Export>,
+    /// What holds for volumes where neither id nor class says.
+    pub defaults: Defaults,
     /// Folders that inline volumes may be, or lie in.
     pub inline_shares: Vec<Export>,
     /// Whether a server that was not named at the start may be used.
@@ -90,6 +93,7 @@ impl ControllerConfig {
             measure: None,
             named_shares: Vec::new(),
             other_exports: Vec::new(),
+            defaults: Defaults::default(),
             inline_shares: Vec::new(),
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),

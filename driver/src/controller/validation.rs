@@ -139,10 +139,11 @@ pub(crate) fn objection(
         }
         Ok(_) => {}
     }
+    let defaults = shares.config.defaults;
     let wanted = Wanted {
         sub_dir: parameters.sub_dir.clone(),
-        on_delete: parameters.policy(),
-        mode: parameters.folder_mode(record.what.wanted.source.is_some()),
+        on_delete: defaults.on_delete(&parameters),
+        mode: defaults.folder_mode(&parameters, record.what.wanted.source.is_some()),
         adopt: parameters.adopt,
         quota: parameters.quota,
         inodes: parameters.quota_inodes,

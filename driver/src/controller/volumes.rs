@@ -126,6 +126,7 @@ impl Creation {
             ));
         }
         let chosen = shares.choose(&parameters)?;
+        let defaults = shares.config.defaults;
         let secret = secret_options(&request.secrets);
         for options in [&parameters.mount_options, &secret] {
             (shares.config.check_mount_options)(options).map_err(ControllerError::MountOption)?;
@@ -139,8 +140,8 @@ impl Creation {
                 required_bytes,
                 limit_bytes,
                 sub_dir: parameters.sub_dir.clone(),
-                on_delete: parameters.policy(),
-                mode: parameters.folder_mode(source.is_some()),
+                on_delete: defaults.on_delete(&parameters),
+                mode: defaults.folder_mode(&parameters, source.is_some()),
                 uid: parameters.uid,
                 gid: parameters.gid,
                 mount_options: parameters.mount_options,

@@ -69,22 +69,26 @@ fn which_flags_have_an_effect_beside_which_others() {
         Err(ConfigError::NoEffect(flag, _)) => Some(flag),
         Err(other) => panic!("{other}"),
     };
-    let from = Some(UpstreamFlag::CsiDriverNfs);
-    let (retain, delete) = (Some(OnDelete::Retain), Some(OnDelete::Delete));
-    for (from, on_delete, is_built_in, refused, decided) in [
-        (None, None, true, None, None),
-        (None, None, false, None, None),
-        (from, None, true, None, delete),
-        (from, retain, true, None, retain),
-        (from, None, false, Some("--migrate-from"), None),
-        (None, retain, true, Some("--migrate-on-delete"), None),
-        (None, delete, false, Some("--migrate-on-delete"), None),
+    for (is_given, is_built_in, refused) in [
+        (false, false, None),
+        (true, true, None),
+        (true, false, Some("--migrate-from")),
     ] {
-        let row = format!("{from:?} {on_delete:?} {is_built_in}");
-        let found = decide_upstream(from, on_delete, is_built_in);
-        let policy = found.as_ref().ok().and_then(|upstream| *upstream);
-        assert_eq!(policy.map(|upstream| upstream.on_delete), decided, "{row}");
-        assert_eq!(no_effect(found.map(drop)), refused, "{row}");
+        assert_eq!(no_effect(check_upstream(is_given, is_built_in)), refused);
+    }
+    let policy = Some("--default-ondelete-policy");
+    let permissions = Some("--mount-permissions");
+    for (mode, serves_upstream, given, refused) in [
+        (Mode::Controller, false, [true, true], None),
+        (Mode::All, false, [true, true], None),
+        (Mode::Node, false, [false, false], None),
+        (Mode::Node, false, [false, true], permissions),
+        (Mode::Node, true, [false, true], None),
+        (Mode::Node, false, [true, false], policy),
+        (Mode::Node, true, [true, true], policy),
+    ] {
+        let found = no_effect(check_defaults(mode, serves_upstream, given[0], given[1]));
+        assert_eq!(found, refused, "{mode:?} {serves_upstream} {given:?}");
     }
     for (mode, serves_upstream, given, refused) in [
         (Mode::Controller, false, [false, false], None),
@@ -145,16 +149,45 @@ fn what_has_no_effect_is_refused() {
     if !cfg!(feature = "upstream") {
         is_without_effect("--migrate-from csi-driver-nfs", "--migrate-from");
     } else {
-        is_without_effect("--migrate-on-delete retain", "--migrate-on-delete");
-        is_without_effect("--migrate-on-delete delete", "--migrate-on-delete");
         let from = "--migrate-from csi-driver-nfs";
-        let policy = |words: String| resolve(&words).unwrap().upstream.unwrap().on_delete;
-        assert_eq!(policy(from.to_owned()), OnDelete::Delete);
-        let retain = format!("{from} --migrate-on-delete retain");
-        assert_eq!(policy(retain), OnDelete::Retain);
         // What that controller must not delete.
         let words = format!("--mode controller {from} --inline-share nas:/srv");
         assert_eq!(resolve(&words).unwrap().policy.inline_shares.len(), 1);
+    }
+}
+
+#[test]
+fn volumes_may_be_kept_unless_their_class_says_otherwise() {
+    let resolve = |words: &str| {
+        let line = ["x", "--endpoint", "/x"];
+        let line = line.into_iter().chain(words.split_whitespace());
+        let flags = Flags::try_parse_from(line);
+        flags.map(|flags| flags.resolve().unwrap().1.defaults)
+    };
+    for (words, on_delete, mode) in [
+        ("", OnDelete::Delete, None),
+        ("--default-ondelete-policy retain", OnDelete::Retain, None),
+        ("--default-ondelete-policy Archive", OnDelete::Archive, None),
+        // As it was called. A node was given it too.
+        ("--migrate-on-delete retain", OnDelete::Retain, None),
+        (
+            "--migrate-on-delete retain --mode node",
+            OnDelete::Retain,
+            None,
+        ),
+        ("--mount-permissions 0777", OnDelete::Delete, Some(0o777)),
+        ("--mount-permissions 0", OnDelete::Delete, None),
+    ] {
+        assert_eq!(resolve(words).unwrap(), Defaults { on_delete, mode });
+    }
+    for wrong in [
+        "--default-ondelete-policy keep",
+        "--mount-permissions rwx",
+        "--mount-permissions 0888",
+        // Which of them would count?
+        "--default-ondelete-policy delete --migrate-on-delete retain",
+    ] {
+        assert!(resolve(wrong).is_err(), "{wrong}");
     }
 }
 

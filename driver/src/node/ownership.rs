@@ -109,7 +109,7 @@ pub fn is_link_of(volume_id: &str, target: &Path, to: &Path, config: &Config) ->
 
 /// The share that an id of this driver names, where the configuration tells which one that is.
 fn share_of(volume_id: &str, config: &Config) -> Option<Export> {
-    if config.upstream.is_some()
+    if config.upstream
         && let Ok(id) = UpstreamVolumeId::parse(volume_id)
     {
         return Some(id.export);

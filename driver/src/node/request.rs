@@ -138,11 +138,15 @@ pub fn stage(
 
 /// Which mount options are allowed, and which are the default. Only volumes of kubernetes-csi's driver keep its defaults.
 fn mount_policy(config: &Config, volume_id: &str, is_inline: bool) -> Policy {
-    let is_own = volume_id.parse::<VolumeId>().is_ok();
     Policy {
-        upstream_mounts: config.policy.upstream_mounts && !is_inline && !is_own,
+        upstream_mounts: config.policy.upstream_mounts && !is_inline && !is_own(volume_id),
         ..config.policy.clone()
     }
+}
+
+/// Whether an id is one that this driver gives.
+fn is_own(volume_id: &str) -> bool {
+    volume_id.parse::<VolumeId>().is_ok()
 }
 
 /// What both requests have.
@@ -194,7 +198,7 @@ fn check(
         .get("subDir")
         .filter(|text| !text.trim_matches('/').is_empty());
     let mut sub_dir = match (sub_dir, config.upstream) {
-        (Some(text), Some(_)) if !is_inline => Some(attributes::sub_dir(text, context.volume)?),
+        (Some(text), true) if !is_inline => Some(attributes::sub_dir(text, context.volume)?),
         (text, _) => text.map(SubPath::parse).transpose()?,
     };
     if is_inline {
@@ -217,11 +221,14 @@ fn check(
     let policy = mount_policy(config, request.volume_id, is_inline);
     let mut options = MountOptions::parse(all, &policy)?;
     options.flags.read_only |= request.readonly || access.is_reader_only();
-    let ownership = match config.upstream {
-        Some(_) if sub_dir.is_some() && !options.flags.read_only && !is_inline => {
-            Ownership::of_upstream(context.volume)?
+    let may_dress = sub_dir.is_some() && !options.flags.read_only && !is_inline;
+    let ownership = match config.upstream && may_dress {
+        true => {
+            // Volumes of this driver got the mode when they were made, and may have changed it since.
+            let driver_wide = config.defaults.mode.filter(|_| !is_own(request.volume_id));
+            Ownership::of_upstream(context.volume, driver_wide)?
         }
-        _ => None,
+        false => None,
     };
     Ok(PublishRequest {
         volume_id: request.volume_id.to_owned(),

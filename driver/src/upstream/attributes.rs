@@ -31,12 +31,13 @@ fn invalid(error: parameters::ParameterError) -> NodeError {
 }
 
 impl Ownership {
-    /// What the attributes ask for; nothing when they do not.
+    /// What the attributes ask for, and the driver as a whole where they name no mode; nothing when neither does.
     ///
     /// # Errors
     /// When one of them has a value that cannot be.
     pub(crate) fn of_upstream(
         context: &BTreeMap<String, String>,
+        driver_wide_mode: Option<u32>,
     ) -> Result<Option<Self>, NodeError> {
         let get = |key: &str| {
             let mut pairs = context.iter();
@@ -55,6 +56,7 @@ impl Ownership {
                 mode: get("mountPermissions")
                     .map(parameters::mode)
                     .transpose()?
+                    .or(driver_wide_mode)
                     .filter(|mode| *mode != 0),
                 uid: number("uid")?,
                 gid: number("gid")?,
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn upstream_attributes_are_checked() {
-        let read = |pairs: &[(&str, &str)]| Ownership::of_upstream(&context(pairs));
+        let read = |pairs: &[(&str, &str)]| Ownership::of_upstream(&context(pairs), None);
         assert_eq!(read(&[]).unwrap(), None);
         assert_eq!(read(&[("mountPermissions", "0")]).unwrap(), None);
         assert_eq!(read(&[("mountPermissions", "")]).unwrap(), None);
@@ -95,6 +97,16 @@ mod tests {
             (PROVISIONED, "x"),
         ]);
         assert_eq!(asked.unwrap().unwrap().uid, None);
+        // The driver as a whole has the last word.
+        for (pairs, mode) in [
+            (&[][..], Some(0o777)),
+            (&[("mountPermissions", "")], Some(0o777)),
+            (&[("mountPermissions", "0750")], Some(0o750)),
+            (&[("mountPermissions", "0")], None),
+        ] {
+            let asked = Ownership::of_upstream(&context(pairs), Some(0o777)).unwrap();
+            assert_eq!(asked.and_then(|asked| asked.mode), mode, "{pairs:?}");
+        }
         for (key, value) in [
             ("mountPermissions", "rwx"),
             ("uid", "-1"),

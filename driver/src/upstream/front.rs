@@ -4,7 +4,6 @@
 use super::calls;
 use super::ids::{self, UpstreamIdError, UpstreamSnapshotId, UpstreamVolumeId};
 use crate::capability::CapabilityError;
-use crate::config::Upstream;
 use crate::controller::error::ControllerError;
 use crate::controller::options::Options;
 use crate::controller::snapshots::{self, Creation};
@@ -24,12 +23,12 @@ use tonic::{Request, Status};
 #[derive(Clone)]
 pub struct UpstreamFront {
     controller: Controller,
-    serves: Option<Upstream>,
+    serves: bool,
 }
 
 impl UpstreamFront {
-    /// The service in front of `controller`. Without `serves` it refuses such ids, since nobody else would know them.
-    pub fn new(controller: Controller, serves: Option<Upstream>) -> Self {
+    /// The service in front of `controller`. Unless it `serves` such ids it refuses them, since nobody else would know them.
+    pub fn new(controller: Controller, serves: bool) -> Self {
         Self { controller, serves }
     }
 
@@ -58,8 +57,8 @@ impl UpstreamFront {
 
     fn check_served(&self, id: &str) -> Result<(), UpstreamIdError> {
         match self.serves {
-            Some(_) => Ok(()),
-            None => Err(UpstreamIdError::NotServed(id.chars().take(256).collect())),
+            true => Ok(()),
+            false => Err(UpstreamIdError::NotServed(id.chars().take(256).collect())),
         }
     }
 
@@ -168,9 +167,8 @@ impl controller_server::Controller for UpstreamFront {
         let patience = self.controller.patience(&request);
         let secrets = &request.get_ref().secrets;
         limits::map("secrets", secrets).map_err(ControllerError::from)?;
-        let otherwise = self.serves.map(|serves| serves.on_delete);
-        let otherwise = otherwise.unwrap_or_default();
         let shares = &self.controller.shares;
+        let otherwise = shares.config.defaults.on_delete;
         let deleted = calls::delete_volume(shares, patience, id, secrets, otherwise).await;
         answer_with(deleted.map(|()| csi::DeleteVolumeResponse {}))
     }

@@ -26,7 +26,7 @@ pub fn archives() -> Option<&'static dyn Archives> {
 
 /// Adds the Controller service to `routes`: with the calls about kubernetes-csi's volumes in front of it, where they may come.
 pub fn add_controller(routes: Routes, controller: Controller, config: &Config) -> Routes {
-    let may_come = config.upstream.is_some() || config.driver_name == ids::DRIVER_NAME;
+    let may_come = config.upstream || config.driver_name == ids::DRIVER_NAME;
     // Without the feature the compiler leaves all of it out.
     if cfg!(feature = "upstream") && may_come {
         let front = UpstreamFront::new(controller, config.upstream);

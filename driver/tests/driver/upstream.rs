@@ -100,6 +100,58 @@ async fn volumes_are_published_as_their_attributes_say() {
     assert!(rig.mounts("target").is_empty());
 }
 
+fn new_volume(name: &str, parameters: &[(&str, &str)]) -> CreateVolumeRequest {
+    let given = [("server", "server"), ("share", "/")];
+    let given = given.iter().chain(parameters);
+    let given = given.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    let publish = publish_request("v", std::path::Path::new("/t"), Mode::MultiNodeMultiWriter);
+    CreateVolumeRequest {
+        name: name.to_owned(),
+        volume_capabilities: publish.volume_capability.into_iter().collect(),
+        parameters: given.collect(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_mode_of_the_whole_driver_counts_last() {
+    let rig = Rig::new();
+    let folder = make_volume(&rig, "data");
+    let mut flags = FLAGS.to_vec();
+    flags.extend(["--mount-permissions", "0770"]);
+    let _driver = rig.driver_with(&flags);
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let mut request = publish_request("static", &target, Mode::MultiNodeMultiWriter);
+    for (attribute, expected) in [(None, 0o770), (Some("0"), 0o755), (Some("0711"), 0o711)] {
+        std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
+        let given = [("server", "server"), ("share", "/"), ("subdir", "data")];
+        let given = given
+            .into_iter()
+            .chain(attribute.map(|it| ("mountPermissions", it)));
+        let given = given.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        request.volume_context = given.collect();
+        client.publish(request.clone()).await.unwrap();
+        assert_eq!(mode(&folder), expected, "{attribute:?}");
+        client.unpublish("static", &target).await.unwrap();
+    }
+    // A volume of this driver has what it was made with, also when it is published.
+    for (name, parameters, expected) in [
+        ("silent", &[][..], 0o770),
+        ("own", &[("mountPermissions", "0700")], 0o700),
+    ] {
+        let made = client.call(new_volume(name, parameters)).await.unwrap();
+        let volume = made.volume.unwrap();
+        let folder = rig.path("export").join(&volume.volume_context["subDir"]);
+        let id = &volume.volume_id;
+        let mut request = publish_request(id, &target, Mode::MultiNodeMultiWriter);
+        request.volume_context = volume.volume_context.clone();
+        client.publish(request).await.unwrap();
+        assert_eq!(mode(&folder), expected, "{name}");
+        client.unpublish(id, &target).await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn volumes_are_deleted_by_their_ids_and_not_without_the_flag() {
     let rig = Rig::new();
@@ -123,14 +175,29 @@ async fn volumes_are_deleted_by_their_ids_and_not_without_the_flag() {
     driver.kill();
 
     let mut flags = FLAGS.to_vec();
-    flags.extend(["--migrate-on-delete", "retain"]);
-    let driver = rig.driver_with(&flags);
-    let client = Client::connect(&rig).await;
-    call(client.clone(), "server##pvc-1##").await.unwrap();
-    assert!(folder.exists(), "the default that the flag says");
-    let status = call(client, "server##../../etc##delete").await.unwrap_err();
-    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
-    driver.kill();
+    // The second is what the first was called.
+    for flag in ["--default-ondelete-policy", "--migrate-on-delete"] {
+        flags.truncate(FLAGS.len());
+        flags.extend([flag, "retain"]);
+        let driver = rig.driver_with(&flags);
+        let client = Client::connect(&rig).await;
+        call(client.clone(), "server##pvc-1##").await.unwrap();
+        assert!(folder.exists(), "the default that the flag says");
+        let status = call(client.clone(), "server##../../etc##delete").await;
+        let status = status.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        // So are new volumes whose class does not say.
+        let made = client.call(new_volume(flag, &[])).await.unwrap();
+        let volume = made.volume.unwrap();
+        let kept = rig.path("export").join(&volume.volume_context["subDir"]);
+        let request = DeleteVolumeRequest {
+            volume_id: volume.volume_id,
+            ..Default::default()
+        };
+        client.call(request).await.unwrap();
+        assert!(kept.exists(), "{flag}");
+        driver.kill();
+    }
 
     let _driver = rig.driver_with(&FLAGS);
     call(Client::connect(&rig).await, "server##pvc-1##")

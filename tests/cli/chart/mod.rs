@@ -1,7 +1,9 @@
 //! The chart and the driver agree: every flag can be reached, every value is in the schema, and the plain manifests are of this
 //! version. What only helm can tell, `charts/render --check` tells.
 
+mod fixed_fields;
 mod queries;
+mod translated;
 
 use crate::support::driver;
 use crate::support::process::Process;
@@ -52,7 +54,7 @@ fn every_flag_of_the_driver_can_be_reached() {
     let templates = templates();
     for flag in flags {
         // The container's environment has the endpoint; the mode of a socket in a pod of one's own is nobody else's.
-        let elsewhere = ["endpoint", "socket-mode", "default-ondelete-policy"];
+        let elsewhere = ["endpoint", "socket-mode"];
         let elsewhere = elsewhere.contains(&flag.as_str());
         assert!(elsewhere || gives(&templates, &flag), "--{flag}");
     }
@@ -123,10 +125,18 @@ fn values(file: &str) -> BTreeSet<String> {
     names
 }
 
+/// A part of the schema, or the definition that it names.
+fn resolved<'a>(definitions: &'a Value, part: &'a Value) -> &'a Value {
+    let name = part["$ref"].as_str();
+    let name = name.and_then(|name| name.strip_prefix("#/definitions/"));
+    name.map_or(part, |name| &definitions[name])
+}
+
 #[test]
 fn the_schema_has_the_values_and_no_others() {
     let schema = fs::read_to_string(chart().join("values.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
+    let definitions = schema["definitions"].clone();
     let mut declared = BTreeSet::new();
     for (name, value) in schema["properties"].as_object().unwrap() {
         // Helm gives it to every chart.
@@ -134,7 +144,8 @@ fn the_schema_has_the_values_and_no_others() {
             continue;
         }
         declared.insert(name.clone());
-        let below = value["properties"].as_object().into_iter().flatten();
+        let below = resolved(&definitions, value)["properties"].as_object();
+        let below = below.into_iter().flatten();
         declared.extend(below.map(|(second, _)| format!("{name}.{second}")));
     }
     // A label that a user's values bring stands for one of the maps, whose keys are free.

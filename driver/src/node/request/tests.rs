@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Bounds;
+use crate::defaults::Defaults;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
 pub(crate) fn config() -> Config {
@@ -18,7 +19,8 @@ pub(crate) fn config() -> Config {
         measure: None,
         symlink_fallback: false,
         stage: false,
-        upstream: None,
+        upstream: false,
+        defaults: Defaults::default(),
     }
 }
 

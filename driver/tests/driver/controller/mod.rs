@@ -1,6 +1,8 @@
 //! The Controller service from outside, on local folders: what a request gets, and what is on the share after it.
 mod addresses;
 pub mod calls;
+#[cfg(feature = "upstream")]
+mod defaults;
 mod hazards;
 mod kept_options;
 mod lists;

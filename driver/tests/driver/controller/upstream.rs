@@ -3,7 +3,6 @@
 
 use super::calls::*;
 use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
-use csi_nfs::config::Upstream;
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::share::records::volume::OnDelete;
@@ -23,8 +22,9 @@ fn successor_with(host: &Host, on_delete: OnDelete) -> UpstreamFront {
 
 /// What serves volumes of kubernetes-csi's driver in front of a controller; without a policy it refuses them.
 pub fn in_front(config: ControllerConfig, on_delete: Option<OnDelete>) -> UpstreamFront {
-    let serves = on_delete.map(|on_delete| Upstream { on_delete });
-    UpstreamFront::new(Controller::new(config), serves)
+    let mut config = config;
+    config.defaults.on_delete = on_delete.unwrap_or_default();
+    UpstreamFront::new(Controller::new(config), on_delete.is_some())
 }
 
 /// A controller that serves those volumes too.
