@@ -324,7 +324,7 @@ impl Volumes {
             let Some(strict) = strict else { continue };
             let mounted = !mountinfo::at(&mounts, &other.target).is_empty();
             let linked = other.symlink.is_some()
-                && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
+                && matches!(target::look(&other.target).await?, Bare::Symlink(_));
             if mounted || linked || self.operations.is_running(&other.target) {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),
