@@ -188,6 +188,44 @@ pub fn refresh(folder: impl AsFd) -> io::Result<()> {
     }
 }
 
+/// Has the server say what `name` in `at` is. After this whoever looks for the name, or opens it, finds what is there now.
+///
+/// An NFS client believes a name that it knows as long as it sees no change of the folder, and by [`refresh`] it sees none that
+/// came within one tick of the server's clock after the one that it has seen: over version 3 always, over version 4 where the
+/// server's file system counts no changes. What must not be wrong is asked for by its name.
+///
+/// # Errors
+/// ESTALE when the server does not know the folder any more. What else goes wrong is met again by whoever looks.
+pub fn ask(at: impl AsFd, name: impl AsRef<Path>) -> io::Result<()> {
+    // A hard link to a folder is never made. Before that is said, the kernel sees to it that the new name is free, and for a
+    // name that must be free its NFS client believes nothing that it knows (LOOKUP_EXCL).
+    match fs::linkat(fs::CWD, "/", at, name.as_ref(), fs::AtFlags::empty()) {
+        Err(Errno::STALE) => Err(Errno::STALE.into()),
+        _ => Ok(()),
+    }
+}
+
+/// As [`folder`], where the server is asked for each name on the way.
+///
+/// # Errors
+/// As for [`folder`].
+pub fn folder_now(at: impl AsFd, path: impl AsRef<Path>) -> io::Result<OwnedFd> {
+    patiently(|| {
+        let mut current = open_once(&at, Path::new("."), FOLDER)?;
+        for component in path.as_ref().components() {
+            match component {
+                Component::CurDir => {}
+                Component::Normal(name) => {
+                    ask(&current, name)?;
+                    current = open_once(&current, Path::new(name), FOLDER)?;
+                }
+                _ => return Err(Errno::XDEV.into()),
+            }
+        }
+        Ok::<_, io::Error>(current)
+    })
+}
+
 /// Makes the folder `name` in `at` with `mode` less the umask; an existing folder is fine and stays as it is.
 /// Returns whether it was made.
 ///
@@ -219,7 +257,7 @@ pub fn inode(at: impl AsFd, name: &str) -> io::Result<Option<u64>> {
     // it asks for each time.
     let look_twice = || {
         look()?;
-        refresh(&at)?;
+        ask(&at, name)?;
         Ok::<_, io::Error>(look()?)
     };
     match patiently(look_twice) {

@@ -63,7 +63,7 @@ metrics! {
     helpers_killed: Counter, "Helper processes killed because they gave no answer in time";
     helpers_stuck: Gauge, "Helper processes that hang in the kernel although they were killed";
     shares: Gauge, "Shares that the controller knows, but for those that it failed to open and needs no more";
-    shares_reachable: Gauge, "Those of them that could be opened when they were last needed";
+    shares_reachable: Gauge, "Those of them that could be opened when they were last needed, and answer those who wait for them";
     shares_attended: Gauge, "Those of them on whose server an agent lived when their trash was last looked through";
     shares_limited: Gauge, "Those of them whose volumes that agent, or this process, holds to their sizes";
     copied_bytes: Counter, "Sizes of the files copied, in bytes";

@@ -22,6 +22,11 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Whether the administrator allows the mount option `name` by that very name.
+    pub fn lists_option(&self, name: &str) -> bool {
+        self.allowed_options.iter().any(|listed| listed == name)
+    }
+
     /// Whether requests may name the mount option `name`, in whatever spelling.
     pub fn allows_option(&self, name: &str) -> bool {
         let name = canonical_name(name);

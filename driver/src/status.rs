@@ -132,7 +132,9 @@ fn controller_code(error: &ControllerError) -> Code {
         ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
         ControllerError::Root(error) => root_code(error),
         ControllerError::Share { source, .. } => share_code(source),
-        ControllerError::NoAnswer(_) | ControllerError::ShuttingDown => Code::Unavailable,
+        ControllerError::NoAnswer { .. }
+        | ControllerError::Slow(_)
+        | ControllerError::ShuttingDown => Code::Unavailable,
     }
 }
 

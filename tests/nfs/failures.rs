@@ -168,11 +168,18 @@ fn no_part_of_an_options_value_is_told() {
         ("proto=hunter2", "hunter2"),
         ("xprtsec=hunter2", "hunter2"),
         ("rsize=77777777777777", "77777777777777"),
-        ("hunter1=hunter2", "hunter2"),
+        ("hunter1=hunter2", "hunter"),
+        ("hunter2", "hunter2"),
         (&format!("port={port}"), port.as_str()),
     ];
     for (option, value) in shapes {
+        // A name that no client knows may be a word of a secret too.
         let name = option.split('=').next().unwrap();
+        let told = if name.starts_with("hunter") {
+            "number 2"
+        } else {
+            name
+        };
         let csi = Csi::at(&scene.driver.endpoint()).env(
             "X_CSI_SECRETS",
             &format!("\"mountOptions=vers=4.2,{option}\""),
@@ -184,14 +191,9 @@ fn no_part_of_an_options_value_is_told() {
         let create = ["controller", "create-volume", "v", "--params", &place];
         for call in [&publish[..], &create] {
             let failed = csi.run_args([call, &["--cap", "5,mount"]].concat());
-            if call == create && name == "hunter1" {
-                // The controller's own mount does not take it.
-                failed.succeeds();
-                continue;
-            }
             assert!(failed.code > 64, "{option}: {failed}");
             assert!(!tells(&failed.stderr, value), "{option}: {failed}");
-            assert!(failed.stderr.contains(name), "{option}: {failed}");
+            assert!(failed.stderr.contains(told), "{option}: {failed}");
         }
     }
     // One that the kernel takes, and shows.

@@ -20,6 +20,7 @@ mod far;
 mod flex;
 mod hostile;
 mod killed;
+mod known_names;
 mod leaks;
 mod lifecycle;
 mod measuring;

@@ -85,6 +85,40 @@ fn a_stale_mount_is_found_and_replaced_by_a_publish() {
     assert!(driver.mounts().is_empty());
 }
 
+/// Another mount of the share on the node knows the folder that was at the volume's path before.
+fn a_publish_shows_the_folder_that_is_there_now(version: Version) {
+    let share = Share::new("replaced", version);
+    let driver = Driver::with_args(&["--mode", "node"]);
+    let folder = share.folder().join("above/volume");
+    fs::create_dir_all(&folder).unwrap();
+    let mut context = share.parameters();
+    context.insert("subDir".to_owned(), "above/volume".to_owned());
+    let [before, after] = ["before", "after"].map(|name| driver.target(name));
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        calls.publish("volume", &context, &before).await.unwrap();
+        // Deleted by a controller, and made again with the same path.
+        fs::rename(&folder, share.folder().join("trash")).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("new"), "").unwrap();
+        calls.publish("volume", &context, &after).await.unwrap();
+        assert!(after.join("new").exists());
+        for target in [&before, &after] {
+            calls.unpublish("volume", target).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_publish_shows_the_folder_that_is_there_now_over_v3() {
+    a_publish_shows_the_folder_that_is_there_now(Version::V3);
+}
+
+#[test]
+fn a_publish_shows_the_folder_that_is_there_now_over_v4_2() {
+    a_publish_shows_the_folder_that_is_there_now(Version::V4_2);
+}
+
 const LARGE: u64 = 1 << 30;
 
 /// Version 3 knows no open files: one that is removed while it is copied is gone at once.

@@ -2,6 +2,7 @@
 
 use crate::scene::{Scene, Version, Volume};
 use crate::support::placed::of_volume;
+use crate::support::strace::words;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
@@ -22,6 +23,35 @@ fn volumes_go_on_over_v3() {
 #[test]
 fn volumes_go_on_over_v4_2() {
     volumes_go_on(Version::V4_2);
+}
+
+/// The kernel has mounted, and the helper is killed before it can say so.
+#[test]
+fn a_helper_that_is_killed_after_its_mount_leaves_no_wrong_mode() {
+    let mut scene = Scene::with_driver("upstream-killed", Version::V4_2, &FLAGS);
+    let folder = scene.share.folder().join("pvc-1");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, PermissionsExt::from_mode(0o777)).unwrap();
+    let share = scene.share.path().trim_start_matches('/');
+    let volume = Volume {
+        id: format!("127.0.0.1#{share}#pvc-1##"),
+        context: vec![
+            format!("{},subDir=pvc-1", scene.share.params()),
+            "mountPermissions=0750".to_owned(),
+        ],
+    };
+    scene.driver.kill();
+    let log = scene.driver.target("strace");
+    // The second call is the one to the target. Other than SIGKILL, the signal ends a traced process when the call is over.
+    let kill = "inject=move_mount:signal=SIGTERM:when=2";
+    scene
+        .driver
+        .restart_under(&words(&log, "?move_mount", Some(kill)));
+    scene.publish(&volume, "new");
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("+++ killed by SIGTERM"), "{said}");
+    assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o750);
+    scene.try_unpublish(&volume, "new").succeeds();
 }
 
 fn run(command: &mut Command) {

@@ -124,8 +124,11 @@ impl Question {
 
 fn free(root: &Root, path: Option<&PathBuf>) -> Result<u64, ShareError> {
     // A folder can have a quota of its own.
-    let folder = path.and_then(|path| beneath::folder(root, path).ok());
-    let asked = match folder {
+    let folder = path.map(|path| beneath::if_there(beneath::folder(root, path)));
+    let folder = folder
+        .transpose()
+        .doing(|| "opening the volumes' folder".to_owned())?;
+    let asked = match folder.flatten() {
         Some(folder) => rustix::fs::fstatvfs(folder),
         None => rustix::fs::fstatvfs(root),
     };

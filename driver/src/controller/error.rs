@@ -87,9 +87,19 @@ pub enum ControllerError {
         /// What is wrong.
         source: Arc<ShareError>,
     },
-    /// A call that changes nothing has waited long enough.
-    #[error("the share has not answered for {0:.1?}: is its server up?")]
-    NoAnswer(Duration),
+    /// A share does not answer, and the call waits for it or for its server.
+    #[error(
+        "the share {export} has not answered for {silent_for:.1?}: is its server up? Repeat the call; what it has begun goes on"
+    )]
+    NoAnswer {
+        /// Which share.
+        export: Export,
+        /// For how long.
+        silent_for: Duration,
+    },
+    /// A call that changes nothing has waited long enough, and no share is known not to answer.
+    #[error("there is no answer after {0:.1?}: repeat the call")]
+    Slow(Duration),
     /// The work was dropped: the process is ending.
     #[error("the driver is shutting down: repeat the call")]
     ShuttingDown,

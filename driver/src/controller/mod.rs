@@ -13,6 +13,7 @@ pub(crate) mod deadline;
 pub mod error;
 mod listed;
 mod lists;
+mod looks;
 mod measured;
 mod measuring;
 mod neighbours;
@@ -163,7 +164,8 @@ impl Controller {
                 |outcome| matches!(outcome, Ok(Some(_))),
                 || creation.clone().run(Arc::clone(&shares), own.clone()),
             )
-            .await?;
+            .await
+            .map_err(|busy| self.shares.busy(&export, busy))?;
         if ended.is_err() {
             // It is heard now.
             copies.take_failure(Purpose::Volume, &key, &operation);
@@ -206,7 +208,8 @@ impl Controller {
         self.shares
             .operations
             .run((export.clone(), id.key), operation, patience, work)
-            .await??;
+            .await
+            .map_err(|busy| self.shares.busy(&export, busy))??;
         Ok(csi::DeleteVolumeResponse {})
     }
 
@@ -285,7 +288,8 @@ impl Controller {
             .shares
             .operations
             .run((export.clone(), id.key), operation, patience, work)
-            .await??;
+            .await
+            .map_err(|busy| self.shares.busy(&export, busy))??;
         let record = outcome.ok_or(ControllerError::ShuttingDown)?;
         Ok(csi::ControllerExpandVolumeResponse {
             capacity_bytes: record.what.capacity_bytes,
@@ -295,6 +299,16 @@ impl Controller {
 }
 
 impl Controller {
+    /// For calls that change nothing, and so need no table of what runs. A dead server must not hold them for ever.
+    pub(crate) async fn bounded<T>(
+        &self,
+        patience: Duration,
+        call: impl Future<Output = Result<T, ControllerError>>,
+    ) -> Result<T, ControllerError> {
+        let bounded = tokio::time::timeout(patience, call).await;
+        bounded.unwrap_or_else(|_| Err(self.shares.no_answer(patience)))
+    }
+
     async fn modify(
         &self,
         patience: Duration,
@@ -329,7 +343,8 @@ impl Controller {
         self.shares
             .operations
             .run((export.clone(), id.key), operation, patience, work)
-            .await??;
+            .await
+            .map_err(|busy| self.shares.busy(&export, busy))??;
         Ok(csi::ControllerModifyVolumeResponse {})
     }
 }
@@ -338,16 +353,6 @@ pub(crate) type Answer<T> = Result<Response<T>, Status>;
 
 pub(crate) fn answer_with<T>(result: Result<T, ControllerError>) -> Answer<T> {
     result.map(Response::new).map_err(Status::from)
-}
-
-/// For calls that change nothing, and so need no table of what runs. A dead server must not hold them for ever.
-pub(crate) async fn bounded<T>(
-    patience: Duration,
-    call: impl Future<Output = Result<T, ControllerError>>,
-) -> Result<T, ControllerError> {
-    tokio::time::timeout(patience, call)
-        .await
-        .unwrap_or(Err(ControllerError::NoAnswer(patience)))
 }
 
 #[tonic::async_trait]
@@ -373,7 +378,10 @@ impl controller_server::Controller for Controller {
         request: Request<csi::ValidateVolumeCapabilitiesRequest>,
     ) -> Answer<csi::ValidateVolumeCapabilitiesResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, self.validate(request.into_inner())).await)
+        answer_with(
+            self.bounded(patience, self.validate(request.into_inner()))
+                .await,
+        )
     }
 
     async fn list_volumes(
@@ -381,7 +389,10 @@ impl controller_server::Controller for Controller {
         request: Request<csi::ListVolumesRequest>,
     ) -> Answer<csi::ListVolumesResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, self.list(patience, request.into_inner())).await)
+        answer_with(
+            self.bounded(patience, self.list(patience, request.into_inner()))
+                .await,
+        )
     }
 
     async fn controller_get_volume(
@@ -389,7 +400,7 @@ impl controller_server::Controller for Controller {
         request: Request<csi::ControllerGetVolumeRequest>,
     ) -> Answer<csi::ControllerGetVolumeResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, self.get(request.into_inner())).await)
+        answer_with(self.bounded(patience, self.get(request.into_inner())).await)
     }
 
     async fn get_capacity(
@@ -397,7 +408,10 @@ impl controller_server::Controller for Controller {
         request: Request<csi::GetCapacityRequest>,
     ) -> Answer<csi::GetCapacityResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, capacity::get(&self.shares, request.into_inner())).await)
+        answer_with(
+            self.bounded(patience, capacity::get(&self.shares, request.into_inner()))
+                .await,
+        )
     }
 
     async fn controller_expand_volume(
@@ -440,7 +454,7 @@ impl controller_server::Controller for Controller {
     ) -> Answer<csi::ListSnapshotsResponse> {
         let patience = self.patience(&request);
         answer_with(
-            bounded(
+            self.bounded(
                 patience,
                 snapshots::list(&self.shares, patience, request.into_inner(), None),
             )
@@ -453,7 +467,10 @@ impl controller_server::Controller for Controller {
         request: Request<csi::GetSnapshotRequest>,
     ) -> Answer<csi::GetSnapshotResponse> {
         let patience = self.patience(&request);
-        answer_with(bounded(patience, snapshots::get(&self.shares, request.into_inner())).await)
+        answer_with(
+            self.bounded(patience, snapshots::get(&self.shares, request.into_inner()))
+                .await,
+        )
     }
 
     async fn controller_modify_volume(

@@ -1,17 +1,36 @@
-//! Counts the shares that the controller knows and reaches, and the work that waits on them, for metrics. Changes nothing.
+//! Tells what is seen of shares: counts those that the controller knows and reaches, and the work that waits on them, for metrics,
+//! and names to calls the one that does not answer. Changes nothing.
 
 use super::Controller;
+use super::error::ControllerError;
+use super::looks::Silent;
 use super::measured::MeasuredShare;
 use super::reached::{Tried, reachable};
 use super::shares::{Known, Shares};
 use crate::export::Export;
 use crate::metrics::{METRICS, count};
+use crate::operations::Busy;
 use crate::share::agents::{Can, Quotas};
 use crate::share::database::now;
 use csi_proto::lock::lock;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Shares {
+    /// Why a call has no result yet that waits for an operation on `export`: the share, where that does not answer.
+    pub(crate) fn busy(&self, export: &Export, busy: Busy) -> ControllerError {
+        match self.looks.silent_with(export, Instant::now()) {
+            Some(silent) => silent.into(),
+            None => busy.into(),
+        }
+    }
+
+    /// Why a call has no result after `patience` that only looks, at any share.
+    pub(super) fn no_answer(&self, patience: Duration) -> ControllerError {
+        let silent = self.looks.all_silent(Instant::now());
+        let longest = silent.into_iter().next();
+        longest.map_or(ControllerError::Slow(patience), ControllerError::from)
+    }
+
     /// Whether `export` could be opened.
     pub(super) fn saw(&self, export: &Export, opened: bool) {
         if let Some(share) = lock(&self.known).get_mut(export) {
@@ -52,6 +71,15 @@ impl Shares {
     }
 }
 
+impl From<Silent> for ControllerError {
+    fn from(silent: Silent) -> Self {
+        Self::NoAnswer {
+            export: silent.export,
+            silent_for: silent.since.elapsed(),
+        }
+    }
+}
+
 impl Known {
     /// Whether somebody holds its volumes to their sizes: this process, or an agent.
     fn sets_limits(&self) -> bool {
@@ -67,7 +95,15 @@ impl Controller {
         let known = lock(&self.shares.known);
         let seen: Vec<_> = distinct.iter().filter_map(|it| known.get(it)).collect();
         let (now, limit) = (Instant::now(), self.shares.config.forget_after);
-        let states = seen.iter().map(|it| reachable(it.tried, now, limit));
+        let silent = self.shares.looks.all_silent(now);
+        let states = distinct.iter().filter_map(|export| {
+            let silent = silent.iter().find(|it| it.export == *export);
+            let silent = silent.map(|it| Tried {
+                at: it.needed,
+                opened: false,
+            });
+            Some(reachable(silent.or(known.get(export)?.tried), now, limit))
+        });
         let counted: Vec<bool> = states.flatten().collect();
         METRICS.shares.set(count(counted.len()));
         let reached = counted.iter().filter(|reached| **reached);

@@ -7,6 +7,7 @@ use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::lists::{Lists, Page};
+use super::looks::Looks;
 use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
@@ -86,6 +87,7 @@ pub(crate) struct Shares {
     pub(super) volume_lists: Lists<ListedVolumes>,
     pub(super) snapshot_lists: Lists<ListedSnapshots>,
     pub(super) copies: Copies,
+    pub(super) looks: Arc<Looks>,
 }
 
 /// How an attempt to use a share has ended.
@@ -111,6 +113,7 @@ impl Shares {
             volume_lists: Lists::default(),
             snapshot_lists: Lists::default(),
             copies: Copies::default(),
+            looks: Arc::default(),
             config,
         };
         let mut known = BTreeMap::<Export, Known>::new();
@@ -370,17 +373,23 @@ impl Shares {
         by_id: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let opened = self.open(export, mount_options, by_id).await;
+        let opening = self.open(export, mount_options, by_id);
+        let opened = self.looks.watch(export, None, opening).await;
         self.saw(export, opened.is_ok());
         let (root, options) = opened?;
-        let turn = self.config.admission.enter(export.server(), kind).await;
+        // Not to be the last that has it: the last close of a mount waits for the server.
+        let seen = Arc::downgrade(&root);
         let used = options.clone();
-        let done = spawn_blocking(move || {
-            let done = work(root, used);
-            drop(turn);
-            done
-        });
-        match done.await {
+        let working = async {
+            let turn = self.config.admission.enter(export.server(), kind).await;
+            let working = spawn_blocking(move || {
+                let done = work(root, used);
+                drop(turn);
+                done
+            });
+            working.await
+        };
+        match self.looks.watch(export, Some(seen), working).await {
             Ok(result) => result.map_err(|source| {
                 if source.is_stale() {
                     self.config.roots.forget(export, &options);

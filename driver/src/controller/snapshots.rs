@@ -166,7 +166,8 @@ pub(crate) async fn create(
             |outcome| matches!(outcome, Ok(Some(_))),
             || creation.clone().run(Arc::clone(shares), operation.clone()),
         )
-        .await?;
+        .await
+        .map_err(|busy| shares.busy(&key.0, busy))?;
     if ended.is_err() {
         // It is heard now.
         copies.take_failure(Purpose::Snapshot, &key, &operation);
@@ -208,7 +209,8 @@ pub(super) async fn delete(
     shares
         .snapshot_operations
         .run(key, operation, patience, work)
-        .await??;
+        .await
+        .map_err(|busy| shares.busy(&export, busy))??;
     Ok(csi::DeleteSnapshotResponse {})
 }
 

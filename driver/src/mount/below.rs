@@ -9,18 +9,25 @@ use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 /// The folder `below` inside `top`, never outside of it and through no symlink. `top` is called `name` in errors.
 pub(super) fn open_inside(top: &OwnedFd, below: &Path, name: &str) -> Result<OwnedFd, Failure> {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let open = |path: &Path| rustix::fs::openat2(top, path, how, Mode::empty(), beneath);
+    // As other mounts of the share have left it in the NFS client, which may believe that for half a minute: first what is there,
+    // then what is not.
+    on_the_way(top, below, open, |folder, name| {
+        beneath::ask(folder, name).ok();
+    });
     let opened = match open(below) {
-        // As an earlier look has left it in the NFS client, which may believe that for half a minute.
         Err(Errno::NOENT) => {
-            refresh_down_to(top, below, open);
+            on_the_way(top, below, open, |folder, _| {
+                beneath::refresh(folder).ok();
+            });
             open(below)
         }
         opened => opened,
@@ -46,20 +53,20 @@ pub(super) fn open_inside(top: &OwnedFd, below: &Path, name: &str) -> Result<Own
     })
 }
 
-/// Asks the server about the folders on the way from `top` to `below`, so that a name which has come there since is found.
-fn refresh_down_to(
+/// Does `work` with each folder on the way from `top` to `below`, and the name that leads on from there.
+fn on_the_way(
     top: &OwnedFd,
     below: &Path,
     open: impl Fn(&Path) -> rustix::io::Result<OwnedFd>,
+    work: impl Fn(BorrowedFd<'_>, &OsStr),
 ) {
-    // What goes wrong is met again by whoever opens the folder.
-    let _ = beneath::refresh(top);
-    let mut above: Vec<&Path> = below.ancestors().skip(1).collect();
-    above.reverse();
-    // The first of them is the empty path of `top`.
-    for path in above.into_iter().skip(1) {
-        let Ok(folder) = open(path) else { return };
-        let _ = beneath::refresh(&folder);
+    let (mut at, mut path) = (None::<OwnedFd>, PathBuf::new());
+    for name in below {
+        work(at.as_ref().unwrap_or(top).as_fd(), name);
+        path.push(name);
+        // What goes wrong is met again by whoever opens the folder.
+        let Ok(folder) = open(&path) else { return };
+        at = Some(folder);
     }
 }
 

@@ -49,8 +49,10 @@ struct Inner {
     admission: Admission,
     log: Log,
     scratch: PathBuf,
-    kept: Mutex<HashMap<ControlMountKey, Arc<Slot>>>,
+    kept: KeptMounts,
 }
+
+type KeptMounts = Mutex<HashMap<ControlMountKey, Arc<Slot>>>;
 
 type ControlMountKey = (Export, MountOptions);
 
@@ -89,6 +91,43 @@ impl Slot {
     }
 }
 
+/// Takes the slot of `key` away in the end when nothing is mounted in it and nobody else waits for it. Whoever may name options
+/// could else fill the memory with slots of mounts that fail.
+struct UnusedSlot<'a> {
+    kept: &'a KeptMounts,
+    key: ControlMountKey,
+}
+
+impl Drop for UnusedSlot<'_> {
+    fn drop(&mut self) {
+        let mut kept = lock(self.kept);
+        // The map has one, and the call that ends here.
+        if let Some(slot) = kept.get(&self.key)
+            && Arc::strong_count(slot) <= 2
+            && lock(&slot.root).is_none()
+        {
+            kept.remove(&self.key);
+        }
+    }
+}
+
+/// The mount that is kept under `key`; else `mount` makes it, for all who ask meanwhile.
+async fn get_or_mount(
+    kept: &KeptMounts,
+    key: ControlMountKey,
+    mount: impl Future<Output = Result<Root, RootError>>,
+) -> Result<Root, RootError> {
+    let slot = Arc::clone(lock(kept).entry(key.clone()).or_default());
+    let _unused = UnusedSlot { kept, key };
+    let _mounting = slot.mounting.lock().await;
+    if let Some(root) = slot.get() {
+        return Ok(root);
+    }
+    let root = mount.await?;
+    slot.set(&root);
+    Ok(root)
+}
+
 impl ControlMounts {
     /// Control mounts as `config` allows them. `scratch` is an empty private folder.
     pub fn new(
@@ -124,7 +163,7 @@ impl ControlMounts {
         kept.retain(|(export, _), slot| {
             let Some(root) = slot.take_idle(limit) else {
                 // A slot that somebody waits for, or that is in use, stays.
-                return true;
+                return Arc::strong_count(slot) > 1 || lock(&slot.root).is_some();
             };
             self.inner.log.event(
                 Level::Debug,
@@ -163,18 +202,8 @@ impl ControlMounts {
         let options = self
             .options(options)
             .map_err(|error| option_error(export, &error))?;
-        let slot = {
-            let mut kept = lock(&self.inner.kept);
-            let key = (export.clone(), options.clone());
-            Arc::clone(kept.entry(key).or_default())
-        };
-        let _mounting = slot.mounting.lock().await;
-        if let Some(root) = slot.get() {
-            return Ok(root);
-        }
-        let root = self.mount(export, options).await?;
-        slot.set(&root);
-        Ok(root)
+        let key = (export.clone(), options.clone());
+        get_or_mount(&self.inner.kept, key, self.mount(export, options)).await
     }
 
     /// The options of the control mount of a share for which `given` are known. Calls whose options differ only for pods
@@ -391,6 +420,38 @@ mod tests {
         let alias = victim.path().join("alias");
         symlink(export.path(), &alias).unwrap();
         open_folder(&alias, Path::new("")).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_mounted_is_not_kept() {
+        let (kept, export) = (KeptMounts::default(), Export::parse("nas", "/x").unwrap());
+        let key = |option: &str| {
+            let options = MountOptions::parse([option], &Policy::default()).unwrap();
+            (export.clone(), options)
+        };
+        let fails = || async {
+            // So that the others come meanwhile.
+            tokio::task::yield_now().await;
+            Err(RootError::NotExported {
+                export: export.clone(),
+            })
+        };
+        for number in 1..100 {
+            let asked = key(&format!("timeo={number}"));
+            let ask = || get_or_mount(&kept, asked.clone(), fails());
+            let (one, other) = tokio::join!(ask(), ask());
+            assert!(one.is_err() && other.is_err());
+        }
+        assert!(lock(&kept).is_empty());
+        let folder = tempfile::tempdir().unwrap();
+        let mounts = || async { Ok(Arc::new(open_folder(folder.path(), Path::new("")).unwrap())) };
+        let asked = key("hard");
+        let (one, other) = tokio::join!(
+            get_or_mount(&kept, asked.clone(), mounts()),
+            get_or_mount(&kept, asked, fails())
+        );
+        assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
+        assert_eq!(lock(&kept).len(), 1);
     }
 
     #[tokio::test]

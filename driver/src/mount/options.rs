@@ -1,7 +1,7 @@
 //! Mount options: their syntax, which are refused, and what each means to the kernel. Owns the check of everything that
 //! a request can say about a mount; must not mount.
 
-use crate::mount::option_names::is_option_name;
+use crate::mount::option_names::{canonical_name, is_of_nfs, is_option_name};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -69,6 +69,11 @@ pub enum OptionError {
         "a mount option has no name, or characters other than letters, digits, '_', '-' and '.' in it: give name or name=value, separated by commas"
     )]
     Name,
+    /// No NFS client of Linux knows it. Its name is not said: it may be a word of a secret's.
+    #[error(
+        "the mount option number {0} is none that the kernel's NFS client knows (its name is not told, since options may come from a secret): correct it, or name it in --allow-mount-option if this kernel is newer"
+    )]
+    Unknown(usize),
     /// It has a value that would not reach the kernel as it is.
     #[error(
         "the value of the mount option {0:?} is empty, too long, or has blanks, quotes or backslashes"
@@ -139,6 +144,26 @@ const FSTAB_WORDS: [&str; 14] = [
     "bg", "fg", "rw", "async",
 ];
 
+/// How the names of options begin that are comments for other programs.
+const COMMENT: &str = "x-";
+
+/// Whether an option of that name means something: to the kernel's NFS client, to every file system, or in fstab.
+fn is_known(name: &str) -> bool {
+    is_of_nfs(name)
+        || canonical_name(name) == "vers"
+        || MountFlags::default().set(name)
+        || FSTAB_WORDS.contains(&name)
+        || name.starts_with(COMMENT)
+}
+
+/// What may be said of a known name: comments are anybody's words.
+pub fn told(name: &str) -> &str {
+    match name.starts_with(COMMENT) {
+        true => COMMENT,
+        false => name,
+    }
+}
+
 impl MountOptions {
     /// Checks `texts`, each one option or several separated by commas.
     ///
@@ -155,7 +180,8 @@ impl MountOptions {
         }
         let mut version: Option<(String, Vec<Version>)> = None;
         let words = texts.into_iter().flat_map(|text| text.split(','));
-        for word in words.map(str::trim).filter(|word| !word.is_empty()) {
+        let words = words.map(str::trim).filter(|word| !word.is_empty());
+        for (number, word) in (1..).zip(words) {
             let (name, value) = match word.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
                 None => (word, None),
@@ -164,17 +190,24 @@ impl MountOptions {
             if !is_option_name(name) {
                 return Err(OptionError::Name);
             }
+            if name.starts_with(SMACK) {
+                return Err(OptionError::Reserved(SMACK.to_owned()));
+            }
+            if RESERVED.contains(&name) {
+                return Err(OptionError::Reserved(name.to_owned()));
+            }
+            // From here on errors may say the name.
+            if !is_known(name) && !policy.lists_option(name) {
+                return Err(OptionError::Unknown(number));
+            }
             if !value.unwrap_or("x").chars().all(value_char)
                 || value == Some("")
                 || word.len() > 255
             {
-                return Err(OptionError::Value(name.to_owned()));
-            }
-            if RESERVED.contains(&name) || name.starts_with(SMACK) {
-                return Err(OptionError::Reserved(name.to_owned()));
+                return Err(OptionError::Value(told(name).to_owned()));
             }
             if !policy.allows_option(name) {
-                return Err(OptionError::Denied(name.to_owned()));
+                return Err(OptionError::Denied(told(name).to_owned()));
             }
             let is_nfs = value.is_some_and(|port| NFS_PORTS.contains(&port));
             if name == "port" && !is_nfs && !policy.allows_any_port() {
@@ -189,7 +222,7 @@ impl MountOptions {
                 }
                 continue;
             }
-            if !out.flags.set(name) && !FSTAB_WORDS.contains(&name) && !name.starts_with("x-") {
+            if !out.flags.set(name) && !FSTAB_WORDS.contains(&name) && !name.starts_with(COMMENT) {
                 let option = (name.to_owned(), value.map(str::to_owned));
                 if !out.nfs.contains(&option) {
                     out.nfs.push(option);
@@ -365,9 +398,9 @@ mod tests {
         for wrong in ["=x", "a b", "a\nb"] {
             assert_eq!(parse(&[wrong]), Err(OptionError::Name), "{wrong:?}");
         }
-        for wrong in ["a=", "a=b c", "a=\0", "a=\\054addr=1"] {
+        for wrong in ["sec=", "sec=b c", "sec=\0", "sec=\\054addr=1"] {
             let error = parse(&[wrong]);
-            assert_eq!(error, Err(OptionError::Value("a".into())), "{wrong:?}");
+            assert_eq!(error, Err(OptionError::Value("sec".into())), "{wrong:?}");
         }
         // A comma makes two options, each of which is checked.
         assert!(parse(&["hard,addr=10.0.0.1"]).is_err());
@@ -390,8 +423,9 @@ mod tests {
                 name.to_owned(),
                 format!("hard,{name}=system_u:object_r:shadow_t"),
             ] {
+                let told = if name.starts_with(SMACK) { SMACK } else { name };
                 let error = parse(&[&wrong]);
-                assert_eq!(error, Err(OptionError::Reserved(name.into())), "{wrong}");
+                assert_eq!(error, Err(OptionError::Reserved(told.into())), "{wrong}");
             }
         }
     }
@@ -424,19 +458,47 @@ mod tests {
     }
 
     #[test]
+    fn what_no_client_knows_is_refused_before_anything_is_mounted() {
+        for wrong in ["..", "-", "remount", "bind", "loop=/etc/passwd", "hunter2"] {
+            let text = format!("soft,{wrong},hard");
+            assert_eq!(parse(&[&text]), Err(OptionError::Unknown(2)), "{wrong}");
+        }
+        let newer = Policy {
+            allowed_options: vec!["newer".into()],
+            ..Policy::default()
+        };
+        let options = MountOptions::parse(["newer=1"], &newer).unwrap();
+        assert_eq!(options.value("newer"), Some("1"));
+    }
+
+    #[test]
     fn no_error_tells_a_value() {
         for secret in [
+            "rsize=1048576,hunter2,soft",
+            "rsize=1048576,hunter2=1,soft",
+            "x-hunter2=",
+            "smackfshunter2",
             "password=hunter two",
             "password=two,hunter 2",
             "vers=hunter2",
             "minorversion=hunter2",
-            "vers=3,nfsvers=4,x=hunter2",
+            "vers=3,nfsvers=4,sec=hunter2",
             "addr=hunter2",
             "x=\"hunter2",
         ] {
             let error = parse(&[secret]).unwrap_err().to_string();
             assert!(!error.contains("hunter"), "{secret}: {error}");
         }
+    }
+
+    #[test]
+    fn no_list_tells_a_word_of_a_comment() {
+        let lists = Policy {
+            allowed_options: vec!["hard".into()],
+            ..Policy::default()
+        };
+        let error = MountOptions::parse(["x-hunter2"], &lists).unwrap_err();
+        assert!(!error.to_string().contains("hunter"), "{error}");
     }
 
     #[test]

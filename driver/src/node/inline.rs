@@ -3,6 +3,7 @@
 
 use crate::export::Export;
 use crate::mount::option_names::canonical_name;
+use crate::mount::options::told;
 use crate::node::error::NodeError;
 use crate::policy::Policy;
 use crate::share::paths::sub_path::SubPath;
@@ -59,7 +60,7 @@ pub fn check_options<'a>(
         allowed.any(|one| canonical_name(one) == canonical_name(name))
     };
     match options.find(|option| !listed(name(option))) {
-        Some(option) => Err(NodeError::InlineOption(name(option).to_owned())),
+        Some(option) => Err(NodeError::InlineOption(told(name(option)).to_owned())),
         None => Ok(()),
     }
 }

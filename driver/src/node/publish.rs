@@ -152,10 +152,11 @@ impl Volumes {
         }
         if self.mounted(target)?.is_some() {
             // The kernel may have finished just before the helper was ended: a mount appears with its flags or not at all.
-            return match ended {
-                Ended::Killed => Ok(None),
-                _ => Err(error),
-            };
+            if ended != Ended::Killed {
+                return Err(error);
+            }
+            self.give_ownership(request, target).await?;
+            return Ok(None);
         }
         // A failed publish leaves what it has found, and the first error is the one to tell. What was published before, or is
         // taken for staged by the orchestrator, has its record and its folder: the next call mounts it, or takes them away.
@@ -323,7 +324,7 @@ impl Volumes {
             let Some(strict) = strict else { continue };
             let mounted = !mountinfo::at(&mounts, &other.target).is_empty();
             let linked = other.symlink.is_some()
-                && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
+                && matches!(target::look(&other.target).await?, Bare::Symlink(_));
             if mounted || linked || self.operations.is_running(&other.target) {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),

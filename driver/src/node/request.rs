@@ -215,11 +215,11 @@ fn check(
     // Those of a secret are used and forgotten: they are no argument to compare a repeat with.
     let secret = secret_options(request.secrets);
     let all = mount_options.iter().chain(&secret).map(String::as_str);
-    if is_inline {
-        inline::check_options(all.clone(), &config.policy)?;
-    }
     let policy = mount_policy(config, request.volume_id, is_inline);
-    let mut options = MountOptions::parse(all, &policy)?;
+    let mut options = MountOptions::parse(all.clone(), &policy)?;
+    if is_inline {
+        inline::check_options(all, &config.policy)?;
+    }
     options.flags.read_only |= request.readonly || access.is_reader_only();
     let may_dress = sub_dir.is_some() && !options.flags.read_only && !is_inline;
     let ownership = match config.upstream && may_dress {

@@ -299,7 +299,16 @@ impl Volumes {
         if self.config.stage {
             return;
         }
-        for stage in self.stages.all().unwrap_or_default() {
+        let stages = match self.stages.all() {
+            Ok(stages) => stages,
+            Err(error) => {
+                let fields = [("error", error.to_string().into())];
+                self.log
+                    .event(Level::Warn, "cannot read what was staged", &fields);
+                return;
+            }
+        };
+        for stage in stages {
             let staging = ("staging", stage.target.display().to_string().into());
             match self.unstage_at(&stage.volume_id, &stage.target).await {
                 Ok(()) => self

@@ -224,7 +224,8 @@ pub(super) async fn delete_volume(
         arguments: id.text.clone().into_bytes(),
     };
     let options = options(shares, secrets)?;
-    let key = (id.export.clone(), deletion_key(&id.text));
+    let export = id.export.clone();
+    let key = (export.clone(), deletion_key(&id.text));
     let work = {
         let shares = Arc::clone(shares);
         || async move {
@@ -240,7 +241,8 @@ pub(super) async fn delete_volume(
     let done: VolumeOutcome = shares
         .operations
         .run(key, operation, patience, work)
-        .await?;
+        .await
+        .map_err(|busy| shares.busy(&export, busy))?;
     done.map(drop)
 }
 
@@ -256,7 +258,8 @@ pub(super) async fn delete_snapshot(
         arguments: id.text.clone().into_bytes(),
     };
     let options = options(shares, secrets)?;
-    let key = (id.export.clone(), deletion_key(&id.text));
+    let export = id.export.clone();
+    let key = (export.clone(), deletion_key(&id.text));
     let work = {
         let shares = Arc::clone(shares);
         || async move {
@@ -273,7 +276,8 @@ pub(super) async fn delete_snapshot(
     let done: SnapshotOutcome = shares
         .snapshot_operations
         .run(key, operation, patience, work)
-        .await?;
+        .await
+        .map_err(|busy| shares.busy(&export, busy))?;
     done.map(drop)
 }
 

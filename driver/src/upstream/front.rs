@@ -8,7 +8,7 @@ use crate::controller::error::ControllerError;
 use crate::controller::options::Options;
 use crate::controller::snapshots::{self, Creation};
 use crate::controller::volumes::{GivenSource, SourceShare, check_expansion};
-use crate::controller::{Answer, Controller, answer, answer_with, bounded, pages, validation};
+use crate::controller::{Answer, Controller, answer, answer_with, pages, validation};
 use crate::limits;
 use crate::parameters::secret_options;
 use crate::share::records::origin::Source;
@@ -181,7 +181,11 @@ impl controller_server::Controller for UpstreamFront {
             return self.controller.validate_volume_capabilities(request).await;
         };
         let patience = self.controller.patience(&request);
-        answer_with(bounded(patience, self.validate(id, request.into_inner())).await)
+        answer_with(
+            self.controller
+                .bounded(patience, self.validate(id, request.into_inner()))
+                .await,
+        )
     }
 
     async fn list_volumes(
@@ -199,7 +203,7 @@ impl controller_server::Controller for UpstreamFront {
             return self.controller.controller_get_volume(request).await;
         };
         let patience = self.controller.patience(&request);
-        answer_with(bounded(patience, self.get(id)).await)
+        answer_with(self.controller.bounded(patience, self.get(id)).await)
     }
 
     async fn get_capacity(
@@ -217,7 +221,11 @@ impl controller_server::Controller for UpstreamFront {
             return self.controller.controller_expand_volume(request).await;
         };
         let patience = self.controller.patience(&request);
-        answer_with(bounded(patience, self.expand(id, request.into_inner())).await)
+        answer_with(
+            self.controller
+                .bounded(patience, self.expand(id, request.into_inner()))
+                .await,
+        )
     }
 
     async fn controller_get_capabilities(
@@ -273,7 +281,7 @@ impl controller_server::Controller for UpstreamFront {
             (None, Some(volume)) => {
                 let origin = calls::volume_origin(shares, &volume)?;
                 let listing = snapshots::list(shares, patience, request, Some(origin));
-                answer_with(bounded(patience, listing).await)
+                answer_with(self.controller.bounded(patience, listing).await)
             }
             (Some(snapshot), source) => {
                 let checked = match source {
@@ -286,7 +294,7 @@ impl controller_server::Controller for UpstreamFront {
                     let found = self.get_one_snapshot(&snapshot, &request.secrets).await;
                     snapshots::list_of_one(found, &request.source_volume_id)
                 };
-                answer_with(bounded(patience, finding).await)
+                answer_with(self.controller.bounded(patience, finding).await)
             }
         }
     }
@@ -300,7 +308,7 @@ impl controller_server::Controller for UpstreamFront {
         };
         let patience = self.controller.patience(&request);
         let finding = self.get_one_snapshot(&id, &request.get_ref().secrets);
-        let found = bounded(patience, finding).await;
+        let found = self.controller.bounded(patience, finding).await;
         answer_with(found.map(|snapshot| csi::GetSnapshotResponse {
             snapshot: Some(snapshot),
         }))

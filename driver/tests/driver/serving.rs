@@ -340,16 +340,21 @@ async fn one_line_a_call_and_no_secret_in_it() {
     assert!(!driver.log().join("\n").contains("hunter2"));
 }
 
-/// Mount options may come from a secret, and then are one.
+/// Mount options may come from a secret, and then are one. On a local share, which is not mounted, the same are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_refused_option_of_a_secret_is_named_without_its_value() {
+async fn a_refused_option_of_a_secret_is_told_without_its_words() {
     let rig = Rig::new();
     let mut driver = rig.driver();
     let client = Client::connect(&rig).await;
     let publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
     for (options, named) in [
-        ("password=hunter two", "password"),
+        ("sec=hunter two", "sec"),
         ("vers=hunter3", "vers"),
+        ("rsize=1048576,hunter2,soft", "number 2"),
+        ("soft,hunter2=hunter3", "number 2"),
+        ("..", "number 1"),
+        ("remount", "number 1"),
+        ("loop=/etc/hunter", "number 1"),
     ] {
         let request = CreateVolumeRequest {
             name: "v".to_owned(),

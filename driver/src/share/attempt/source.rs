@@ -197,7 +197,7 @@ impl Source {
     ) -> Result<(), ShareError> {
         let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
         if let Some(path) = &origin.path {
-            refresh_above(&share.root, path)?;
+            ask_for(&share.root, path).doing(|| format!("looking for {path}"))?;
             let (OpenSource::Tree(now, _) | OpenSource::Archive(now, _)) = self.open(share)?.0;
             let same = is_one(&seen.0, &now);
             return match same.doing(|| format!("looking at the {self} again"))? {
@@ -228,21 +228,14 @@ impl Source {
     }
 }
 
-/// Asks the server about the folders above `path`: an NFS client may believe for half a minute that what lies there is what
-/// lay there before.
-fn refresh_above(root: &Root, path: &SubPath) -> Result<(), ShareError> {
-    let doing = || format!("looking at the folders above {path}");
-    beneath::refresh(root).doing(doing)?;
-    let mut above = PathBuf::new();
-    for component in &path.components()[..path.components().len() - 1] {
-        above.push(component);
-        match beneath::if_there(beneath::folder_handle(root, &above)).doing(doing)? {
-            Some(folder) => beneath::refresh(&folder).doing(doing)?,
-            // Whoever opens what lies there meets it again.
-            None => return Ok(()),
-        }
+/// Has the server say what is at `path` and above it: an NFS client may believe for half a minute that it is what was there
+/// before.
+fn ask_for(root: &Root, path: &SubPath) -> io::Result<()> {
+    match beneath::if_there(beneath::folder_now(root, path.parent()))? {
+        Some(above) => beneath::ask(above, path.leaf()),
+        // Whoever opens what lies there meets it again.
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Whether `now` is what was opened as `before`, and that is not deleted.

@@ -272,23 +272,16 @@ pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<
         return Ok(true);
     };
     let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
-    let found = beneath::folder(&share.claims, steps.join("/")).and_then(|folder| place(&folder));
-    let found = match found {
-        // A claim has an owner: a client may know a folder by this name that is gone, and that the server has open still.
-        Ok(ClaimedFolder { owner: None, .. }) => place_now(share, &steps),
-        other => other,
-    };
-    let found = beneath::if_there(found).doing(|| format!("looking up the claim of {path}"))?;
-    Ok(found.is_some_and(|place| place.owner == Some(owner)))
-}
-
-/// What stands at the place that `steps` lead to now, asked of the server from the top down.
-fn place_now(share: &Share, steps: &[String]) -> io::Result<ClaimedFolder> {
-    let mut at = top(share)?;
-    for step in steps {
-        at = beneath::folder(&at, step)?;
+    let steps = steps.join("/");
+    let is_ours = |place: &ClaimedFolder| place.owner == Some(owner);
+    let known = beneath::folder(&share.claims, &steps).and_then(|folder| place(&folder));
+    if known.is_ok_and(|place| is_ours(&place)) {
+        return Ok(true);
     }
-    place(&at)
+    // A client may know folders by these names that are gone.
+    let now = beneath::folder_now(&share.claims, &steps).and_then(|folder| place(&folder));
+    let now = beneath::if_there(now).doing(|| format!("looking up the claim of {path}"))?;
+    Ok(now.is_some_and(|place| is_ours(&place)))
 }
 
 /// Refuses `path` when somebody keeps others from it.

@@ -32,7 +32,7 @@ pub(in crate::share) fn open_parent(
     share: &Share,
     path: &SubPath,
 ) -> Result<Option<OwnedFd>, ShareError> {
-    beneath::if_there(beneath::folder(&share.root, path.parent()))
+    beneath::if_there(beneath::folder_now(&share.root, path.parent()))
         .map_err(blocked(path, || format!("opening the folder above {path}")))
 }
 
@@ -54,11 +54,7 @@ pub(in crate::share) fn make_parents(share: &Share, path: &SubPath) -> Result<Ow
 
 /// Whether a folder is at `path`.
 pub(in crate::share) fn exists_at(share: &Share, path: &SubPath) -> Result<bool, ShareError> {
-    let folder = beneath::folder(&share.root, path.parent()).and_then(|parent| {
-        beneath::refresh(&parent)?;
-        beneath::folder(parent, path.leaf())
-    });
-    match beneath::if_there(folder) {
+    match beneath::if_there(beneath::folder_now(&share.root, path.to_path())) {
         Ok(found) => Ok(found.is_some()),
         // A mode that keeps this driver out says that the folder is there.
         Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),

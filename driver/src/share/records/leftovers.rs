@@ -24,9 +24,9 @@ pub(in crate::share) fn remove_folder<K: Kind>(share: &Share, key: NameKey, gone
             return;
         }
         // Not one of this name that is gone.
-        let folder = beneath::refresh(K::folder(share))
-            .and_then(|()| beneath::folder(K::folder(share), &name));
-        let Ok(folder) = folder else { return };
+        let Ok(folder) = beneath::folder_now(K::folder(share), &name) else {
+            return;
+        };
         for left in beneath::names(&folder).unwrap_or_default() {
             let Ok(left) = left.to_str() else { return };
             match parse_file_name(left) {

@@ -163,7 +163,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             if seen_empty {
                 return Ok(Kept::Nothing);
             }
-            beneath::refresh(K::folder(share)).doing(|| format!("reading {kind}"))?;
+            beneath::ask(K::folder(share), &name).doing(|| format!("reading {kind}"))?;
             seen_empty = true;
             continue;
         };

@@ -297,9 +297,14 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     let Some(parent) = open_parent(share, path)? else {
         return Ok(());
     };
-    if !beneath::exists(&parent, path.leaf()).doing(|| format!("looking for {path}"))? {
+    let look = || beneath::inode(&parent, path.leaf()).doing(|| format!("looking for {path}"));
+    let Some(there) = look()? else {
         return Ok(());
-    }
+    };
     claim::refuse_taken(share, path)?;
-    Err(ShareError::Foreign { path: path.clone() })
+    // What has left meanwhile was a volume's, whose claim goes after its folder.
+    match look()? == Some(there) {
+        true => Err(ShareError::Foreign { path: path.clone() }),
+        false => Ok(()),
+    }
 }

@@ -113,11 +113,7 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
 
 /// The open folder of that name beside the record, when it is there.
 fn beside(found: &Found<Volume>, name: &str) -> Result<Option<OwnedFd>, ShareError> {
-    let look = || {
-        beneath::refresh(&found.folder)?;
-        beneath::folder(&found.folder, name)
-    };
-    match look() {
+    match beneath::folder_now(&found.folder, name) {
         Ok(folder) => Ok(Some(folder)),
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => Ok(None),
         Err(error) => Err(error).doing(|| format!("opening {name} beside the record")),
@@ -153,7 +149,7 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
         return Ok(());
     };
     // What this client knows to be there may be another's by now.
-    beneath::refresh(&parent).doing(doing)?;
+    beneath::ask(&parent, path.leaf()).doing(doing)?;
     if is_anothers(record, &parent, path.leaf())? {
         return Ok(());
     }
@@ -174,7 +170,7 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
 pub(super) fn at_path(share: &Share, record: &Record<Volume>) -> Option<FolderIdentity> {
     record.what.wanted.sub_dir.as_ref()?;
     let parent = open_parent(share, &record.what.path).ok()??;
-    beneath::refresh(&parent).ok()?;
+    beneath::ask(&parent, record.what.path.leaf()).ok()?;
     FolderIdentity::of(&parent, record.what.path.leaf()).ok()?
 }
 

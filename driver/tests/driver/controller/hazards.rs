@@ -185,7 +185,7 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     look.metadata_mut()
         .insert("grpc-timeout", "60m".parse().unwrap());
     let answer = controller.list_volumes(look).await;
-    refused(answer, Code::Unavailable, &["has not answered"]);
+    refused(answer, Code::Unavailable, &["no answer after"]);
     // The callers have gone, the work goes on.
     slow.gate.add_permits(10);
     let volume = create(&controller, request("v")).await.unwrap();

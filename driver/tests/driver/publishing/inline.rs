@@ -86,11 +86,17 @@ async fn inline_volumes_show_what_is_allowed_and_leave_it() {
         assert!(!rig.path("target").exists());
     }
     let mut secret = inline_request(&rig, &[server, ("share", "/pub/a")]);
-    let options = "password=hunter2".to_owned();
-    secret.secrets.insert("mountOptions".into(), options);
-    let error = client.publish(secret).await.unwrap_err();
-    assert_eq!(error.code(), Code::PermissionDenied, "{error}");
-    assert!(!error.message().contains("hunter2"), "{error}");
+    for (options, expected) in [
+        ("sec=hunter2", Code::PermissionDenied),
+        ("password=hunter2", Code::InvalidArgument),
+        ("hunter2", Code::InvalidArgument),
+    ] {
+        let options = options.to_owned();
+        secret.secrets.insert("mountOptions".into(), options);
+        let error = client.publish(secret.clone()).await.unwrap_err();
+        assert_eq!(error.code(), expected, "{error}");
+        assert!(!error.message().contains("hunter2"), "{error}");
+    }
     assert!(!driver.log().iter().any(|line| line.contains("hunter2")));
 
     // The root of a share: a pod would see, and could write, its records.
