@@ -12,6 +12,7 @@ pub mod controller;
 pub mod copying;
 mod crash_points;
 pub mod descriptors;
+pub mod disk_thread;
 pub mod driver;
 pub mod embedded;
 pub mod export;

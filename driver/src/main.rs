@@ -53,13 +53,17 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             ("open-files", descriptors::limit().into()),
         ];
         // Before anybody can see the socket: a signal from then on means an orderly end.
-        let signals = StopSignals::watch()?;
+        let mut signals = StopSignals::watch()?;
         let listener = Listener::bind(&serving).await?;
         let http = match &serving.http {
             Some(address) => Some(HttpListener::bind(address).await?),
             None => None,
         };
-        let driver = Driver::new(config, log)?;
+        // The disk of the work folder may hang, and a signal is to end the process all the same.
+        let driver = tokio::select! {
+            made = tokio::task::spawn_blocking(move || Driver::new(config, log)) => made??,
+            _ = signals.next() => return Ok(Ended::Forced),
+        };
         tokio::spawn(driver.clone().housekeeping());
         let mut fields = fields.to_vec();
         if let Some(endpoint) = listener.endpoint() {

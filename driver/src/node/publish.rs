@@ -102,7 +102,7 @@ impl Volumes {
             self.renew_stale(staging, self.config.bounds.mount).await?;
         }
         if request.purpose != Purpose::Stage
-            && let Some(stage) = self.stages.get(target).map_err(Self::record_error)?
+            && let Some(stage) = self.stages.get(target).await.map_err(Self::record_error)?
             && self.mounted(target)?.is_some()
         {
             let what = format!("volume {} is staged there", stage.volume_id);
@@ -162,7 +162,7 @@ impl Volumes {
         if made_folder {
             let _ = target::remove_folder(target).await;
         }
-        self.put_back(request, target, before.as_deref());
+        self.put_back(request, target, before.as_deref()).await;
         Err(error)
     }
 
@@ -175,11 +175,16 @@ impl Volumes {
     }
 
     /// Leaves the record that was there before a publish which has failed, as far as that can be.
-    fn put_back(&self, request: &PublishRequest, target: &Path, before: Option<&PublishRecord>) {
+    async fn put_back(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+        before: Option<&PublishRecord>,
+    ) {
         let records = self.records_for(request);
         let _ = match before {
-            Some(before) => records.put(before),
-            None => records.remove(target),
+            Some(before) => records.put(before).await,
+            None => records.remove(target).await,
         };
     }
 
@@ -257,7 +262,7 @@ impl Volumes {
             Action::None(note) => Ok(Found::Published(note)),
             Action::Keep { mount, record } => {
                 if before.as_ref() != Some(&*record) {
-                    records.put(&record).map_err(Self::record_error)?;
+                    records.put(&record).await.map_err(Self::record_error)?;
                 }
                 Ok(match mount.is_nfs() {
                     true => Found::Mounted {
@@ -273,9 +278,9 @@ impl Volumes {
                 record,
             } => {
                 // First the record: only a folder that a record names is removed again.
-                records.put(&record).map_err(Self::record_error)?;
+                records.put(&record).await.map_err(Self::record_error)?;
                 if makes_folder && let Err(error) = target::make_folder(target).await {
-                    self.put_back(request, target, before.as_ref());
+                    self.put_back(request, target, before.as_ref()).await;
                     return Err(error);
                 }
                 Ok(Found::Nothing {
@@ -290,7 +295,7 @@ impl Volumes {
     /// What is at a target.
     async fn here(&self, request: &PublishRequest, target: &Path) -> Result<Here, NodeError> {
         let records = self.records_for(request);
-        let record = records.get(target).map_err(Self::record_error)?;
+        let record = records.get(target).await.map_err(Self::record_error)?;
         let mounted = self.mounted(target)?;
         // What is mounted is not touched: its server may be gone.
         let bare = match mounted {
@@ -313,6 +318,7 @@ impl Volumes {
         let records = self
             .records
             .of_volume(&request.volume_id)
+            .await
             .map_err(Self::record_error)?;
         let mounts = self.mounts()?;
         for other in records.iter().filter(|record| record.target != target) {
@@ -458,7 +464,7 @@ impl Volumes {
         let doing = format!("looking up {}", root.display());
         let root = root.to_owned();
         // A symlink may lead anywhere; a helper finds out what is wrong with the folder.
-        let real = target::off_thread(doing, move || root.canonicalize()).await;
+        let real = target::off_thread(doing, &root.clone(), move || root.canonicalize()).await;
         Ok(real.is_ok_and(|real| is_local(&real.join(below))))
     }
 
@@ -473,7 +479,7 @@ impl Volumes {
             return Err(NodeError::NoReadOnly);
         }
         let records = self.records_for(request);
-        let before = records.get(target).map_err(Self::record_error)?;
+        let before = records.get(target).await.map_err(Self::record_error)?;
         let record = PublishRecord {
             volume_id: request.volume_id.clone(),
             target: target.to_owned(),
@@ -481,7 +487,7 @@ impl Volumes {
             symlink: Some(folder.to_owned()),
             staging: before.and_then(|record| record.staging),
         };
-        records.put(&record).map_err(Self::record_error)?;
+        records.put(&record).await.map_err(Self::record_error)?;
         if request.purpose == Purpose::Stage {
             // The folder is the caller's; what is published from it is a symlink too.
             return Ok(Some(symlink_note(folder)));

@@ -5,7 +5,7 @@ use crate::log::Level;
 use crate::mount::mountinfo::{self, Mount};
 use crate::node::error::NodeError;
 use crate::node::ownership;
-use crate::node::record::{PublishRecord, RecordHold};
+use crate::node::record::{PublishRecord, RecordsLock};
 use crate::node::request::{PublishRequest, Purpose};
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
@@ -24,7 +24,7 @@ pub(super) enum Staged {
 }
 
 /// A volume that is being unstaged. Without a record nobody is kept from it.
-struct Leaving(#[allow(dead_code)] Option<RecordHold>);
+struct Leaving(#[allow(dead_code)] Option<RecordsLock>);
 
 impl Volumes {
     /// The staging path that a publish at `target` has to be bound from; `None` where it is mounted by itself: when the
@@ -43,7 +43,7 @@ impl Volumes {
         if !self.config.stage {
             return Ok(None);
         }
-        let record = self.records.get(target).map_err(Self::record_error)?;
+        let record = self.records.get(target).await.map_err(Self::record_error)?;
         if record.is_some_and(|record| record.staging.is_none()) && self.mounted(target)?.is_some()
         {
             return Ok(None);
@@ -75,7 +75,7 @@ impl Volumes {
             path: staging.to_owned(),
             detail,
         };
-        let record = self.stages.get(staging).map_err(Self::record_error)?;
+        let record = self.stages.get(staging).await.map_err(Self::record_error)?;
         let mounts = self.mounts()?;
         let mount = mountinfo::at(&mounts, staging).last().copied();
         if let Some(record) = &record {
@@ -83,7 +83,12 @@ impl Volumes {
                 let other = format!(", volume {} is", record.volume_id);
                 return Err(not_staged(other));
             }
-            if self.stages.is_held(staging).map_err(Self::record_error)? {
+            if self
+                .stages
+                .is_held(staging)
+                .await
+                .map_err(Self::record_error)?
+            {
                 return Err(not_staged(" any more".into()));
             }
             let (here, wanted) = (record.arguments.export()?, request.arguments.export()?);
@@ -128,10 +133,15 @@ impl Volumes {
         staging: &Path,
         patience: Duration,
     ) -> Result<(), NodeError> {
-        let Some(record) = self.stages.get(staging).map_err(Self::record_error)? else {
+        let Some(record) = self.stages.get(staging).await.map_err(Self::record_error)? else {
             return Ok(());
         };
-        if self.stages.is_held(staging).map_err(Self::record_error)? {
+        if self
+            .stages
+            .is_held(staging)
+            .await
+            .map_err(Self::record_error)?
+        {
             return Ok(());
         }
         // Without a mount where the one that was stale is gone, and no new one could be made then.
@@ -156,7 +166,11 @@ impl Volumes {
     ) -> Pin<Box<dyn Future<Output = Result<Note, NodeError>> + Send>> {
         Box::pin(async move {
             // It may have been unstaged before this was its turn.
-            let now = self.stages.get(&staging).map_err(Self::record_error)?;
+            let now = self
+                .stages
+                .get(&staging)
+                .await
+                .map_err(Self::record_error)?;
             if now.as_ref() != Some(&record) {
                 return Ok(None);
             }
@@ -204,7 +218,11 @@ impl Volumes {
         let Some(staging) = target::locate(staging).await? else {
             return Ok(false);
         };
-        let record = self.stages.get(&staging).map_err(Self::record_error)?;
+        let record = self
+            .stages
+            .get(&staging)
+            .await
+            .map_err(Self::record_error)?;
         Ok(record.is_some())
     }
 
@@ -218,7 +236,10 @@ impl Volumes {
         };
         self.take_all_away(staging).await?;
         // The folder is the caller's, who has made it.
-        self.stages.remove(staging).map_err(Self::record_error)?;
+        self.stages
+            .remove(staging)
+            .await
+            .map_err(Self::record_error)?;
         self.forget_usage(volume_id, staging);
         Ok(())
     }
@@ -232,7 +253,7 @@ impl Volumes {
     ) -> Result<Option<Leaving>, NodeError> {
         let _comparing = self.comparing.lock().await;
         let _lock = self.records.lock().await.map_err(Self::record_error)?;
-        let record = self.stages.get(staging).map_err(Self::record_error)?;
+        let record = self.stages.get(staging).await.map_err(Self::record_error)?;
         let mounts = self.mounts()?;
         let here = mountinfo::at(&mounts, staging);
         match &record {
@@ -259,7 +280,11 @@ impl Volumes {
                 target,
             });
         }
-        let held = self.stages.hold(staging).map_err(Self::record_error)?;
+        let held = self
+            .stages
+            .hold(staging)
+            .await
+            .map_err(Self::record_error)?;
         Ok(Some(Leaving(held)))
     }
 
@@ -270,7 +295,7 @@ impl Volumes {
         mounts: &[Mount],
     ) -> Result<Option<PathBuf>, NodeError> {
         let mut known = BTreeSet::new();
-        for record in self.records.all().map_err(Self::record_error)? {
+        for record in self.records.all().await.map_err(Self::record_error)? {
             let target = record.target;
             known.insert(target.clone());
             let there = !mountinfo::at(mounts, &target).is_empty()
@@ -299,7 +324,7 @@ impl Volumes {
         if self.config.stage {
             return;
         }
-        for stage in self.stages.all().unwrap_or_default() {
+        for stage in self.stages.all().await.unwrap_or_default() {
             let staging = ("staging", stage.target.display().to_string().into());
             match self.unstage_at(&stage.volume_id, &stage.target).await {
                 Ok(()) => self
