@@ -37,7 +37,7 @@ pub use pace::Pace;
 use crate::capability::CapabilityError;
 use crate::export::Export;
 use crate::limits;
-use crate::operations::Operation;
+use crate::operations::{Operation, reading};
 use crate::parameters::{MUTABLE, Parameters, secret_options};
 use crate::share::database::Expect;
 use crate::share::records::volume::{Changes, Volume};
@@ -345,6 +345,7 @@ pub(crate) async fn bounded<T>(
     patience: Duration,
     call: impl Future<Output = Result<T, ControllerError>>,
 ) -> Result<T, ControllerError> {
+    let _turn = reading()?;
     tokio::time::timeout(patience, call)
         .await
         .unwrap_or(Err(ControllerError::NoAnswer(patience)))

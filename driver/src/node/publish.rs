@@ -102,7 +102,7 @@ impl Volumes {
             self.renew_stale(staging, self.config.bounds.mount).await?;
         }
         if request.purpose != Purpose::Stage
-            && let Some(stage) = self.stages.get(target).await.map_err(Self::record_error)?
+            && let Some(stage) = self.stages.get(target).await?
             && self.mounted(target)?.is_some()
         {
             let what = format!("volume {} is staged there", stage.volume_id);
@@ -237,7 +237,7 @@ impl Volumes {
         target: &Path,
     ) -> Result<Found, NodeError> {
         let _comparing = self.comparing.lock().await;
-        let _lock = self.records.lock().await.map_err(Self::record_error)?;
+        let _lock = self.records.lock().await?;
         if request.purpose != Purpose::Stage {
             self.check_other_targets(request, target).await?;
         }
@@ -262,7 +262,7 @@ impl Volumes {
             Action::None(note) => Ok(Found::Published(note)),
             Action::Keep { mount, record } => {
                 if before.as_ref() != Some(&*record) {
-                    records.put(&record).await.map_err(Self::record_error)?;
+                    records.put(&record).await?;
                 }
                 Ok(match mount.is_nfs() {
                     true => Found::Mounted {
@@ -278,7 +278,7 @@ impl Volumes {
                 record,
             } => {
                 // First the record: only a folder that a record names is removed again.
-                records.put(&record).await.map_err(Self::record_error)?;
+                records.put(&record).await?;
                 if makes_folder && let Err(error) = target::make_folder(target).await {
                     self.put_back(request, target, before.as_ref()).await;
                     return Err(error);
@@ -295,7 +295,7 @@ impl Volumes {
     /// What is at a target.
     async fn here(&self, request: &PublishRequest, target: &Path) -> Result<Here, NodeError> {
         let records = self.records_for(request);
-        let record = records.get(target).await.map_err(Self::record_error)?;
+        let record = records.get(target).await?;
         let mounted = self.mounted(target)?;
         // What is mounted is not touched: its server may be gone.
         let bare = match mounted {
@@ -315,22 +315,19 @@ impl Volumes {
         request: &PublishRequest,
         target: &Path,
     ) -> Result<(), NodeError> {
-        let records = self
-            .records
-            .of_volume(&request.volume_id)
-            .await
-            .map_err(Self::record_error)?;
-        let mounts = self.mounts()?;
+        let records = self.records.of_volume(&request.volume_id).await?;
         for other in records.iter().filter(|record| record.target != target) {
             let mode = request.arguments.access_mode();
             let strict = [mode, other.arguments.access_mode()]
                 .into_iter()
                 .find(|mode| !allows_many_targets(*mode));
             let Some(strict) = strict else { continue };
-            let mounted = !mountinfo::at(&mounts, &other.target).is_empty();
-            let linked = other.symlink.is_some()
-                && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
-            if mounted || linked || self.operations.is_running(&other.target) {
+            // What does not run any more has its mount.
+            let is_there = self.operations.is_running(&other.target)
+                || self.mounted(&other.target)?.is_some()
+                || other.symlink.is_some()
+                    && matches!(target::look(&other.target).await, Ok(Bare::Symlink(_)));
+            if is_there {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),
                     other: other.target.clone(),
@@ -479,7 +476,7 @@ impl Volumes {
             return Err(NodeError::NoReadOnly);
         }
         let records = self.records_for(request);
-        let before = records.get(target).await.map_err(Self::record_error)?;
+        let before = records.get(target).await?;
         let record = PublishRecord {
             volume_id: request.volume_id.clone(),
             target: target.to_owned(),
@@ -487,7 +484,7 @@ impl Volumes {
             symlink: Some(folder.to_owned()),
             staging: before.and_then(|record| record.staging),
         };
-        records.put(&record).await.map_err(Self::record_error)?;
+        records.put(&record).await?;
         if request.purpose == Purpose::Stage {
             // The folder is the caller's; what is published from it is a symlink too.
             return Ok(Some(symlink_note(folder)));

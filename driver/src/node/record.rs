@@ -6,6 +6,7 @@ use crate::disk_thread::DiskThread;
 use crate::log::{Level, Log};
 use crate::mount::mountinfo::{self, Mount};
 use crate::node::arguments::Arguments;
+use crate::node::error::NodeError;
 use crate::share::paths::sub_path::encode_name;
 use crate::work_folder::private_folder;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -59,6 +60,13 @@ pub struct RecordsLock {
     thread: DiskThread,
 }
 
+/// How the attempt to get one has ended.
+enum Locked {
+    Here(RecordsLock),
+    ByAnother,
+    NoFile,
+}
+
 impl Drop for RecordsLock {
     fn drop(&mut self) {
         self.thread.close(self.file.take());
@@ -104,15 +112,17 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When the folder cannot be opened, or the other process does not let go in time (`TimedOut`).
-    pub async fn lock(&self) -> io::Result<RecordsLock> {
+    pub async fn lock(&self) -> Result<RecordsLock, NodeError> {
         let end = Instant::now() + LOCK_BOUND;
-        // No thread waits for the other process.
-        let how = FlockOperation::NonBlockingLockExclusive;
         loop {
-            match self.locked(|files| files.folder.clone(), how).await? {
-                Some(lock) => return Ok(lock),
-                None if Instant::now() >= end => return Err(io::ErrorKind::TimedOut.into()),
-                None => sleep(LOCK_PAUSE).await,
+            // No thread waits for the other process.
+            match self.locked(self.files.folder.clone()).await? {
+                Locked::Here(lock) => return Ok(lock),
+                Locked::NoFile => return Err(record_error(io::ErrorKind::NotFound.into())),
+                Locked::ByAnother if Instant::now() >= end => {
+                    return Err(record_error(io::ErrorKind::TimedOut.into()));
+                }
+                Locked::ByAnother => sleep(LOCK_PAUSE).await,
             }
         }
     }
@@ -123,40 +133,43 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When the record cannot be opened.
-    pub async fn hold(&self, target: &Path) -> io::Result<Option<RecordsLock>> {
-        let how = FlockOperation::NonBlockingLockExclusive;
-        match self.locked(|files| files.path(target), how).await {
-            Err(error) if is_nothing(&error) => Ok(None),
-            held => held,
-        }
+    pub async fn hold(&self, target: &Path) -> Result<Option<RecordsLock>, NodeError> {
+        Ok(match self.locked(self.files.path(target)).await? {
+            Locked::Here(lock) => Some(lock),
+            Locked::ByAnother | Locked::NoFile => None,
+        })
     }
 
     /// Whether somebody holds the record of `target`.
     ///
     /// # Errors
     /// When the record cannot be opened.
-    pub async fn is_held(&self, target: &Path) -> io::Result<bool> {
-        let how = FlockOperation::NonBlockingLockShared;
-        match self.locked(|files| files.path(target), how).await {
-            Err(error) if is_nothing(&error) => Ok(false),
-            looked => Ok(looked?.is_none()),
-        }
+    pub async fn is_held(&self, target: &Path) -> Result<bool, NodeError> {
+        let path = self.files.path(target);
+        // The lock is gone when this ends: it would keep a hold from being had.
+        let looking =
+            move |_: &RecordFiles| match lock(&path, FlockOperation::NonBlockingLockShared)
+                .map(drop)
+            {
+                Err(error) if is_nothing(&error) => Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+                looked => looked.map(|()| false),
+            };
+        self.on_disk(looking).await
     }
 
-    /// A lock on a file of the work folder; nothing where somebody else has one.
-    async fn locked(
-        &self,
-        file: impl Fn(&RecordFiles) -> PathBuf,
-        how: FlockOperation,
-    ) -> io::Result<Option<RecordsLock>> {
-        let (path, thread) = (file(&self.files), self.thread.clone());
-        let locking = move |_: &RecordFiles| match lock(&path, how) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            locked => {
-                let file = Some(locked?);
-                Ok(Some(RecordsLock { file, thread }))
-            }
-        };
+    /// Tries to lock a file of the work folder.
+    async fn locked(&self, path: PathBuf) -> Result<Locked, NodeError> {
+        let thread = self.thread.clone();
+        let locking =
+            move |_: &RecordFiles| match lock(&path, FlockOperation::NonBlockingLockExclusive) {
+                Err(error) if is_nothing(&error) => Ok(Locked::NoFile),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Locked::ByAnother),
+                locked => {
+                    let file = Some(locked?);
+                    Ok(Locked::Here(RecordsLock { file, thread }))
+                }
+            };
         self.on_disk(locking).await
     }
 
@@ -165,7 +178,7 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When it exists and cannot be read.
-    pub async fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
+    pub async fn get(&self, target: &Path) -> Result<Option<PublishRecord>, NodeError> {
         let target = target.to_owned();
         self.on_disk(move |files| files.get(&target)).await
     }
@@ -174,7 +187,7 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub async fn of_volume(&self, volume_id: &str) -> io::Result<Vec<PublishRecord>> {
+    pub async fn of_volume(&self, volume_id: &str) -> Result<Vec<PublishRecord>, NodeError> {
         let mut records = self.all().await?;
         records.retain(|record| record.volume_id == volume_id);
         Ok(records)
@@ -184,7 +197,7 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub async fn all(&self) -> io::Result<Vec<PublishRecord>> {
+    pub async fn all(&self) -> Result<Vec<PublishRecord>, NodeError> {
         self.on_disk(RecordFiles::all).await
     }
 
@@ -193,7 +206,7 @@ impl PublishRecords {
     /// # Errors
     /// When it cannot be written; an older record is then unchanged. After `TimedOut` it may be written later, and before all that
     /// is asked for later.
-    pub async fn put(&self, record: &PublishRecord) -> io::Result<()> {
+    pub async fn put(&self, record: &PublishRecord) -> Result<(), NodeError> {
         let record = record.clone();
         self.on_disk(move |files| files.put(&record)).await
     }
@@ -202,7 +215,7 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When it exists and cannot be removed. After `TimedOut` it may be removed later, as for [`PublishRecords::put`].
-    pub async fn remove(&self, target: &Path) -> io::Result<()> {
+    pub async fn remove(&self, target: &Path) -> Result<(), NodeError> {
         let target = target.to_owned();
         self.on_disk(move |files| files.remove(&target)).await
     }
@@ -210,10 +223,16 @@ impl PublishRecords {
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&RecordFiles) -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
+    ) -> Result<T, NodeError> {
         let files = self.files.clone();
-        self.thread.run(move || work(&files)).await
+        let done = self.thread.run(move || work(&files)).await;
+        done.map_err(record_error)
     }
+}
+
+/// What befell the records.
+pub fn record_error(error: io::Error) -> NodeError {
+    NodeError::io("the records of publishes in the work folder", error)
 }
 
 impl RecordFiles {

@@ -111,8 +111,8 @@ impl Volumes {
             let detail = ": the folder above it does not exist";
             return Err(not_published(volume_id, path, detail));
         };
-        let record = match self.records.get(&real).await.map_err(Self::record_error)? {
-            None => self.stages.get(&real).await.map_err(Self::record_error)?,
+        let record = match self.records.get(&real).await? {
+            None => self.stages.get(&real).await?,
             published => published,
         };
         match record {

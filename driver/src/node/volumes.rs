@@ -9,7 +9,7 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
 use crate::node::questions::Questions;
-use crate::node::record::PublishRecords;
+use crate::node::record::{PublishRecords, record_error};
 use crate::operations::{Busy, Operation, Operations};
 use csi_proto::lock::lock;
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ impl Volumes {
             .run(target.to_owned(), operation, patience, || work);
         match (run.await, self.work_folder.holdup()) {
             // The caller's time is over, and that is why.
-            (Err(Busy::RunningOperation { .. }), Some(error)) => Err(Self::record_error(error)),
+            (Err(Busy::RunningOperation { .. }), Some(error)) => Err(record_error(error)),
             (ended, _) => ended?,
         }
     }
@@ -132,9 +132,5 @@ impl Volumes {
     pub(super) fn forget_usage(&self, volume_id: &str, path: &Path) {
         let mut usage = lock(&self.usage);
         usage.remove(&(volume_id.to_owned(), path.to_owned()));
-    }
-
-    pub(super) fn record_error(error: io::Error) -> NodeError {
-        NodeError::io("the records of publishes in the work folder", error)
     }
 }
