@@ -37,6 +37,7 @@ pub fn main() -> ExitCode {
         Err(error) => return usage(&error, name, &arguments),
     };
     let (result, style) = cli::run(&matches, name);
+    output::notes::flush();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -4,6 +4,7 @@
 use crate::agent::{self, flags::AgentFlags};
 use crate::config::Endpoint;
 use crate::http::{self, HttpAddress};
+use crate::log;
 use crate::relay::relay;
 use crate::server::Ended;
 use crate::take_in::{self, TakeIn};
@@ -90,14 +91,16 @@ pub fn run_if_named() -> Option<ExitCode> {
             Err(error) => Err(format!("get: {address}: {error}")),
         },
     };
-    Some(match done {
+    let code = match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(problem) => {
-            eprintln!("csi-nfs {problem}");
+            log::tell(&format!("csi-nfs {problem}"));
             ExitCode::FAILURE
         }
-    })
+    };
+    log::flush();
+    Some(code)
 }
 
 #[cfg(test)]

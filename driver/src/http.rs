@@ -12,14 +12,15 @@ use crate::driver::Driver;
 use crate::log::Log;
 use crate::metrics::METRICS;
 use crate::registration::Progress;
-use crate::socket::{SocketError, SocketPlace};
+use crate::socket::{self, SocketError, SocketPlace};
 use bytes::Bytes;
 use csi_proto::socket_file::SocketFile;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
@@ -28,11 +29,15 @@ use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_stream::StreamExt;
 
-/// How many connections are served at a time. More wait.
+/// How many connections are served at a time. One more takes the place of one that waits for its peer.
 const CONNECTIONS: usize = 64;
+
+/// How long a request may take to arrive.
+const HEADER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a connection may take; a look at the health takes at most fifteen seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -73,11 +78,11 @@ impl HttpListener {
                     mode: 0o660,
                     remedy: "choose another --http",
                 };
-                let (listener, file) = place.listen().await?;
+                let (listener, file) = socket::listen(&place, None).await?;
                 Self::Unix(listener, file)
             }
-            HttpAddress::Tcp(socket) => {
-                let listener = TcpListener::bind(socket).await;
+            HttpAddress::Tcp(port) => {
+                let listener = TcpListener::bind(port).await;
                 Self::Tcp(listener.map_err(|error| HttpError::Listen(address.clone(), error))?)
             }
         })
@@ -174,29 +179,64 @@ pub async fn serve(listener: HttpListener, watched: Watched, log: Log) {
     }
 }
 
+/// A connection that is served.
+struct Seat {
+    task: AbortHandle,
+    /// Whether its answer is being made. What it waits for then is not its peer.
+    is_at_work: Arc<AtomicBool>,
+}
+
+/// Which connection has to make room for one more, of `seats` from the oldest on: one that waits for its peer, who has not sent a
+/// whole header, or does not take the answer.
+fn to_put_out(seats: &VecDeque<Seat>) -> Option<usize> {
+    let waits = |seat: &Seat| !seat.is_at_work.load(Ordering::Relaxed);
+    seats.iter().position(waits)
+}
+
 async fn accept<S>(mut connections: impl StreamExt<Item = io::Result<S>> + Unpin, watched: Watched)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
+    // They end with this.
+    let mut tasks = JoinSet::new();
+    let mut seats = VecDeque::<Seat>::new();
     while let Some(connection) = connections.next().await {
-        let (Ok(connection), Ok(turn)) = (connection, Arc::clone(&free).acquire_owned().await)
-        else {
-            continue;
-        };
-        let watched = watched.clone();
-        tokio::spawn(async move {
-            let answer = service_fn(|request| {
-                let watched = watched.clone();
-                async move { Ok::<_, Infallible>(watched.answer(&request).await) }
-            });
-            let mut protocol = hyper::server::conn::http1::Builder::new();
-            // Whoever asks comes once in many seconds: a connection that stays would only take a file and a turn.
-            protocol.keep_alive(false);
-            let served = protocol.serve_connection(TokioIo::new(connection), answer);
-            // Who does not hear the answer to the end has no use for it.
-            let _ = tokio::time::timeout(PATIENCE, served).await;
-            drop(turn);
-        });
+        let Ok(connection) = connection else { continue };
+        while tasks.try_join_next().is_some() {}
+        seats.retain(|seat| !seat.task.is_finished());
+        if seats.len() >= CONNECTIONS {
+            match to_put_out(&seats).and_then(|oldest| seats.remove(oldest)) {
+                Some(seat) => seat.task.abort(),
+                None => drop(tasks.join_next().await),
+            }
+        }
+        let is_at_work = Arc::new(AtomicBool::new(false));
+        let task = tasks.spawn(converse(connection, watched.clone(), is_at_work.clone()));
+        seats.push_back(Seat { task, is_at_work });
+        // What has arrived is read before the next connection may put this one out.
+        tokio::task::yield_now().await;
     }
+}
+
+async fn converse<S>(connection: S, watched: Watched, is_at_work: Arc<AtomicBool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(|request| {
+        let (watched, is_at_work) = (watched.clone(), is_at_work.clone());
+        async move {
+            is_at_work.store(true, Ordering::Relaxed);
+            let answer = watched.answer(&request).await;
+            is_at_work.store(false, Ordering::Relaxed);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let mut protocol = hyper::server::conn::http1::Builder::new();
+    protocol.timer(TokioTimer::new());
+    protocol.header_read_timeout(HEADER_PATIENCE);
+    // Whoever asks comes once in many seconds: a connection that stays would only take a file and a seat.
+    protocol.keep_alive(false);
+    let served = protocol.serve_connection(TokioIo::new(connection), answer);
+    // Who does not hear the answer to the end has no use for it.
+    let _ = tokio::time::timeout(PATIENCE, served).await;
 }

@@ -1,12 +1,21 @@
 //! The log: one line an event on stderr, as text or JSON, in which no text from outside can start a line of its own.
 //! Owns the line's form; must not know what the events are.
+//!
+//! Whoever logs never waits for the reader: a thread writes the lines.
 
+use crate::metrics::METRICS;
 use clap::ValueEnum;
+use csi_proto::line_queue::LineQueue;
 use csi_proto::text::is_hazardous;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// The lines of this process on their way to stderr.
+static LINES: LineQueue = LineQueue::new();
+
+/// How long the end of the process waits for a reader who takes no line.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -77,10 +86,41 @@ impl Log {
         if !self.writes(level) {
             return;
         }
-        let line = line(format, SystemTime::now(), level, what, fields);
-        // A closed stderr must not end the driver.
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+        add(
+            &line(format, SystemTime::now(), level, what, fields),
+            format,
+        );
     }
+}
+
+/// Writes an error that ends this process, behind what was logged.
+pub fn tell(error: &str) {
+    add(&format!("{error}\n"), Format::Text);
+}
+
+fn add(text: &str, format: Format) {
+    LINES.start(std::io::stderr(), move |dropped| {
+        let what = "log lines were dropped, since nobody read the log";
+        let fields = [("lines", dropped.into())];
+        line(format, SystemTime::now(), Level::Warn, what, &fields)
+    });
+    if !LINES.add(text) {
+        METRICS.log_lines_dropped.inc();
+    }
+}
+
+/// Waits until what was logged is written, or the reader has taken nothing for a while. To be called at the end of the process.
+pub fn flush() {
+    LINES.flush(FLUSH_PATIENCE);
+}
+
+/// Logs a panic like any other event, where the library would write to stderr itself and wait for whoever reads it.
+pub fn take_panics(log: Log) {
+    std::panic::set_hook(Box::new(move |panic| {
+        let fields = [("panic", panic.to_string().into())];
+        log.event(Level::Error, "a defect of this driver", &fields);
+        flush();
+    }));
 }
 
 fn line(

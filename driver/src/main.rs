@@ -8,7 +8,7 @@ use csi_nfs::descriptors;
 use csi_nfs::driver::Driver;
 use csi_nfs::flags::{Flags, Serving};
 use csi_nfs::http::{self, HttpListener, Watched};
-use csi_nfs::log::{Level, Log};
+use csi_nfs::log::{self, Level, Log};
 use csi_nfs::mount::helper;
 use csi_nfs::privileges::Needs;
 use csi_nfs::registration::Registration;
@@ -18,6 +18,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::task::spawn_blocking;
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_child() {
@@ -32,14 +33,16 @@ fn main() -> ExitCode {
             .error(ErrorKind::ValueValidation, error)
             .exit()
     });
-    match run(serving, config, log) {
+    let code = match run(serving, config, log) {
         Ok(Ended::Drained) => ExitCode::SUCCESS,
         Ok(Ended::Late | Ended::Forced) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("csi-nfs: {error}");
+            log::tell(&format!("csi-nfs: {error}"));
             ExitCode::FAILURE
         }
-    }
+    };
+    log::flush();
+    code
 }
 
 fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Error>> {
@@ -52,31 +55,34 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             ("node", config.node_id.clone().into()),
             ("open-files", descriptors::limit().into()),
         ];
-        // Before anybody can see the socket: a signal from then on means an orderly end.
+        // Before anybody can see the socket: a signal from then on means an orderly end, also while a folder hangs.
         let mut signals = StopSignals::watch()?;
-        let listener = Listener::bind(&serving).await?;
-        let http = match &serving.http {
-            Some(address) => Some(HttpListener::bind(address).await?),
-            None => None,
+        let starting = async {
+            let listener = Listener::bind(&serving).await?;
+            let http = match &serving.http {
+                Some(address) => Some(HttpListener::bind(address).await?),
+                None => None,
+            };
+            let driver = spawn_blocking(move || Driver::new(config, log)).await??;
+            tokio::spawn(driver.clone().housekeeping());
+            let mut fields = fields.to_vec();
+            if let Some(endpoint) = listener.endpoint() {
+                fields.insert(0, ("endpoint", endpoint.to_string().into()));
+            }
+            if let Some(address) = http.as_ref().and_then(HttpListener::address) {
+                fields.push(("http", address.to_string().into()));
+            }
+            log.event(Level::Info, "serving", &fields);
+            // The socket listens: the kubelet may call as soon as it knows of it.
+            let registration = match &serving.kubelet {
+                Some(kubelet) => Some(Registration::begin(kubelet, driver.name(), log).await?),
+                None => None,
+            };
+            Ok::<_, Box<dyn Error>>((listener, http, driver, registration))
         };
-        // The disk of the work folder may hang, and a signal is to end the process all the same.
-        let driver = tokio::select! {
-            made = tokio::task::spawn_blocking(move || Driver::new(config, log)) => made??,
-            _ = signals.next() => return Ok(Ended::Forced),
-        };
-        tokio::spawn(driver.clone().housekeeping());
-        let mut fields = fields.to_vec();
-        if let Some(endpoint) = listener.endpoint() {
-            fields.insert(0, ("endpoint", endpoint.to_string().into()));
-        }
-        if let Some(address) = http.as_ref().and_then(HttpListener::address) {
-            fields.push(("http", address.to_string().into()));
-        }
-        log.event(Level::Info, "serving", &fields);
-        // The socket listens: the kubelet may call as soon as it knows of it.
-        let registration = match &serving.kubelet {
-            Some(kubelet) => Some(Registration::begin(kubelet, driver.name(), log).await?),
-            None => None,
+        let (listener, http, driver, registration) = tokio::select! {
+            started = starting => started?,
+            _ = signals.next() => return Ok(Ended::Drained),
         };
         let ending = Arc::new(AtomicBool::new(false));
         let answers = http.map(|listener| {

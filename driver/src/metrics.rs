@@ -78,6 +78,7 @@ metrics! {
     volumes_beyond_size: Gauge, "Those of them that take more than their sizes";
     published_targets: Gauge, "Targets at which volumes are published on this node";
     staged_volumes: Gauge, "Volumes staged on this node";
+    log_lines_dropped: Counter, "Lines of the log that were dropped because nobody read it";
     registered: Gauge, "Whether the kubelet uses this driver";
 }
 

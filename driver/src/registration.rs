@@ -9,7 +9,7 @@
 
 use crate::accepting::Connections;
 use crate::log::{Level, Log};
-use crate::socket::{SocketError, SocketPlace};
+use crate::socket::{self, SocketError, SocketPlace};
 use csi_proto::pluginregistration::registration_server::{
     Registration as Service, RegistrationServer,
 };
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
@@ -143,8 +143,7 @@ impl Place {
     }
 
     async fn listen(&self) -> Result<(UnixListener, SocketFile), SocketError> {
-        self.sidecars.clear().await?;
-        self.own.listen().await
+        socket::listen(&self.own, Some(&self.sidecars)).await
     }
 }
 
@@ -173,7 +172,8 @@ impl Offer {
                 }
                 () = until_gone(&file) => self.tell_of_loss("the socket or its folder was removed"),
             }
-            drop(file);
+            // It may wait for the folder.
+            let _ = spawn_blocking(move || drop(file)).await;
             socket = self.listen_again(&place).await;
             self.progress.send_replace(Progress::Offered);
             self.tell_of_offer(&place);
@@ -216,7 +216,15 @@ impl Offer {
 }
 
 async fn until_gone(file: &SocketFile) {
-    while file.is_there() {
+    loop {
+        let identity = file.identity().clone();
+        // A folder that hangs holds up this thread and no other. What cannot be looked at stays.
+        if !spawn_blocking(move || identity.is_there())
+            .await
+            .unwrap_or(true)
+        {
+            return;
+        }
         tokio::time::sleep(LOOK).await;
     }
 }

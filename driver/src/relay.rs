@@ -1,14 +1,18 @@
 //! `csi-nfs relay`: standard input and output as a connection to a driver's socket, the far end of an `exec:` or `pod:` endpoint of
 //! `csi`. It copies bytes and knows nothing of what they say.
 
+use csi_proto::socket_file::connect;
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a driver may take to have room for one more connection.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Copies standard input to the driver, and what the driver says to standard output, until the driver closes the connection or
 /// nobody reads the output any more.
@@ -19,7 +23,7 @@ use std::sync::Arc;
 /// # Errors
 /// When the driver cannot be reached, or the connection breaks.
 pub fn relay(socket: &Path) -> io::Result<()> {
-    let driver = Arc::new(UnixStream::connect(socket)?);
+    let driver = Arc::new(connect(socket, PATIENCE)?);
     let (input, output) = (own(rustix::stdio::stdin())?, own(rustix::stdio::stdout())?);
     let upward = Arc::clone(&driver);
     std::thread::Builder::new().spawn(move || {

@@ -6,7 +6,7 @@ use crate::call_log::CallLog;
 use crate::config::Endpoint;
 use crate::flags::Serving;
 use crate::log::{Level, Log};
-use crate::socket::{SocketError, SocketPlace};
+use crate::socket::{self, SocketError, SocketPlace};
 use csi_proto::socket_file::SocketFile;
 use std::io;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Listener {
                     mode: serving.socket_mode,
                     remedy: "choose another --endpoint",
                 };
-                let (listener, file) = place.listen().await?;
+                let (listener, file) = socket::listen(&place, None).await?;
                 Ok(Self::Unix(listener, file))
             }
             Endpoint::Tcp(address) => TcpListener::bind(address)

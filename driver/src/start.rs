@@ -2,7 +2,7 @@
 //! that it does not need. Owns the warnings about that; which capabilities are needed is said in `privileges`.
 
 use crate::descriptors;
-use crate::log::{Level, Log};
+use crate::log::{self, Level, Log};
 use crate::privileges::{self, Needs};
 use std::error::Error;
 use tokio::runtime::{Builder, Runtime};
@@ -13,13 +13,16 @@ use tokio::runtime::{Builder, Runtime};
 /// # Errors
 /// When the system refuses.
 pub fn prepare(needs: Needs, log: Log) -> Result<Runtime, Box<dyn Error>> {
-    if let Err(error) = descriptors::raise_limit() {
+    let raised = descriptors::raise_limit();
+    // Before the first line of the log, which starts a thread.
+    let missing = privileges::keep_only(needs)
+        .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
+    log::take_panics(log);
+    if let Err(error) = raised {
         let fields = [("error", error.to_string().into())];
         let what = "the limit of open files stays as it is";
         log.event(Level::Warn, what, &fields);
     }
-    let missing = privileges::keep_only(needs)
-        .map_err(|error| format!("giving up capabilities that are not needed: {error}"))?;
     if !missing.is_empty() {
         // No reason not to start: a process may never be asked for what takes them, as one of a user's own local share.
         let fields = [("missing", missing.join(", ").into())];

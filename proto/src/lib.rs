@@ -4,8 +4,9 @@
 //! constant tables that describe the first ([`schema`], [`tables`]), what answers a request ([`request`]), and the
 //! one walk from a message's bytes to a value ([`value`]) and back ([`json`]). Beside them stands what both programs must
 //! agree on: how a duration and a fault on purpose are written, what a deadline on the wire means, how text is made safe to show, where random
-//! numbers come from.
-//! It must not connect, print, or know either program.
+//! numbers come from, who may take the place of a socket,
+//! and how lines wait for a reader who is slow.
+//! It must not call a driver, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
 #[allow(missing_docs, clippy::all, clippy::unwrap_used)]
@@ -32,6 +33,7 @@ pub mod faults;
 pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
+pub mod line_queue;
 pub mod lock;
 pub mod methods;
 pub mod path;
@@ -39,6 +41,7 @@ pub mod random;
 pub mod request;
 pub mod schema;
 pub mod socket_file;
+pub mod socket_place;
 pub mod text;
 pub mod value;
 pub mod wire;

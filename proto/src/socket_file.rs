@@ -1,12 +1,19 @@
-//! Files of unix sockets: what is at a path, and a socket's file that goes with its owner. Both programs serve, and none may
-//! take a socket from another process.
+//! Files of unix sockets: what is at a path, connecting without end, and a socket's file that goes with its owner. Both programs
+//! serve, and none may take a socket from another process.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// How long the removal of a socket's file is waited for: a file system that hangs must not keep the process.
+const REMOVAL_BOUND: Duration = Duration::from_secs(1);
 
 /// What is at a path that is to be a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +28,7 @@ pub enum SocketState {
     Other,
 }
 
-/// Looks at a path.
+/// Looks at a path, without waiting for whoever listens there.
 ///
 /// # Errors
 /// When it cannot be told.
@@ -34,11 +41,11 @@ pub fn look(path: &Path) -> io::Result<SocketState> {
     if !there.file_type().is_socket() {
         return Ok(SocketState::Other);
     }
-    match UnixStream::connect(path) {
+    match connect(path, Duration::ZERO) {
         Ok(_) => Ok(SocketState::Live),
         Err(error) => match error.kind() {
             ErrorKind::ConnectionRefused => Ok(SocketState::Dead),
-            // A full queue of a process that is slow to accept.
+            // The queue of a process that does not accept is full: it is there all the same.
             ErrorKind::WouldBlock => Ok(SocketState::Live),
             ErrorKind::NotFound => Ok(SocketState::Nothing),
             _ => Err(error),
@@ -46,12 +53,56 @@ pub fn look(path: &Path) -> io::Result<SocketState> {
     }
 }
 
+/// Connects to the socket at a path. Where the queue of whoever listens is full, connect(2) waits without end; this waits for
+/// `patience`, and then fails with [`ErrorKind::WouldBlock`].
+///
+/// # Errors
+/// Those of connect(2).
+pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let flags = match patience.is_zero() {
+        true => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        false => SocketFlags::CLOEXEC,
+    };
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    if !patience.is_zero() {
+        // It bounds connect(2) too.
+        set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    }
+    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::AGAIN) => {
+            let problem = "whoever listens there accepts no connections, and too many wait already";
+            return Err(io::Error::new(ErrorKind::WouldBlock, problem));
+        }
+        Err(errno) => return Err(errno.into()),
+    }
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(None)?;
+    Ok(stream)
+}
+
+/// Which file a socket was made as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketIdentity {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl SocketIdentity {
+    /// Whether it is still what its path names.
+    pub fn is_there(&self) -> bool {
+        let there = statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
+        there.is_ok_and(|there| (there.st_dev, there.st_ino) == self.inode)
+    }
+}
+
 /// The file of a unix socket, removed at the end unless another process has put its own there.
 #[derive(Debug)]
 pub struct SocketFile {
-    path: PathBuf,
+    identity: SocketIdentity,
     /// Held open, so that no other file can get the number of this inode as long as it is compared.
-    file: OwnedFd,
+    _file: OwnedFd,
 }
 
 impl SocketFile {
@@ -61,31 +112,77 @@ impl SocketFile {
     /// Whatever open(2) says.
     pub fn of(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = open(path, flags, Mode::empty())?;
+        let ours = fstat(&file)?;
         Ok(Self {
-            path: path.to_owned(),
-            file: open(path, flags, Mode::empty())?,
+            identity: SocketIdentity {
+                path: path.to_owned(),
+                inode: (ours.st_dev, ours.st_ino),
+            },
+            _file: file,
         })
     }
 
     /// Where it was made.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.identity.path
+    }
+
+    /// Which file it is, for who looks after it elsewhere for as long as this lives.
+    pub fn identity(&self) -> &SocketIdentity {
+        &self.identity
     }
 
     /// Whether it is still what its path names.
     pub fn is_there(&self) -> bool {
-        let there = statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
-        match (fstat(&self.file), there) {
-            (Ok(ours), Ok(there)) => (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino),
-            _ => false,
-        }
+        self.identity.is_there()
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.is_there() {
-            let _ = std::fs::remove_file(&self.path);
+        let identity = self.identity.clone();
+        let (removed, when_removed) = sync_channel::<()>(0);
+        let removing = std::thread::Builder::new().spawn(move || {
+            if identity.is_there() {
+                let _ = std::fs::remove_file(&identity.path);
+            }
+            drop(removed);
+        });
+        if removing.is_ok() {
+            let _ = when_removed.recv_timeout(REMOVAL_BOUND);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// A socket whose queue is full, since nobody accepts; what fills it.
+    fn full(path: &Path) -> (UnixListener, Vec<UnixStream>) {
+        let listener = UnixListener::bind(path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect(path, Duration::ZERO) {
+            waiting.push(stream);
+        }
+        assert!(!waiting.is_empty());
+        (listener, waiting)
+    }
+
+    #[test]
+    fn a_full_queue_means_that_somebody_is_there() {
+        let path = std::env::temp_dir().join(format!("full-{}.sock", std::process::id()));
+        let (listener, waiting) = full(&path);
+        assert_eq!(look(&path).unwrap(), SocketState::Live);
+        let error = connect(&path, Duration::from_millis(1)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(error.to_string().contains("accepts no connections"));
+        drop((listener, waiting));
+        assert_eq!(look(&path).unwrap(), SocketState::Dead);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(look(&path).unwrap(), SocketState::Nothing);
     }
 }

@@ -3,26 +3,19 @@
 //! Owns files of sockets: none is removed that is not this process's own. Must not know what connections carry.
 
 use super::endpoint::{ByteStream, socket_spelled_out};
-use csi_proto::socket_file::{self, SocketFile, SocketState};
-use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::io::Errno;
-use std::fs::Permissions;
+use csi_proto::socket_file::SocketFile;
+use csi_proto::socket_place::{SocketError, SocketPlace};
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
-/// How long another process may hold the lock of the socket's folder: drivers do so for a few calls of the kernel.
-const LOCK_BOUND: Duration = Duration::from_secs(5);
-
-/// How often that lock is tried.
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// What to do about a socket's place that cannot be had.
+const REMEDY: &str = "listen elsewhere";
 
 /// The longest path that the kernel takes for a socket.
 pub const SOCKET_PATH_MAX: usize = 107;
@@ -40,15 +33,9 @@ pub enum ListenError {
         /// The problem of the address.
         problem: String,
     },
-    /// Another process answers on the socket.
-    #[error("{}: another process serves on this socket: end it, or listen elsewhere", .0.display())]
-    InUse(PathBuf),
-    /// Something else is in the socket's place.
-    #[error("{}: exists and is not a socket: remove it, or name another path", .0.display())]
-    NotASocket(PathBuf),
-    /// The socket's folder is missing.
-    #[error("{}: the folder does not exist", .0.display())]
-    NoFolder(PathBuf),
+    /// The socket's place cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// Nothing listens on the socket that is to be taken over.
     #[error("{}: no driver listens on this socket, so there is nothing to take over", .0.display())]
     NoDriver(PathBuf),
@@ -168,12 +155,7 @@ impl Listener {
     pub fn bind(place: &ListenAddress, mode: u32) -> Result<Self, ListenError> {
         let failed = |cause| system(place, cause);
         Ok(match place {
-            ListenAddress::Unix(path) => {
-                let _alone = lock_folder(path)?;
-                make_room(path)?;
-                let (listener, file) = bind_at(path, Permissions::from_mode(mode), None)?;
-                Self::Unix(listener, file)
-            }
+            ListenAddress::Unix(path) => Self::taken(socket_place(path, mode).listen()?, path)?,
             ListenAddress::Abstract(name) => {
                 let address = net::SocketAddr::from_abstract_name(name).map_err(failed)?;
                 let listener = net::UnixListener::bind_addr(&address).map_err(failed)?;
@@ -186,6 +168,20 @@ impl Listener {
                 Self::Tcp(TcpListener::from_std(socket).map_err(failed)?)
             }
         })
+    }
+
+    /// A socket whose place at `path` was taken.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn taken(
+        (listener, file): (net::UnixListener, SocketFile),
+        path: &Path,
+    ) -> Result<Self, ListenError> {
+        Ok(Self::Unix(
+            UnixListener::from_std(listener).map_err(at(path))?,
+            file,
+        ))
     }
 
     /// The address of the listener; a port of 0 has become the one that the kernel chose.
@@ -223,79 +219,19 @@ fn system(place: impl ToString, cause: io::Error) -> ListenError {
     ListenError::System(place.to_string(), cause)
 }
 
+/// The place of a socket with these permission bits.
+pub fn socket_place(path: &Path, mode: u32) -> SocketPlace {
+    SocketPlace {
+        path: path.to_owned(),
+        mode,
+        remedy: REMEDY,
+    }
+}
+
 /// An error of the system about that path.
 pub fn at(path: &Path) -> impl Fn(io::Error) -> ListenError {
     let place = path.display().to_string();
     move |cause| system(&place, cause)
-}
-
-/// Holds the lock of the socket's folder while it lives. The folder itself is locked, which leaves no file behind.
-///
-/// # Errors
-/// When the folder does not exist, or the lock is held for too long.
-pub fn lock_folder(path: &Path) -> Result<OwnedFd, ListenError> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    if !parent.is_dir() {
-        return Err(ListenError::NoFolder(parent.to_owned()));
-    }
-    let failed = |errno: Errno| at(path)(errno.into());
-    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = rustix::fs::open(parent, how, Mode::empty()).map_err(failed)?;
-    let end = Instant::now() + LOCK_BOUND;
-    loop {
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(folder),
-            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(LOCK_PAUSE),
-            Err(errno) => return Err(failed(errno)),
-        }
-    }
-}
-
-/// What is at a path that is to be a socket.
-///
-/// # Errors
-/// When something else is there, or it cannot be told.
-pub fn look(path: &Path) -> Result<SocketState, ListenError> {
-    match socket_file::look(path).map_err(at(path))? {
-        SocketState::Other => Err(ListenError::NotASocket(path.to_owned())),
-        state => Ok(state),
-    }
-}
-
-fn make_room(path: &Path) -> Result<(), ListenError> {
-    match look(path)? {
-        SocketState::Dead => std::fs::remove_file(path).map_err(at(path)),
-        SocketState::Live => Err(ListenError::InUse(path.to_owned())),
-        // What is no socket has been refused.
-        SocketState::Nothing | SocketState::Other => Ok(()),
-    }
-}
-
-/// Listens at a free path, with these permissions and as far as possible this owner.
-///
-/// # Errors
-/// When the system refuses.
-pub fn bind_at(
-    path: &Path,
-    permissions: Permissions,
-    owner: Option<(u32, u32)>,
-) -> Result<(UnixListener, SocketFile), ListenError> {
-    let failed = at(path);
-    // Nobody may connect before the socket has its mode.
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    rustix::process::umask(before);
-    let listener = bound.map_err(&failed)?;
-    let file = SocketFile::of(path).map_err(&failed)?;
-    if let Some((user, group)) = owner {
-        // Who may not give files away is the owner already, or was not to be.
-        let _ = std::os::unix::fs::lchown(path, Some(user), Some(group));
-    }
-    std::fs::set_permissions(path, permissions).map_err(&failed)?;
-    Ok((listener, file))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::interrupt::{self, Signals};
 use super::parse;
 use crate::call::listen::{ListenAddress, Listener, socket_mode};
 use crate::error::{Error, OrError};
+use crate::output::notes;
 use clap::Args;
 use csi_mock::{Answers, Ended, Server};
 use csi_proto::duration;
@@ -66,9 +67,10 @@ impl Place {
             let mut signals = Signals::watch();
             let listener = Listener::bind(&self.address, socket_mode);
             let listener = listener.or_because("nothing can be served")?;
-            eprintln!("note: {who} serves on {}", listener.place(&self.address));
+            let place = listener.place(&self.address);
+            notes::tell(&format!("note: {who} serves on {place}"));
             if self.address.is_public() {
-                eprintln!("note: everybody who reaches this port commands the driver");
+                notes::tell("note: everybody who reaches this port commands the driver");
             }
             let connections = stream::unfold(listener, |listener| async {
                 let connection = listener.accept().await;
@@ -76,7 +78,9 @@ impl Place {
             });
             let served = server.serve(connections, signals.next(), drain).await;
             if let Ended::CutOff(left) = served.or_because("serving ended")? {
-                eprintln!("note: {left} calls were not answered within {drain:?} and are cut off");
+                notes::tell(&format!(
+                    "note: {left} calls were not answered within {drain:?} and are cut off"
+                ));
             }
             Ok::<_, Error>(())
         })?;

@@ -1,10 +1,10 @@
 //! Lines that a thread of its own formats and writes: a slow reader never delays the calls that the lines report.
 
+use csi_proto::lock::lock;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How many items may wait for a reader that is slow.
@@ -16,6 +16,9 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// The number of bytes that are written at once.
 const BATCH: usize = 64 << 10;
 
+/// How long the end waits for a reader who takes nothing.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long the thread rests after it has written. Whoever shows something while it rests need not wake it, which would
 /// cost more than the rest.
 const REST: Duration = Duration::from_millis(5);
@@ -26,7 +29,8 @@ pub struct Lines<T> {
     /// The bytes of the waiting items.
     waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
-    thread: Option<JoinHandle<()>>,
+    /// Hears of what was written, and of the thread's end.
+    progress: Mutex<Receiver<()>>,
 }
 
 impl<T: Send + 'static> Lines<T> {
@@ -48,14 +52,15 @@ impl<T: Send + 'static> Lines<T> {
         let counted = Arc::clone(&lost);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
-        let thread = std::thread::Builder::new()
+        let (written, progress) = sync_channel(1);
+        std::thread::Builder::new()
             .name("lines".to_owned())
-            .spawn(move || write(&receiver, &counted, &left, out, format))?;
+            .spawn(move || write(&receiver, &counted, &left, out, format, &written))?;
         Ok(Self {
             sender: Some(sender),
             waiting,
             lost,
-            thread: Some(thread),
+            progress: Mutex::new(progress),
         })
     }
 
@@ -81,12 +86,9 @@ impl<T> Lines<T> {
 impl<T> Drop for Lines<T> {
     fn drop(&mut self) {
         self.sender = None;
-        // A reader that lags so far behind may never read: the end of the process does not wait for it.
-        if self.is_read()
-            && let Some(thread) = self.thread.take()
-        {
-            let _ = thread.join();
-        }
+        // A reader that lags so far behind, or takes nothing, may never read: the end of the process does not wait for it.
+        let progress = lock(&self.progress);
+        while self.is_read() && progress.recv_timeout(FLUSH_PATIENCE).is_ok() {}
     }
 }
 
@@ -96,6 +98,7 @@ fn write<T>(
     waiting: &AtomicUsize,
     mut out: impl Write,
     mut format: impl FnMut(&T, u64, &mut Vec<u8>),
+    written: &SyncSender<()>,
 ) {
     let mut text = Vec::new();
     let mut put = |(item, bytes): (T, usize), text: &mut Vec<u8>| {
@@ -114,6 +117,7 @@ fn write<T>(
         if out.write_all(&text).and_then(|()| out.flush()).is_err() {
             return;
         }
+        let _ = written.try_send(());
         std::thread::sleep(REST);
     }
 }

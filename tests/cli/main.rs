@@ -34,6 +34,7 @@ mod shell_completion;
 mod shell_eyes;
 mod shell_scripts;
 mod shell_terminal;
+mod unread;
 mod usage;
 mod wait;
 mod watch;

@@ -2,10 +2,13 @@
 //! and what comes of the answer.
 
 use super::HttpAddress;
+use csi_proto::socket_file::connect;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+/// How long a driver may take to have room for one more connection.
+const ROOM_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long one step of the conversation may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -17,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub fn get(address: &HttpAddress, path: &str) -> io::Result<(bool, String)> {
     match address {
         HttpAddress::Unix(socket) => {
-            let stream = UnixStream::connect(socket)?;
+            let stream = connect(socket, ROOM_PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             converse(stream, path)
         }

@@ -10,6 +10,7 @@ mod agent;
 mod away;
 mod controller;
 mod copying;
+mod frozen;
 mod hostile;
 mod killed;
 mod measuring;
@@ -26,5 +27,7 @@ mod serving;
 mod staging;
 #[path = "../../../tests/support/strace.rs"]
 mod strace;
+mod unaccepted;
+mod unread_log;
 #[cfg(feature = "upstream")]
 mod upstream;

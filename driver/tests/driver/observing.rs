@@ -324,3 +324,31 @@ fn http_answers_what_it_is_asked_and_nothing_else() {
         "{text}"
     );
 }
+
+#[test]
+fn connections_that_say_nothing_keep_no_probe_out() {
+    let rig = Rig::new();
+    let (_driver, http) = watched(&rig, &[]);
+    let HttpAddress::Tcp(address) = http else {
+        panic!("a port");
+    };
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        for _ in 0..20 {
+            let mut silent = TcpStream::connect(address).unwrap();
+            // Some of them begin to ask.
+            let begun = idle.len() % 2 * "GET /healthz HTTP/1.1\r\nHo".len();
+            let words = &"GET /healthz HTTP/1.1\r\nHo"[..begun];
+            silent.write_all(words.as_bytes()).unwrap();
+            idle.push(silent);
+        }
+        assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    }
+    // The youngest is not put out: its time ends.
+    let begun = std::time::Instant::now();
+    let last = idle.last_mut().unwrap();
+    last.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = last.read_to_end(&mut Vec::new());
+    // Of five seconds, and not of thirty.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+}

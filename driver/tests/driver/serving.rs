@@ -7,7 +7,7 @@ use csi_proto::v1::{
     NodeGetInfoRequest, ProbeRequest,
 };
 use rustix::process::Signal;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use tonic::Code;
 
@@ -171,18 +171,26 @@ async fn a_caller_gets_its_answer_in_time_and_a_repeat_joins() {
     assert_eq!(rig.mounts("target").len(), 1);
 }
 
+/// Takes the place of the driver's socket, as another driver would that starts at the same time.
+fn hold_the_place(rig: &Rig) -> std::fs::File {
+    let mut how = std::fs::File::options();
+    how.create(true).truncate(false).write(true).mode(0o600);
+    let lock = how.open(rig.path(".csi.sock.lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
 /// Two that start at once both find the dead socket of a third. The slower one must not remove the faster one's.
 #[test]
 fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
     let rig = Rig::new();
     drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
-    let folder = rig.path("csi.sock").parent().unwrap().to_owned();
     // In the place of the faster one.
-    let lock = std::fs::File::open(&folder).unwrap();
-    lock.lock().unwrap();
+    let lock = hold_the_place(&rig);
+    let path = rig.path(".csi.sock.lock");
     let mut slower = Driver::start(&mut rig.driver_command());
     let end = std::time::Instant::now() + rig::PATIENCE;
-    while !slower.has_open(&folder) {
+    while !slower.has_open(&path) {
         assert!(std::time::Instant::now() < end, "{:#?}", slower.log());
         std::thread::yield_now();
     }
@@ -192,6 +200,46 @@ fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
     slower.wait_for("another process serves");
     assert!(!slower.wait().success());
     assert!(rig.path("csi.sock").exists());
+    assert!(!path.exists());
+}
+
+#[test]
+fn who_takes_the_place_for_too_long_is_named() {
+    let rig = Rig::new();
+    let _lock = hold_the_place(&rig);
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    let here = format!("process {} (", std::process::id());
+    assert!(
+        text.contains(&here) && text.contains(".csi.sock.lock"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_lock_of_the_folder_keeps_no_driver_from_its_place() {
+    let rig = Rig::new();
+    // Whoever may read a folder may lock it.
+    let folder = std::fs::File::open(rig.path("")).unwrap();
+    folder.lock().unwrap();
+    let _driver = rig.driver();
+    let left = rig.path("").read_dir().unwrap().flatten();
+    let mut names = left.map(|entry| entry.file_name());
+    assert!(names.all(|name| name.as_encoded_bytes()[0] != b'.'));
+}
+
+#[test]
+fn a_lock_that_others_may_hold_is_refused() {
+    let rig = Rig::new();
+    let path = rig.path(".csi.sock.lock");
+    std::fs::write(&path, "").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    assert!(
+        text.contains("mode 0644") && text.contains("remove it"),
+        "{text}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

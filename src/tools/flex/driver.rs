@@ -8,6 +8,7 @@ use super::options::{self, Options, texts_of};
 use super::request;
 use super::state::Store;
 use super::taken::{Running, Taken};
+use crate::output::notes;
 use csi_proto::grpc_timeout;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -217,7 +218,7 @@ impl Call {
     /// Tells on stderr what no answer tells.
     pub fn note(&self, text: &str) {
         let text = format!("{}: {text}", self.volume);
-        eprintln!("note: {}", shown(&text, &texts_of(&self.secrets)));
+        notes::tell(&format!("note: {}", shown(&text, &texts_of(&self.secrets))));
     }
 
     /// What the driver has done.

@@ -8,6 +8,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::rpc_command::output_error;
 use crate::invocation::serving::Place;
+use crate::output::notes;
 use crate::output::{self, json};
 use clap::{ArgMatches, Command};
 use csi_mock::{Defect, Mock, SettingsFile, Storage, capability_names};
@@ -58,7 +59,7 @@ fn settings(flags: &MockFlags) -> SettingsFile {
         .as_deref()
         .map(|folder| folder.join(SettingsFile::NAME));
     let path = flags.settings.clone().or(in_folder).unwrap_or_default();
-    let warn = Box::new(|text: &str| eprintln!("warning: {text}"));
+    let warn = Box::new(|text: &str| notes::tell(&format!("warning: {text}")));
     let file = SettingsFile::new(
         path,
         flags.said(),

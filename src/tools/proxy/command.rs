@@ -12,6 +12,7 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::{self, Signals};
 use crate::invocation::parse::{self, with_flags};
+use crate::output::notes;
 use crate::output::page::{PageFile, timeline};
 use crate::recording::Recording;
 use crate::recording::drawn::{self, Replays};
@@ -99,13 +100,13 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         let mut signals = Signals::watch();
         let proxy = Proxy::start(flags, &driver, &globals.connect_options(), show)
             .map_err(|error| proxy_error(&driver, error))?;
-        eprintln!(
+        notes::tell(&format!(
             "note: calls to {} go to {}",
             proxy.place,
             driver.spelled_out()
-        );
+        ));
         if proxy.is_public {
-            eprintln!("note: everybody who reaches this port commands the driver");
+            notes::tell("note: everybody who reaches this port commands the driver");
         }
         tell_existing(&proxy.existing, flags.reset);
         proxy.serve(signals.next()).await;
@@ -133,21 +134,21 @@ fn tell_existing(existing: &Existing, reset: bool) {
             "their calls go past the proxy until they are",
         ),
     };
-    if !reset {
-        eprintln!(
+    let note = match reset.then(|| existing.close()) {
+        None => format!(
             "note: {connections} to the driver existed before: {they} made anew; --reset closes such"
-        );
-        return;
-    }
-    match existing.close() {
-        Ok(closed) if closed == count => {
-            eprintln!("note: closed {connections} to the driver that existed before");
+        ),
+        Some(Ok(closed)) if closed == count => {
+            format!("note: closed {connections} to the driver that existed before")
         }
-        Ok(closed) => eprintln!(
+        Some(Ok(closed)) => format!(
             "warning: closed {closed} of {connections} to the driver that existed before: the others are not its own"
         ),
-        Err(error) => eprintln!("warning: {connections} to the driver cannot be closed: {error}"),
-    }
+        Some(Err(error)) => {
+            format!("warning: {connections} to the driver cannot be closed: {error}")
+        }
+    };
+    notes::tell(&note);
 }
 
 /// Draws what was recorded.

@@ -1,12 +1,13 @@
 //! Connections to a driver that exist already when its socket is taken over. Sidecars keep theirs for hours, and the calls
 //! on these go past the proxy until they are made anew: so they are counted, and on request closed.
 
+use csi_proto::socket_file::connect;
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use std::fs;
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// The kernel's table of the unix sockets of this network namespace.
 const TABLE: &str = "/proc/net/unix";
@@ -32,7 +33,7 @@ impl Existing {
         };
         let Some(stream) = paths
             .into_iter()
-            .find_map(|path| UnixStream::connect(path).ok())
+            .find_map(|path| connect(path, Duration::ZERO).ok())
         else {
             return Self::default();
         };

@@ -6,6 +6,7 @@ use super::take_over::{SocketChange, TakeOver};
 use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::call::endpoint::{ByteStream, EndpointError};
 use crate::call::listen::Listener;
+use crate::output::notes;
 use crate::recording::call::CallEnd;
 use crate::recording::grpc::status::CallStatus;
 use bytes::Bytes;
@@ -15,7 +16,6 @@ use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
 use std::future::Future;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -284,5 +284,5 @@ impl Relay {
 }
 
 fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "note: {}", escaped(text));
+    notes::tell(&format!("note: {}", escaped(text)));
 }

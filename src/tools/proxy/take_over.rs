@@ -1,6 +1,6 @@
 //! The driver's own socket when the proxy takes it over: the driver gets its path back.
 
-use crate::call::listen::{ListenError, Listener, SOCKET_PATH_MAX, at, bind_at, lock_folder, look};
+use crate::call::listen::{ListenError, Listener, SOCKET_PATH_MAX, at, socket_place};
 use csi_proto::socket_file::SocketState;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -67,8 +67,10 @@ impl TakeOver {
     /// # Errors
     /// When there is no driver, or another proxy was here first.
     pub fn take(&self) -> Result<Listener, ListenError> {
-        let _alone = lock_folder(&self.path)?;
-        let (there, aside) = (look(&self.path)?, look(&self.aside)?);
+        // The permissions follow from the driver's own.
+        let place = socket_place(&self.path, 0);
+        let _alone = place.lock()?;
+        let (there, aside) = (place.look()?, socket_place(&self.aside, 0).look()?);
         match (there, aside) {
             (SocketState::Live, SocketState::Live) => {
                 return Err(ListenError::TakenOver(
@@ -92,15 +94,13 @@ impl TakeOver {
             .map_err(at(&self.aside))
             .and_then(|driver| {
                 let owner = Some((driver.uid(), driver.gid()));
-                bind_at(&self.path, driver.permissions(), owner)
+                let place = socket_place(&self.path, driver.mode() & 0o7777);
+                Listener::taken(place.bind(owner)?, &self.path)
             });
-        match bound {
-            Ok((listener, file)) => Ok(Listener::Unix(listener, file)),
-            Err(error) => {
-                let _ = std::fs::rename(&self.aside, &self.path);
-                Err(error)
-            }
+        if bound.is_err() {
+            let _ = std::fs::rename(&self.aside, &self.path);
         }
+        bound
     }
 
     /// Looks whether the driver has gone or come back. `driver_answers` tells whether the one that was taken over does.
@@ -131,7 +131,7 @@ impl TakeOver {
             None if driver_answers => {}
             None => return Ok(SocketChange::None),
             // A driver that has just made its socket may be about to set its mode by its path.
-            Some(_) if !settled || look(&self.path)? != SocketState::Live => {
+            Some(_) if !settled || socket_place(&self.path, 0).look()? != SocketState::Live => {
                 return Ok(SocketChange::None);
             }
             // The old one is dead, or nobody reaches it any more.

@@ -1,6 +1,7 @@
 //! The answers of a recording, by the requests that got them.
 
 use super::differences::differences;
+use crate::output::notes;
 use crate::recording::grpc::framing::FramedMessage;
 use crate::recording::{HIDDEN, Recorded, RecordedOutcome, Recording, Unknown, request_value};
 use csi_mock::{Answers, Running, answer_of, message_of};
@@ -125,7 +126,11 @@ impl Answers for RecordedAnswers {
             }
             Err(status) => {
                 // Whoever sits at the desk wants to know, whatever the caller says of it.
-                eprintln!("note: {}: {}", escaped(&path), escaped(status.message()));
+                notes::tell(&format!(
+                    "note: {}: {}",
+                    escaped(&path),
+                    escaped(status.message())
+                ));
                 status.into_http()
             }
         }

@@ -30,6 +30,11 @@ const DRIVER_LEFT: &[&str] = &[];
 
 const CLIENT_ONLY: &[Only] = &[
     Only {
+        names: &["rustix::process::umask"],
+        files: &[],
+        why: "the umask is that of all threads",
+    },
+    Only {
         names: &[
             "std::print",
             "std::println",
@@ -165,6 +170,11 @@ const DRIVER_ONLY: &[Only] = &[
         files: &["driver/src/operations.rs", "driver/src/quota"],
         why: "quota/ alone asks the kernel for quotas, and operations gives back the memory of a crowd",
     },
+    Only {
+        names: &["rustix::process::umask"],
+        files: &["driver/src/copying/tree.rs"],
+        why: "the umask is that of all threads, but of those that copy",
+    },
 ];
 
 const DRIVER_NEVER: &[Never] = &[
@@ -222,6 +232,11 @@ const PROTOCOL_ONLY: &[Only] = &[
         names: &["std::print", "std::println", "std::io::stdout", "tokio"],
         files: &[],
         why: "the protocol neither prints nor connects",
+    },
+    Only {
+        names: &["rustix::process::umask"],
+        files: &[],
+        why: "the umask is that of all threads",
     },
 ];
 

@@ -6,9 +6,11 @@ use crate::support::driver::Driver;
 use crate::support::process::Process;
 use crate::support::program::Csi;
 use crate::support::scripted::ScriptedDriver;
+use csi_proto::socket_file::connect;
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 #[test]
 fn a_dead_socket_is_replaced_and_a_live_one_refused() {
@@ -55,6 +57,27 @@ fn a_socket_of_somebody_else_is_not_removed_at_the_end() {
     proxy.process.signal(Signal::TERM);
     assert_eq!(proxy.process.wait(PATIENCE).unwrap().code(), 0);
     assert!(proxy.socket.exists());
+}
+
+/// A process that listens and does not accept, where no more connections may wait.
+#[test]
+fn a_socket_with_a_full_queue_is_one_that_somebody_serves() {
+    let csi = Csi::new();
+    let socket = csi.home().join("full.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = connect(&socket, Duration::ZERO) {
+        waiting.push(stream);
+    }
+    let listen = format!("proxy --listen unix://{} --to embedded:", socket.display());
+    csi.run(&listen)
+        .exits(1)
+        .says("another process serves on this socket");
+    let proxy = take_over(&csi, &socket);
+    proxy.signal(Signal::TERM);
+    assert_eq!(proxy.wait(PATIENCE).unwrap().code(), 0);
+    assert!(socket.exists() && !aside(&socket).exists());
 }
 
 fn socket_of(driver: &Driver) -> PathBuf {

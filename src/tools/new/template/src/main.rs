@@ -46,14 +46,13 @@ use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use storage::Storage;
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::wrappers::UnixListenerStream;
@@ -112,7 +111,7 @@ async fn serve(flags: &Flags) -> Result<(), Box<dyn Error>> {
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
-    let (listener, _file) = listen(&flags.endpoint)?;
+    let (listener, _file) = listen(&flags.endpoint).await?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let server = Server::builder()
         // with controller
@@ -157,32 +156,41 @@ fn open(flags: &Flags) -> Result<Arc<dyn Storage>, Box<dyn Error>> {
 }
 
 /// Listens on an endpoint. A socket that nobody serves any more is replaced, one that is served is not.
-fn listen(endpoint: &str) -> Result<(UnixListener, SocketFile), String> {
+async fn listen(endpoint: &str) -> Result<(UnixListener, SocketFile), String> {
     let path = endpoint
         .strip_prefix("unix://")
         .map(Path::new)
         .filter(|path| path.is_absolute())
         .ok_or_else(|| format!("{endpoint}: write unix:// and an absolute path"))?;
     let failed = |error: io::Error| format!("{}: {error}", path.display());
-    // Of two drivers that start at once, neither takes the other's new socket for an old one.
-    let folder = File::open(path.parent().unwrap_or(path)).map_err(failed)?;
-    folder.lock().map_err(failed)?;
+    // Of two drivers that start at once, neither takes the other's new socket for an old one. Whoever may open a file may lock it:
+    // this one may be opened by its owner alone.
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let lock = path.with_file_name(format!(".{name}.lock"));
+    let mut how = File::options();
+    how.create(true).truncate(false).write(true).mode(0o600);
+    let alone = how.open(&lock).map_err(failed)?;
+    if let Err(error) = alone.try_lock() {
+        return Err(format!("{}: {error}", lock.display()));
+    }
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
         Ok(there) if !there.file_type().is_socket() => {
             return Err(format!("{}: is there, and no socket", path.display()));
         }
-        Ok(_) => match UnixStream::connect(path) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                fs::remove_file(path).map_err(failed)?;
+        // Without blocking, as it would where too many connections wait to be accepted.
+        Ok(_) => match UnixStream::connect(path).await.map_err(|error| error.kind()) {
+            Err(ErrorKind::ConnectionRefused) => fs::remove_file(path).map_err(failed)?,
+            Ok(_) | Err(ErrorKind::WouldBlock) => {
+                return Err(format!("{}: another process serves it", path.display()));
             }
-            Err(error) => return Err(failed(error)),
-            Ok(_) => return Err(format!("{}: another process serves it", path.display())),
+            Err(kind) => return Err(failed(kind.into())),
         },
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     let file = SocketFile::of(path).map_err(failed)?;
+    let _ = fs::remove_file(&lock);
     Ok((listener, file))
 }
 
@@ -224,13 +232,18 @@ mod tests {
         let path = folder.path().join("csi.sock");
         let endpoint = format!("unix://{}", path.display());
         drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
-        let served = listen(&endpoint).expect("the dead one is replaced");
-        let refused = listen(&endpoint).err();
+        let served = listen(&endpoint).await.expect("the dead one is replaced");
+        // Also when nobody accepts, and no more connections may wait.
+        let mut waiting = Vec::new();
+        while let Ok(stream) = UnixStream::connect(&path).await {
+            waiting.push(stream);
+        }
+        let refused = listen(&endpoint).await.err();
         assert!(refused.is_some_and(|message| message.ends_with("another process serves it")));
         drop(served);
         assert!(!path.exists());
         fs::write(&path, "").expect("a file");
-        assert!(listen(&endpoint).is_err());
-        assert!(path.exists() && listen("unix://csi.sock").is_err());
+        assert!(listen(&endpoint).await.is_err());
+        assert!(path.exists() && listen("unix://csi.sock").await.is_err());
     }
 }

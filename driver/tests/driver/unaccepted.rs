@@ -1,0 +1,125 @@
+//! A process that listens on a unix socket and does not accept: where a socket's queue is full, nobody waits for it without end.
+
+use crate::frozen::Frozen;
+use crate::rig::{Client, Driver, Rig, run};
+use csi_proto::socket_file::connect;
+use csi_proto::v1::ProbeRequest;
+use rustix::process::Signal;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// A socket that has no room for another connection.
+struct Full {
+    _listener: UnixListener,
+    _waiting: Vec<UnixStream>,
+}
+
+impl Full {
+    fn at(path: &Path) -> Self {
+        let listener = UnixListener::bind(path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(stream) = connect(path, Duration::ZERO) {
+            waiting.push(stream);
+        }
+        Self {
+            _listener: listener,
+            _waiting: waiting,
+        }
+    }
+}
+
+#[test]
+fn a_socket_with_a_full_queue_is_one_that_somebody_serves() {
+    let rig = Rig::new();
+    let _full = Full::at(&rig.path("csi.sock"));
+    let (status, text) = run(&mut rig.driver_command());
+    assert!(!status.success());
+    assert!(text.contains("csi.sock: another process serves"), "{text}");
+    let _http = Full::at(&rig.path("http.sock"));
+    let address = format!("unix://{}", rig.path("http.sock").display());
+    let mut driver = rig.command(env!("CARGO_BIN_EXE_csi-nfs"));
+    driver.arg("--endpoint").arg(rig.path("other.sock"));
+    driver.arg("--work-dir").arg(rig.path("work"));
+    let (status, text) = run(driver.args(["--node-id", "n", "--http", &address]));
+    assert!(!status.success());
+    assert!(text.contains("http.sock: another process serves"), "{text}");
+    for words in [
+        ["get", &address, "/healthz"].as_slice(),
+        &["relay", &address],
+    ] {
+        let (status, text) = run(Command::new(env!("CARGO_BIN_EXE_csi-nfs")).args(words));
+        assert!(!status.success());
+        assert!(text.contains("accepts no connections"), "{text}");
+    }
+}
+
+/// A driver that registers in `plugins_registry`, and serves HTTP.
+fn registered(rig: &Rig) -> (Driver, String) {
+    let folder = rig.path("plugins_registry");
+    std::fs::create_dir(&folder).unwrap();
+    let http = format!("unix://{}", rig.path("http.sock").display());
+    let mut driver = rig.driver_with(&[
+        "--mode",
+        "node",
+        "--http",
+        &http,
+        "--kubelet-registration",
+        &folder.display().to_string(),
+    ]);
+    driver.wait_for("waiting for the kubelet to register");
+    (driver, http)
+}
+
+/// It answers calls and probes.
+async fn answers(rig: &Rig, http: &str) {
+    let client = Client::connect(rig).await;
+    let probe = client.call(ProbeRequest {}).await.unwrap();
+    assert_eq!(probe.ready, Some(true));
+    let address = http.parse().unwrap();
+    let health = tokio::task::spawn_blocking(move || csi_nfs::http::get(&address, "/healthz"));
+    assert!(health.await.unwrap().unwrap().0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_registration_socket_that_is_taken_and_not_served_holds_up_nothing() {
+    let rig = Rig::new();
+    let (mut driver, http) = registered(&rig);
+    let socket = rig.path("plugins_registry/nfs.csi.internal@reg.sock");
+    std::fs::remove_file(&socket).unwrap();
+    let full = Full::at(&socket);
+    driver.wait_for("another process serves on this socket");
+    answers(&rig, &http).await;
+    drop(full);
+    driver.wait_for("waiting for the kubelet to register");
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+    assert!(!socket.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_registration_folder_that_hangs_holds_up_nothing() {
+    let rig = Rig::new();
+    let (mut driver, http) = registered(&rig);
+    let frozen = Frozen::over(&rig, "plugins_registry");
+    frozen.wait_for_victim(&driver);
+    answers(&rig, &http).await;
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+}
+
+#[test]
+fn a_driver_that_starts_at_a_folder_which_hangs_can_be_ended() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("plugins_registry")).unwrap();
+    let frozen = Frozen::over(&rig, "plugins_registry");
+    let folder = rig.path("plugins_registry").display().to_string();
+    let flags = ["--mode", "node", "--kubelet-registration", &folder];
+    let mut driver = rig.driver_with(&flags);
+    frozen.wait_for_victim(&driver);
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+    assert!(!rig.path("csi.sock").exists());
+}

@@ -1,0 +1,64 @@
+//! Tools that serve while nobody reads what they print: calls are answered, and SIGTERM ends them.
+
+use crate::support::PATIENCE;
+use crate::support::process::ends_within;
+use crate::support::program::Csi;
+use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1::ProbeResponse;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{PipeReader, PipeWriter, Write};
+use std::process::{Child, Stdio};
+
+/// A pipe that has no room for a byte.
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    for piece in [4096, 1] {
+        while writer.write(&vec![b'x'; piece]).is_ok() {}
+    }
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
+}
+
+/// A tool that runs, and is killed where a test fails.
+struct Tool(Child);
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_tool_that_serves_needs_no_reader() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    let recording = r#"{"recording":1,"csi":"0.1.0","spec":"1.0.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}
+{"call":1,"at":0.1,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":true},"status":{"code":"OK"},"seconds":0.01}
+"#;
+    let proxy = format!("proxy --listen unix:s.sock --to {}", driver.endpoint());
+    for line in ["mock", "serve calls.jsonl", &proxy] {
+        let csi = Csi::at("unix:s.sock");
+        csi.file("calls.jsonl", recording);
+        let (_output, stdout) = full_pipe();
+        let (_errors, stderr) = full_pipe();
+        let mut command = csi.command();
+        command.args(line.split(' ')).stdin(Stdio::null());
+        command
+            .stdout(Stdio::from(stdout))
+            .stderr(Stdio::from(stderr));
+        let mut tool = Tool(command.spawn().unwrap());
+        drop(command);
+        csi.run("--wait 1m identity probe").succeeds();
+        // What the recording does not have is told.
+        csi.run("identity plugin-info");
+        csi.run("identity probe").succeeds();
+        kill_process(Pid::from_child(&tool.0), Signal::TERM).unwrap();
+        assert!(ends_within(&tool.0, PATIENCE), "{line}");
+        assert!(tool.0.wait().unwrap().success(), "{line}");
+        assert!(!csi.home().join("s.sock").exists(), "{line}");
+    }
+}
