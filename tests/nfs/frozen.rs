@@ -186,7 +186,15 @@ impl Rig {
         tokio::spawn(async move {
             match part {
                 Part::Share | Part::LocalShare => calls.create(there).await.map(drop),
-                _ => calls.publish(&volume, &parameters, &target).await,
+                _ => {
+                    // The controller remembers options that it has not seen.
+                    let mut seldom = calls::volume(name, &parameters);
+                    let options = seldom.parameters.get_mut("mountOptions").unwrap();
+                    options.push_str(",noatime");
+                    let publishing = calls.publish(&volume, &parameters, &target);
+                    let (created, published) = tokio::join!(calls.create(seldom), publishing);
+                    created.map(drop).and(published)
+                }
             }
         });
         tokio::time::sleep(FREEZING).await;
@@ -272,6 +280,11 @@ fn asked_while_it_stands_still(part: Part) {
             Part::WorkFolder => assert_eq!(unpublished.unwrap_err().code(), Code::Unavailable),
             _ => unpublished.unwrap(),
         }
+        let begun = Instant::now();
+        let request = calls::volume("another", &rig.parameters);
+        let created = rig.calls.create(request).await.map(drop);
+        told("CreateVolume elsewhere", begun, &created);
+        created.unwrap();
         let begun = Instant::now();
         rig.driver.signal(Signal::TERM);
         let ended = rig.driver.wait_for_death();

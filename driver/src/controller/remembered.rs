@@ -122,4 +122,31 @@ mod tests {
         fs::write(&file, "[{").unwrap();
         assert!(Remembered::load(Some(file)).get(&export).is_none());
     }
+
+    #[test]
+    fn nobody_waits_for_the_file_but_who_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("options.json");
+        // To open a pipe waits for a reader, as to open a file does for a disk that stands still.
+        let draft = file.with_extension("draft");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
+        rustix::fs::mknodat(rustix::fs::CWD, &draft, kind, mode, 0).unwrap();
+        let export = Export::parse("nas", "/a").unwrap();
+        let options = ["vers=3".to_owned()];
+        let mut remembered = Remembered::load(Some(file));
+        assert!(remembered.set(&export, &options));
+        let remembered = Mutex::new(remembered);
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(|| write_file(&remembered));
+            while lock(&remembered).is_unwritten {
+                std::thread::yield_now();
+            }
+            let was_held = remembered.try_lock().is_err();
+            // A pipe cannot be synced: that is an error, and it is tried again.
+            drop(File::open(&draft).unwrap());
+            assert!(writing.join().unwrap().is_err());
+            assert!(!was_held);
+        });
+        assert!(lock(&remembered).set(&export, &options));
+    }
 }
