@@ -287,6 +287,11 @@ fn asked_while_it_stands_still(part: Part) {
         created.unwrap();
         let begun = Instant::now();
         rig.driver.signal(Signal::TERM);
+        if part == Part::Share {
+            // The driver has ended then. The kernel unmounts the share for it, and may keep the process until the server is back.
+            rig.driver.wait_for_error_output("ended how=");
+            rig.server.come_back(Away::CutOff);
+        }
         let ended = rig.driver.wait_for_death();
         told("the end by SIGTERM", begun, &ended);
         // A call that waits for the share is waited for until the drain is over.
