@@ -180,7 +180,10 @@ async fn listen(endpoint: &str) -> Result<(UnixListener, SocketFile), String> {
             return Err(format!("{}: is there, and no socket", path.display()));
         }
         // Without blocking, as it would where too many connections wait to be accepted.
-        Ok(_) => match UnixStream::connect(path).await.map_err(|error| error.kind()) {
+        Ok(_) => match UnixStream::connect(path)
+            .await
+            .map_err(|error| error.kind())
+        {
             Err(ErrorKind::ConnectionRefused) => fs::remove_file(path).map_err(failed)?,
             Ok(_) | Err(ErrorKind::WouldBlock) => {
                 return Err(format!("{}: another process serves it", path.display()));
