@@ -73,6 +73,19 @@ impl CallLog {
         }
     }
 
+    /// A call of the method at `path`, which runs until this is dropped.
+    fn begin(&self, path: &str) -> Call {
+        self.running.send_modify(|running| *running += 1);
+        Call {
+            calls: self.clone(),
+            path: path.to_owned(),
+            request: Arc::default(),
+            start: Instant::now(),
+            finished: false,
+            _counted: InProgress::of(&METRICS.calls_in_progress),
+        }
+    }
+
     /// Waits until no call runs.
     pub async fn quiet(&self) {
         // The sender lives in `self`.
@@ -114,15 +127,7 @@ impl Service<http::Request<Body>> for Logged {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        self.calls.running.send_modify(|running| *running += 1);
-        let mut call = Call {
-            calls: self.calls.clone(),
-            path: request.uri().path().to_owned(),
-            request: Arc::default(),
-            start: Instant::now(),
-            finished: false,
-            _counted: InProgress::of(&METRICS.calls_in_progress),
-        };
+        let mut call = self.calls.begin(request.uri().path());
         let request = if self.calls.log.writes(Level::Error) {
             let tee = Arc::clone(&call.request);
             request.map(|body| Body::new(Tee { body, copy: tee }))
@@ -258,6 +263,7 @@ impl Drop for Call {
                 "the client gave up; what was begun goes on",
             );
         }
+        self.calls.running.send_modify(|running| *running -= 1);
     }
 }
 
@@ -338,20 +344,23 @@ mod tests {
         let mut bytes = vec![0];
         bytes.extend_from_slice(&u32::try_from(body.len()).unwrap().to_be_bytes());
         bytes.extend_from_slice(&body);
-        let calls = CallLog::new(Log::off());
-        calls.running.send_modify(|running| *running += 1);
-        let call = Call {
-            calls,
-            path: path.to_owned(),
-            request: Arc::new(Mutex::new(Copy {
-                total: bytes.len(),
-                bytes,
-            })),
-            start: Instant::now(),
-            finished: true,
-            _counted: InProgress::of(&METRICS.calls_in_progress),
-        };
+        let mut call = CallLog::new(Log::off()).begin(path);
+        call.request = Arc::new(Mutex::new(Copy {
+            total: bytes.len(),
+            bytes,
+        }));
         call.request()
+    }
+
+    #[tokio::test]
+    async fn a_call_that_has_ended_runs_no_more() {
+        let calls = CallLog::new(Log::off());
+        let [given_up, mut answered] = [calls.begin("/a"), calls.begin("/b")];
+        answered.finish(Code::Ok, "");
+        drop(given_up);
+        assert_eq!(*calls.running.borrow(), 1);
+        drop(answered);
+        calls.quiet().await;
     }
 
     #[test]

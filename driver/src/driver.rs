@@ -46,7 +46,7 @@ pub struct WorkDirError {
 }
 
 impl Driver {
-    /// The instance that `config` describes. Makes its work folder.
+    /// The instance that `config` describes. Makes its work folder, and blocks as long as its disk lets it wait.
     ///
     /// # Errors
     /// When the work folder cannot be used.
@@ -110,9 +110,7 @@ impl Driver {
         if let Some(controller) = &self.controller {
             controller.observe();
         }
-        let volumes = self.volumes.clone();
-        // What cannot be read keeps its number.
-        let _ = tokio::task::spawn_blocking(move || volumes.observe()).await;
+        self.volumes.observe().await;
     }
 
     /// The services of the instance.

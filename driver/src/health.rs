@@ -2,6 +2,7 @@
 //! NFS server, whose end must not end its drivers. Must not know who asks.
 
 use crate::config::Config;
+use crate::disk_thread::DiskThread;
 use crate::mount::helper::Helpers;
 use crate::mount::task::{FailureKind, Task};
 use rustix::fs::{Access, access};
@@ -9,21 +10,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// How long asking the kernel may take; loading the module of its NFS client is part of it.
 const KERNEL_BOUND: Duration = Duration::from_secs(10);
-
-/// How long looking at the work folder and those of local shares may take.
-const FOLDERS_BOUND: Duration = Duration::from_secs(5);
 
 /// The health of one instance. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
 pub struct Health {
     config: Arc<Config>,
     helpers: Helpers,
-    /// Held by the one look at folders.
-    looking: Arc<Mutex<()>>,
+    /// Looks at folders.
+    thread: DiskThread,
     /// Whether it was found that this process may mount NFS.
     may_mount: Arc<AtomicBool>,
 }
@@ -34,7 +31,7 @@ impl Health {
         Self {
             config,
             helpers,
-            looking: Arc::default(),
+            thread: DiskThread::default(),
             may_mount: Arc::default(),
         }
     }
@@ -42,24 +39,13 @@ impl Health {
     /// Why this instance cannot work. Nothing here asks an NFS server, or waits for work on shares.
     pub async fn obstacle(&self) -> Option<String> {
         let config = Arc::clone(&self.config);
-        let looking = Arc::clone(&self.looking);
-        let looked = tokio::time::timeout(FOLDERS_BOUND, async move {
-            // A look that hangs keeps its thread, and later ones take no other.
-            let alone = looking.lock_owned().await;
-            let look = move || {
-                let found = obstacle_in_folders(&config);
-                drop(alone);
-                found
-            };
-            tokio::task::spawn_blocking(look).await
-        });
+        let looked = self.thread.run(move || Ok(obstacle_in_folders(&config)));
         match looked.await {
-            Ok(Ok(None)) => {}
-            Ok(Ok(obstacle)) => return obstacle,
-            Ok(Err(error)) => return Some(error.to_string()),
-            Err(_) => {
+            Ok(None) => {}
+            Ok(obstacle) => return obstacle,
+            Err(error) => {
                 return Some(format!(
-                    "the work folder, or the folder of a local share, does not answer for {FOLDERS_BOUND:?}: is its disk there?"
+                    "the work folder, or the folder of a local share: {error}: is it there?"
                 ));
             }
         }

@@ -13,6 +13,7 @@ pub mod copying;
 mod crash_points;
 pub mod defaults;
 pub mod descriptors;
+pub mod disk_thread;
 pub mod driver;
 pub mod embedded;
 pub mod export;

@@ -18,6 +18,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::task::spawn_blocking;
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_child() {
@@ -62,7 +63,7 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
                 Some(address) => Some(HttpListener::bind(address).await?),
                 None => None,
             };
-            let driver = Driver::new(config, log)?;
+            let driver = spawn_blocking(move || Driver::new(config, log)).await??;
             tokio::spawn(driver.clone().housekeeping());
             let mut fields = fields.to_vec();
             if let Some(endpoint) = listener.endpoint() {

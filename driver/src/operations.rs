@@ -1,5 +1,5 @@
 //! The table of operations that run in this process, by volume. Owns the rule that a retry joins the running operation and that a
-//! different one is refused at once. The work runs in a task of its own, since a server drops a call's handler when its
+//! different one is refused at once, and the bound on how many run. The work runs in a task of its own, since a server drops a call's handler when its
 //! client goes away. Must not know what the work is.
 
 use csi_proto::lock::lock;
@@ -10,9 +10,25 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-/// Why an operation's result cannot be had now. Both are ABORTED: the call may be repeated.
+/// The most operations of one table, those among them that wait for servers which are dead. A sidecar makes as many calls at once as it
+/// has workers (external-provisioner: 100, unless told otherwise), so that only a crowd of other callers meets this. Each takes some 30 KiB.
+pub const MOST: usize = 1000;
+
+/// So many operations at once leave memory behind that is worth giving back.
+const CROWD: usize = 100;
+
+/// Lets a call go on that only reads, as long as the answer lives: so many at once have a bound too.
+///
+/// # Errors
+/// [`Busy::Crowded`].
+pub fn reading() -> Result<SemaphorePermit<'static>, Busy> {
+    static READING: Semaphore = Semaphore::const_new(MOST);
+    READING.try_acquire().map_err(|_| Busy::Crowded)
+}
+
+/// Why an operation's result cannot be had now: the call may be repeated.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Busy {
     /// Something else is going on with the volume.
@@ -35,6 +51,9 @@ pub enum Busy {
         /// For how long.
         age: Duration,
     },
+    /// So many run that this one was not begun.
+    #[error("{MOST} calls are in progress, and no more are begun meanwhile: repeat the call")]
+    Crowded,
     /// The task that did the work has died.
     #[error("{owner} of this volume ended without a result: repeat the call")]
     Died {
@@ -81,7 +100,13 @@ struct TableEntry<K: Eq + Hash, T> {
 
 impl<K: Eq + Hash, T> Drop for TableEntry<K, T> {
     fn drop(&mut self) {
-        lock(&self.table).remove(&self.key);
+        let mut table = lock(&self.table);
+        table.remove(&self.key);
+        if table.is_empty() && table.capacity() > CROWD {
+            table.shrink_to_fit();
+            // Without a thread the next crowd finds it in use.
+            let _ = std::thread::Builder::new().spawn(csi_sys::heap::give_back);
+        }
     }
 }
 
@@ -161,6 +186,7 @@ where
                     });
                 }
                 Some(same) => (same.since, same.result.clone(), true),
+                None if running.len() >= MOST => return Err(Busy::Crowded),
                 None => {
                     let (sender, receiver) = watch::channel(None);
                     let since = Instant::now();
@@ -344,6 +370,38 @@ mod tests {
         drop(held);
         go.notify_one();
         assert_eq!(call("x").await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_refused_but_for_those_that_join() {
+        let operations = Operations::<usize, u8>::default();
+        let go = Arc::new(Notify::new());
+        let run = |key, arguments| {
+            let go = go.clone();
+            let work = || async move {
+                go.notified().await;
+                7
+            };
+            let patience = Duration::from_millis(1);
+            operations.run(key, operation("A", arguments), patience, work)
+        };
+        for key in 0..MOST {
+            let busy = run(key, "x").await.unwrap_err();
+            assert!(matches!(busy, Busy::RunningOperation { .. }), "{busy}");
+        }
+        for (key, arguments, expected) in [
+            (MOST, "x", "no more are begun"),
+            (0, "x", "goes on"),
+            (0, "y", "when it has ended"),
+        ] {
+            let busy = run(key, arguments).await.unwrap_err().to_string();
+            assert!(busy.contains(expected), "{busy}");
+        }
+        go.notify_waiters();
+        operations.settle().await;
+        let busy = run(MOST, "x").await.unwrap_err();
+        assert!(matches!(busy, Busy::RunningOperation { .. }), "{busy}");
+        assert!(lock(&operations.running).capacity() <= CROWD);
     }
 
     #[tokio::test]

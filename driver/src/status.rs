@@ -16,6 +16,7 @@ use crate::copying::CopyError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
 use crate::node::error::NodeError;
+use crate::operations::Busy;
 use crate::roots::RootError;
 use crate::share::error::{ShareError, is_lasting};
 use crate::upstream::ids::UpstreamIdError;
@@ -72,7 +73,7 @@ fn node_code(error: &NodeError) -> Code {
             Code::PermissionDenied
         }
         NodeError::Different { .. } => Code::AlreadyExists,
-        NodeError::Busy(_) => Code::Aborted,
+        NodeError::Busy(busy) => busy_code(busy),
         NodeError::NotPublished { .. } => Code::NotFound,
         NodeError::InlineRecords(_)
         | NodeError::NoParent(_)
@@ -92,6 +93,14 @@ fn node_code(error: &NodeError) -> Code {
             Code::FailedPrecondition
         }
         NodeError::Io { .. } | NodeError::NoUsage => Code::Internal,
+    }
+}
+
+fn busy_code(busy: &Busy) -> Code {
+    match busy {
+        // Not RESOURCE_EXHAUSTED, which external-provisioner takes for "nothing is in progress": an earlier call of this one may be.
+        Busy::Crowded => Code::Unavailable,
+        Busy::Other { .. } | Busy::RunningOperation { .. } | Busy::Died { .. } => Code::Aborted,
     }
 }
 
@@ -129,7 +138,8 @@ fn controller_code(error: &ControllerError) -> Code {
         ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
         ControllerError::UnknownShare(_) | ControllerError::Twin(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
-        ControllerError::Token(_) | ControllerError::Busy(_) => Code::Aborted,
+        ControllerError::Token(_) => Code::Aborted,
+        ControllerError::Busy(busy) => busy_code(busy),
         ControllerError::Root(error) => root_code(error),
         ControllerError::Share { source, .. } => share_code(source),
         ControllerError::NoAnswer { .. }

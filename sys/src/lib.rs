@@ -2,4 +2,5 @@
 //! with unsafe code. Nothing else belongs here: what a program makes of a call is decided by those who make it.
 
 pub mod file_attributes;
+pub mod heap;
 pub mod project_quota;

@@ -7,6 +7,7 @@ mod support;
 
 #[cfg(debug_assertions)]
 mod crashes;
+mod crowds;
 mod descriptors;
 mod endings;
 mod storms;

@@ -18,6 +18,7 @@ mod dead_servers;
 mod failures;
 mod far;
 mod flex;
+mod frozen;
 mod hostile;
 mod killed;
 mod known_names;

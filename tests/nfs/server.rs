@@ -174,6 +174,21 @@ impl Server {
         }
     }
 
+    /// Lets it come back, at the end of a test that may have failed.
+    pub fn come_back_quietly(&mut self) {
+        let client = self.client();
+        self.shell
+            .type_in(format!("ip route del blackhole {client}/32\n"));
+    }
+
+    /// Mounts the export at `folder`, with nothing of it remembered.
+    pub fn mount(&mut self, folder: &Path) {
+        let server = format!("{}:/", self.address());
+        let options = "vers=4.2,hard,actimeo=0,lookupcache=none";
+        let at = folder.display().to_string();
+        run(&["mount", "-t", "nfs", "-o", options, &server, &at]);
+    }
+
     /// Mounts the export at `folder` as a client with an address of its own, which can vanish while the machine's others stay.
     pub fn client_beside(&mut self, folder: &Path) -> ClientBeside {
         let (number, link) = (self.number, self.link());

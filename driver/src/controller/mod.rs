@@ -38,7 +38,7 @@ pub use pace::Pace;
 use crate::capability::CapabilityError;
 use crate::export::Export;
 use crate::limits;
-use crate::operations::Operation;
+use crate::operations::{Operation, reading};
 use crate::parameters::{MUTABLE, Parameters, secret_options};
 use crate::share::database::Expect;
 use crate::share::records::volume::{Changes, Volume};
@@ -305,6 +305,7 @@ impl Controller {
         patience: Duration,
         call: impl Future<Output = Result<T, ControllerError>>,
     ) -> Result<T, ControllerError> {
+        let _turn = reading()?;
         let bounded = tokio::time::timeout(patience, call).await;
         bounded.unwrap_or_else(|_| Err(self.shares.no_answer(patience)))
     }

@@ -12,8 +12,9 @@ use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
 use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
-use super::remembered::Remembered;
+use super::remembered::{Remembered, write_file};
 use crate::admission::Work;
+use crate::disk_thread::DiskThread;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
@@ -78,6 +79,8 @@ pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
+    /// Writes the file of what is remembered.
+    work_folder: DiskThread,
     pub(super) twins: Pairs,
     pub(super) agent_memory: Arc<AgentMemory>,
     pub(super) promise_memory: Arc<PromiseMemory>,
@@ -104,6 +107,7 @@ impl Shares {
         let shares = Self {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
+            work_folder: DiskThread::default(),
             twins: Pairs::default(),
             agent_memory: Arc::default(),
             promise_memory: Arc::default(),
@@ -168,9 +172,12 @@ impl Shares {
             Some(share) => share.options.to_remember().to_vec(),
             None => return,
         };
-        let (shares, address) = (Arc::clone(self), export.clone());
-        let kept = spawn_blocking(move || lock(&shares.remembered).set(&address, &options)).await;
-        if let Ok(Err(error)) = kept {
+        if !lock(&self.remembered).set(export, &options) {
+            return;
+        }
+        let shares = Arc::clone(self);
+        let writing = move || write_file(&shares.remembered);
+        if let Err(error) = self.work_folder.run(writing).await {
             (self.config.notice)(&format!(
                 "{export}: its mount options are forgotten at the next restart: {error}"
             ));

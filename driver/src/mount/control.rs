@@ -4,10 +4,11 @@
 use crate::admission::{Admission, Turn, Work};
 use crate::beneath;
 use crate::config::{Bounds, Config};
+use crate::disk_thread::drop_aside;
 use crate::export::Export;
 use crate::log::{Level, Log};
 use crate::mount::control_options::{is_relied_on, of_control_mount};
-use crate::mount::helper::{HelperError, Helpers, drop_aside};
+use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::redaction;
 use crate::mount::task::{FailureKind, NfsSource, Task};

@@ -10,6 +10,7 @@ use csi_proto::lock::lock;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 /// What a thread does now.
 type Step = Arc<Mutex<String>>;
@@ -26,29 +27,32 @@ impl Helpers {
         bound: Duration,
         guard: impl Send + 'static,
     ) -> Result<Done, HelperError> {
-        let step: Step = Arc::new(Mutex::new("starting".to_owned()));
+        let deadline = Instant::now() + bound;
+        let step: Step = Arc::new(Mutex::new("waiting for other tasks to end".to_owned()));
+        let turn = timeout_at(deadline, Arc::clone(&self.threads).acquire_owned()).await;
+        let hangs = || HelperError::Hangs {
+            step: lock(&step).clone(),
+            after: bound,
+        };
+        let turn = turn.map_err(|_| hangs())?;
         let (told, ended) = oneshot::channel();
         let (now, log) = (Arc::clone(&step), self.log);
         // Of its own: it changes its privileges and its mount namespace, and nobody else may get it after that.
         let thread = std::thread::Builder::new().name("mounting".to_owned());
         let started = thread.spawn(move || {
             let done = perform_here(&task, &now, log);
-            drop(guard);
+            drop((guard, turn));
             // Whoever does not wait any more does not need to know.
             let _ = told.send(done);
         });
         started.map_err(HelperError::Start)?;
-        let step = || lock(&step).clone();
-        match tokio::time::timeout(bound, ended).await {
+        match timeout_at(deadline, ended).await {
             Ok(Ok(done)) => done,
             Ok(Err(_)) => Err(HelperError::Lost {
-                step: step(),
+                step: lock(&step).clone(),
                 detail: "its thread has panicked".to_owned(),
             }),
-            Err(_) => Err(HelperError::Hangs {
-                step: step(),
-                after: bound,
-            }),
+            Err(_) => Err(hangs()),
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A helper is in a process group of its own, is started by the [`nursery`], dies with it, gets its task and gives its answer
 //! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
+use crate::disk_thread::drop_aside;
 use crate::log::{Level, Log};
 use crate::metrics::METRICS;
 use crate::mount::launch::{MARKER, NURSERY, command};
@@ -22,10 +23,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncWriteExt, Interest};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// How long a killed helper may take to be gone before it counts as stuck in the kernel.
 const REAP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Threads of this process that do tasks, those that hang among them.
+const MOST_THREADS: usize = 32;
 
 /// Why a task did not get done.
 #[derive(Debug, Error)]
@@ -109,19 +114,14 @@ impl Drop for OpenedFile {
     }
 }
 
-/// Drops, in a thread of its own, what may be the last that holds a detached mount: the kernel unmounts it then, which may wait
-/// for the server.
-pub(super) fn drop_aside(file: impl Send + 'static) {
-    // Without a thread it is dropped here.
-    let _ = std::thread::Builder::new().spawn(move || drop(file));
-}
-
 /// Starts helpers and remembers those that could not be ended.
 #[derive(Clone, Debug)]
 pub struct Helpers {
     pub(super) log: Log,
     nursery: Nursery,
     stuck: Arc<Mutex<BTreeMap<u32, String>>>,
+    /// Turns of tasks that are done in threads of this process.
+    pub(super) threads: Arc<Semaphore>,
 }
 
 impl Helpers {
@@ -131,6 +131,7 @@ impl Helpers {
             log,
             nursery: Nursery::default(),
             stuck: Arc::default(),
+            threads: Arc::new(Semaphore::new(MOST_THREADS)),
         }
     }
 
@@ -320,11 +321,14 @@ async fn converse(
     let mut socket = tokio::net::UnixStream::from_std(socket)?;
     socket.write_all(&line(task)?).await?;
     let mut inbox = Inbox::default();
+    // Also where the deadline comes between a descriptor and the end of its message.
+    let mut opened = OpenedFile(None);
     loop {
         let Some(report) = inbox.next()? else {
             let received = socket
                 .async_io(Interest::READABLE, || inbox.fill(&socket))
                 .await?;
+            opened.0 = inbox.descriptor.take().or(opened.0.take());
             if received == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -335,7 +339,7 @@ async fn converse(
                 log.event(Level::Debug, "helper", &[("step", now.clone().into())]);
                 *step = now;
             }
-            HelperMessage::Done(done) => return Ok(Ok((done, OpenedFile(inbox.descriptor)))),
+            HelperMessage::Done(done) => return Ok(Ok((done, opened))),
             HelperMessage::Failed(failure) => return Ok(Err(failure)),
         }
     }

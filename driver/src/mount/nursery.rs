@@ -84,7 +84,7 @@ impl Nursery {
     }
 
     async fn ask(&self, stdin: &OwnedFd, news: &OwnedFd) -> io::Result<()> {
-        let mut socket = self.socket.lock().await;
+        let mut socket = Arc::clone(&self.socket).lock_owned().await;
         loop {
             let asked = match &*socket {
                 Some(socket) => ask(socket, stdin, news),
@@ -93,7 +93,14 @@ impl Nursery {
             match asked {
                 Ok(()) => return Ok(()),
                 // There is none yet, or it was killed.
-                Err(Errno::PIPE | Errno::CONNRESET) => *socket = Some(begin().await?),
+                Err(Errno::PIPE | Errno::CONNRESET) => {
+                    // The disk of this program may hang: whoever gives up, and comes again, begins no other one.
+                    let beginning = tokio::spawn(async move {
+                        *socket = Some(begin().await?);
+                        Ok::<_, io::Error>(socket)
+                    });
+                    socket = beginning.await.map_err(io::Error::other)??;
+                }
                 // Others are before us, whom it lets wait as well.
                 Err(Errno::AGAIN) => tokio::time::sleep(CROWDED_PAUSE).await,
                 Err(errno) => return Err(errno.into()),

@@ -18,6 +18,7 @@ pub mod volumes;
 
 use crate::config::Config;
 use crate::controller::deadline;
+use crate::operations::reading;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::volume_usage::Unit;
@@ -107,6 +108,7 @@ impl Node for NodeService {
         let path = request::stats_path(&request.volume_id, &request.volume_path)?;
         // Read by nobody, since the volume's path says it all.
         request::check_length("staging_target_path", &request.staging_target_path)?;
+        let _turn = reading().map_err(NodeError::from)?;
         let condition = self
             .volumes
             .condition(&request.volume_id, &path, patience)

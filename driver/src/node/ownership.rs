@@ -25,9 +25,10 @@ impl Volumes {
         mounts: &[Mount],
     ) -> Result<bool, NodeError> {
         let (id, config) = (volume_id.to_owned(), Arc::clone(&self.config));
+        let at = mount.target.clone();
         let (mount, mounts) = (mount.clone(), mounts.to_vec());
         let asking = move || Ok(is_publish_of(&id, &mount, &mounts, &config));
-        target::off_thread("looking at the local shares".to_owned(), asking).await
+        target::off_thread("looking at the local shares".to_owned(), &at, asking).await
     }
 
     /// The same of [`shows_folder`].
@@ -41,9 +42,10 @@ impl Volumes {
         mounts: &[Mount],
     ) -> Result<bool, NodeError> {
         let (whole, config) = (whole.clone(), Arc::clone(&self.config));
+        let at = mount.target.clone();
         let (mount, mounts) = (mount.clone(), mounts.to_vec());
         let asking = move || Ok(shows_folder(&whole, &mount, &mounts, &config));
-        target::off_thread("looking at the local shares".to_owned(), asking).await
+        target::off_thread("looking at the local shares".to_owned(), &at, asking).await
     }
 
     /// A mount at `target` that is not proved to be a publish of `volume_id`.

@@ -102,7 +102,7 @@ impl Volumes {
             self.renew_stale(staging, self.config.bounds.mount).await?;
         }
         if request.purpose != Purpose::Stage
-            && let Some(stage) = self.stages.get(target).map_err(Self::record_error)?
+            && let Some(stage) = self.stages.get(target).await?
             && self.mounted(target)?.is_some()
         {
             let what = format!("volume {} is staged there", stage.volume_id);
@@ -163,7 +163,7 @@ impl Volumes {
         if made_folder {
             let _ = target::remove_folder(target).await;
         }
-        self.put_back(request, target, before.as_deref());
+        self.put_back(request, target, before.as_deref()).await;
         Err(error)
     }
 
@@ -176,11 +176,16 @@ impl Volumes {
     }
 
     /// Leaves the record that was there before a publish which has failed, as far as that can be.
-    fn put_back(&self, request: &PublishRequest, target: &Path, before: Option<&PublishRecord>) {
+    async fn put_back(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+        before: Option<&PublishRecord>,
+    ) {
         let records = self.records_for(request);
         let _ = match before {
-            Some(before) => records.put(before),
-            None => records.remove(target),
+            Some(before) => records.put(before).await,
+            None => records.remove(target).await,
         };
     }
 
@@ -233,7 +238,7 @@ impl Volumes {
         target: &Path,
     ) -> Result<Found, NodeError> {
         let _comparing = self.comparing.lock().await;
-        let _lock = self.records.lock().await.map_err(Self::record_error)?;
+        let _lock = self.records.lock().await?;
         if request.purpose != Purpose::Stage {
             self.check_other_targets(request, target).await?;
         }
@@ -258,7 +263,7 @@ impl Volumes {
             Action::None(note) => Ok(Found::Published(note)),
             Action::Keep { mount, record } => {
                 if before.as_ref() != Some(&*record) {
-                    records.put(&record).map_err(Self::record_error)?;
+                    records.put(&record).await?;
                 }
                 Ok(match mount.is_nfs() {
                     true => Found::Mounted {
@@ -274,9 +279,9 @@ impl Volumes {
                 record,
             } => {
                 // First the record: only a folder that a record names is removed again.
-                records.put(&record).map_err(Self::record_error)?;
+                records.put(&record).await?;
                 if makes_folder && let Err(error) = target::make_folder(target).await {
-                    self.put_back(request, target, before.as_ref());
+                    self.put_back(request, target, before.as_ref()).await;
                     return Err(error);
                 }
                 Ok(Found::Nothing {
@@ -291,7 +296,7 @@ impl Volumes {
     /// What is at a target.
     async fn here(&self, request: &PublishRequest, target: &Path) -> Result<Here, NodeError> {
         let records = self.records_for(request);
-        let record = records.get(target).map_err(Self::record_error)?;
+        let record = records.get(target).await?;
         let mounted = self.mounted(target)?;
         // What is mounted is not touched: its server may be gone.
         let bare = match mounted {
@@ -311,21 +316,19 @@ impl Volumes {
         request: &PublishRequest,
         target: &Path,
     ) -> Result<(), NodeError> {
-        let records = self
-            .records
-            .of_volume(&request.volume_id)
-            .map_err(Self::record_error)?;
-        let mounts = self.mounts()?;
+        let records = self.records.of_volume(&request.volume_id).await?;
         for other in records.iter().filter(|record| record.target != target) {
             let mode = request.arguments.access_mode();
             let strict = [mode, other.arguments.access_mode()]
                 .into_iter()
                 .find(|mode| !allows_many_targets(*mode));
             let Some(strict) = strict else { continue };
-            let mounted = !mountinfo::at(&mounts, &other.target).is_empty();
-            let linked = other.symlink.is_some()
-                && matches!(target::look(&other.target).await?, Bare::Symlink(_));
-            if mounted || linked || self.operations.is_running(&other.target) {
+            // What does not run any more has its mount.
+            let is_there = self.operations.is_running(&other.target)
+                || self.mounted(&other.target)?.is_some()
+                || other.symlink.is_some()
+                    && matches!(target::look(&other.target).await?, Bare::Symlink(_));
+            if is_there {
                 return Err(NodeError::Exclusive {
                     volume: request.volume_id.clone(),
                     other: other.target.clone(),
@@ -459,7 +462,7 @@ impl Volumes {
         let doing = format!("looking up {}", root.display());
         let root = root.to_owned();
         // A symlink may lead anywhere; a helper finds out what is wrong with the folder.
-        let real = target::off_thread(doing, move || root.canonicalize()).await;
+        let real = target::off_thread(doing, &root.clone(), move || root.canonicalize()).await;
         Ok(real.is_ok_and(|real| is_local(&real.join(below))))
     }
 
@@ -474,7 +477,7 @@ impl Volumes {
             return Err(NodeError::NoReadOnly);
         }
         let records = self.records_for(request);
-        let before = records.get(target).map_err(Self::record_error)?;
+        let before = records.get(target).await?;
         let record = PublishRecord {
             volume_id: request.volume_id.clone(),
             target: target.to_owned(),
@@ -482,7 +485,7 @@ impl Volumes {
             symlink: Some(folder.to_owned()),
             staging: before.and_then(|record| record.staging),
         };
-        records.put(&record).map_err(Self::record_error)?;
+        records.put(&record).await?;
         if request.purpose == Purpose::Stage {
             // The folder is the caller's; what is published from it is a symlink too.
             return Ok(Some(symlink_note(folder)));

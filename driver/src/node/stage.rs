@@ -5,7 +5,7 @@ use crate::log::Level;
 use crate::mount::mountinfo::{self, Mount};
 use crate::node::error::NodeError;
 use crate::node::ownership;
-use crate::node::record::{PublishRecord, RecordHold};
+use crate::node::record::{PublishRecord, RecordsLock};
 use crate::node::request::{PublishRequest, Purpose};
 use crate::node::target::{self, Bare, foreign_mount, taken};
 use crate::node::volumes::{Note, Volumes};
@@ -24,7 +24,7 @@ pub(super) enum Staged {
 }
 
 /// A volume that is being unstaged. Without a record nobody is kept from it.
-struct Leaving(#[allow(dead_code)] Option<RecordHold>);
+struct Leaving(#[allow(dead_code)] Option<RecordsLock>);
 
 impl Volumes {
     /// The staging path that a publish at `target` has to be bound from; `None` where it is mounted by itself: when the
@@ -43,7 +43,7 @@ impl Volumes {
         if !self.config.stage {
             return Ok(None);
         }
-        let record = self.records.get(target).map_err(Self::record_error)?;
+        let record = self.records.get(target).await?;
         if record.is_some_and(|record| record.staging.is_none()) && self.mounted(target)?.is_some()
         {
             return Ok(None);
@@ -75,7 +75,9 @@ impl Volumes {
             path: staging.to_owned(),
             detail,
         };
-        let record = self.stages.get(staging).map_err(Self::record_error)?;
+        // First: an unstage that has begun holds the record until that is gone, and no other one can begin.
+        let is_held = self.stages.is_held(staging).await?;
+        let record = self.stages.get(staging).await?;
         let mounts = self.mounts()?;
         let mount = mountinfo::at(&mounts, staging).last().copied();
         if let Some(record) = &record {
@@ -83,7 +85,7 @@ impl Volumes {
                 let other = format!(", volume {} is", record.volume_id);
                 return Err(not_staged(other));
             }
-            if self.stages.is_held(staging).map_err(Self::record_error)? {
+            if is_held {
                 return Err(not_staged(" any more".into()));
             }
             let (here, wanted) = (record.arguments.export()?, request.arguments.export()?);
@@ -128,10 +130,10 @@ impl Volumes {
         staging: &Path,
         patience: Duration,
     ) -> Result<(), NodeError> {
-        let Some(record) = self.stages.get(staging).map_err(Self::record_error)? else {
+        let Some(record) = self.stages.get(staging).await? else {
             return Ok(());
         };
-        if self.stages.is_held(staging).map_err(Self::record_error)? {
+        if self.stages.is_held(staging).await? {
             return Ok(());
         }
         // Without a mount where the one that was stale is gone, and no new one could be made then.
@@ -156,7 +158,7 @@ impl Volumes {
     ) -> Pin<Box<dyn Future<Output = Result<Note, NodeError>> + Send>> {
         Box::pin(async move {
             // It may have been unstaged before this was its turn.
-            let now = self.stages.get(&staging).map_err(Self::record_error)?;
+            let now = self.stages.get(&staging).await?;
             if now.as_ref() != Some(&record) {
                 return Ok(None);
             }
@@ -204,7 +206,7 @@ impl Volumes {
         let Some(staging) = target::locate(staging).await? else {
             return Ok(false);
         };
-        let record = self.stages.get(&staging).map_err(Self::record_error)?;
+        let record = self.stages.get(&staging).await?;
         Ok(record.is_some())
     }
 
@@ -218,7 +220,7 @@ impl Volumes {
         };
         self.take_all_away(staging).await?;
         // The folder is the caller's, who has made it.
-        self.stages.remove(staging).map_err(Self::record_error)?;
+        self.stages.remove(staging).await?;
         self.forget_usage(volume_id, staging);
         Ok(())
     }
@@ -231,8 +233,8 @@ impl Volumes {
         staging: &Path,
     ) -> Result<Option<Leaving>, NodeError> {
         let _comparing = self.comparing.lock().await;
-        let _lock = self.records.lock().await.map_err(Self::record_error)?;
-        let record = self.stages.get(staging).map_err(Self::record_error)?;
+        let _lock = self.records.lock().await?;
+        let record = self.stages.get(staging).await?;
         let mounts = self.mounts()?;
         let here = mountinfo::at(&mounts, staging);
         match &record {
@@ -253,28 +255,31 @@ impl Volumes {
             }
             Some(_) => {}
         }
-        if let Some(target) = self.published_from(staging, &mounts).await? {
+        if let Some(target) = self.published_from(staging).await? {
             return Err(NodeError::StillPublished {
                 volume: volume_id.to_owned(),
                 target,
             });
         }
-        let held = self.stages.hold(staging).map_err(Self::record_error)?;
+        let held = self.stages.hold(staging).await?;
         Ok(Some(Leaving(held)))
     }
 
     /// A target that shows what is staged at `staging`.
-    async fn published_from(
-        &self,
-        staging: &Path,
-        mounts: &[Mount],
-    ) -> Result<Option<PathBuf>, NodeError> {
+    async fn published_from(&self, staging: &Path) -> Result<Option<PathBuf>, NodeError> {
+        let records = self.records.all().await?;
+        // What does not run any more has its mount.
+        let running = records
+            .iter()
+            .map(|it| self.operations.is_running(&it.target));
+        let running: Vec<bool> = running.collect();
+        let mounts = self.mounts()?;
         let mut known = BTreeSet::new();
-        for record in self.records.all().map_err(Self::record_error)? {
+        for (record, is_running) in records.into_iter().zip(running) {
             let target = record.target;
             known.insert(target.clone());
-            let there = !mountinfo::at(mounts, &target).is_empty()
-                || self.operations.is_running(&target)
+            let there = !mountinfo::at(&mounts, &target).is_empty()
+                || is_running
                 || (record.symlink.is_some()
                     && matches!(target::look(&target).await, Ok(Bare::Symlink(_))));
             if record.staging.as_deref() == Some(staging) && there {
@@ -282,7 +287,7 @@ impl Volumes {
             }
         }
         // Without records, as after a lost work folder, where the kubelet puts the volumes of pods has to tell.
-        let Some(staged) = mountinfo::at(mounts, staging).last().copied() else {
+        let Some(staged) = mountinfo::at(&mounts, staging).last().copied() else {
             return Ok(None);
         };
         let mut pods = mounts.iter().filter(|mount| {
@@ -299,7 +304,7 @@ impl Volumes {
         if self.config.stage {
             return;
         }
-        let stages = match self.stages.all() {
+        let stages = match self.stages.all().await {
             Ok(stages) => stages,
             Err(error) => {
                 let fields = [("error", error.to_string().into())];

@@ -5,13 +5,16 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
 use crate::node::questions::{Inquiry, NoAnswer};
+use crate::node::record::PublishRecord;
 use crate::node::target::{self, Bare};
 use crate::node::volumes::Volumes;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use csi_proto::lock::lock;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 /// What is known of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,23 +36,13 @@ impl Volumes {
         path: &Path,
         patience: Duration,
     ) -> Result<Condition, NodeError> {
-        let not_published = |detail: &str| NodeError::NotPublished {
-            volume: volume_id.to_owned(),
-            path: path.to_owned(),
-            detail: detail.to_owned(),
-        };
-        let Some(path) = target::locate(path).await? else {
-            return Err(not_published(": the folder above it does not exist"));
-        };
-        let record = match self.records.get(&path).map_err(Self::record_error)? {
-            None => self.stages.get(&path).map_err(Self::record_error)?,
-            published => published,
-        };
-        if let Some(record) = &record
-            && record.volume_id != volume_id
-        {
-            return Err(not_published(&format!("; volume {} is", record.volume_id)));
-        }
+        let begun = Instant::now();
+        let not_published = |detail: &str| not_published(volume_id, path, detail);
+        let known = timeout(patience, self.known_at(volume_id, path)).await;
+        let (path, record) = known.unwrap_or_else(|_| {
+            let what = format!("looking up {} and its record", path.display());
+            Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
+        })?;
         let mounts = self.mounts()?;
         let mounted = mountinfo::at(&mounts, &path).last().copied();
         match mounted {
@@ -76,7 +69,8 @@ impl Volumes {
             // A symlink may lead anywhere.
             asks_no_server: mounted.is_some() && mountinfo::asks_no_server(&mounts, &path),
         };
-        let answer = self.questions.usage(&self.helpers, inquiry, patience).await;
+        let left = patience.saturating_sub(begun.elapsed());
+        let answer = self.questions.usage(&self.helpers, inquiry, left).await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));
@@ -105,6 +99,37 @@ impl Volumes {
                 }),
             },
         }
+    }
+
+    /// Where `path` really is, and the record of `volume_id` there.
+    async fn known_at(
+        &self,
+        volume_id: &str,
+        path: &Path,
+    ) -> Result<(PathBuf, Option<PublishRecord>), NodeError> {
+        let Some(real) = target::locate(path).await? else {
+            let detail = ": the folder above it does not exist";
+            return Err(not_published(volume_id, path, detail));
+        };
+        let record = match self.records.get(&real).await? {
+            None => self.stages.get(&real).await?,
+            published => published,
+        };
+        match record {
+            Some(other) if other.volume_id != volume_id => {
+                let detail = format!("; volume {} is", other.volume_id);
+                Err(not_published(volume_id, path, &detail))
+            }
+            record => Ok((real, record)),
+        }
+    }
+}
+
+fn not_published(volume_id: &str, path: &Path, detail: &str) -> NodeError {
+    NodeError::NotPublished {
+        volume: volume_id.to_owned(),
+        path: path.to_owned(),
+        detail: detail.to_owned(),
     }
 }
 

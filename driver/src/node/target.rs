@@ -1,15 +1,13 @@
 //! Finds the real path of a target, and what stands there. Touches a target only when mountinfo shows that nothing
 //! is mounted on it.
 
+use crate::disk_thread::DiskThreads;
 use crate::mount::mountinfo::Mount;
 use crate::node::error::NodeError;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// How long the folders above a target may take to be looked up. They are the node's own, so only a fault takes longer.
-const LOOKUP_BOUND: Duration = Duration::from_secs(5);
+use std::sync::LazyLock;
 
 /// What stands at a target on which nothing is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,24 +40,22 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
         Err(error) if is_nothing(&error) => Ok(None),
         Err(error) => Err(error),
     };
-    let parent = off_thread(doing, looking).await?;
+    let parent = off_thread(doing, target, looking).await?;
     Ok(parent.map(|parent| parent.join(name)))
 }
 
-/// Does what touches a path, which may hang, in a thread of its own: all calls are served by one, and must not wait for it.
+/// Does what touches `path`, which may hang, in a thread of its own: all calls are served by one, and must not wait for it.
 ///
 /// # Errors
 /// Those of `work`, and when it does not end in time; then it goes on.
 pub(super) async fn off_thread<T: Send + 'static>(
     doing: String,
+    path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, NodeError> {
-    let working = tokio::task::spawn_blocking(work);
-    let done = match tokio::time::timeout(LOOKUP_BOUND, working).await {
-        Ok(Ok(done)) => done,
-        Ok(Err(error)) => Err(io::Error::other(error)),
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    };
+    /// Those of this process.
+    static THREADS: LazyLock<DiskThreads> = LazyLock::new(DiskThreads::default);
+    let done = THREADS.run(path, work).await;
     done.map_err(|error| NodeError::io(doing, error))
 }
 
@@ -76,24 +72,24 @@ fn is_nothing(error: &io::Error) -> bool {
 /// When it cannot be looked at.
 pub async fn look(target: &Path) -> Result<Bare, NodeError> {
     let doing = format!("looking at {}", target.display());
-    let target = target.to_owned();
+    let path = target.to_owned();
     let looking = move || {
-        let there = match target.symlink_metadata() {
+        let there = match path.symlink_metadata() {
             Ok(there) => there.file_type(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bare::Nothing),
             Err(error) => return Err(error),
         };
         Ok(if there.is_symlink() {
-            Bare::Symlink(target.read_link()?)
+            Bare::Symlink(path.read_link()?)
         } else if !there.is_dir() {
             Bare::Other
-        } else if target.read_dir()?.next().is_none() {
+        } else if path.read_dir()?.next().is_none() {
             Bare::EmptyFolder
         } else {
             Bare::FullFolder
         })
     };
-    off_thread(doing, looking).await
+    off_thread(doing, target, looking).await
 }
 
 /// Makes the folder of a target, for nobody but its owner: what is mounted there has permissions of its own.
@@ -102,10 +98,10 @@ pub async fn look(target: &Path) -> Result<Bare, NodeError> {
 /// When it cannot be made.
 pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
     let doing = format!("making the folder {}", target.display());
-    let target = target.to_owned();
+    let path = target.to_owned();
     let mut folder = std::fs::DirBuilder::new();
     folder.mode(0o750);
-    off_thread(doing, move || folder.create(target)).await
+    off_thread(doing, target, move || folder.create(path)).await
 }
 
 /// Removes the empty folder of a target; one that is gone already is fine.
@@ -114,8 +110,8 @@ pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
 /// When it cannot be removed.
 pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
     let doing = format!("removing the folder {}", target.display());
-    let target = target.to_owned();
-    off_thread(doing, move || gone(std::fs::remove_dir(target))).await
+    let path = target.to_owned();
+    off_thread(doing, target, move || gone(std::fs::remove_dir(path))).await
 }
 
 /// Removes the symlink at a target; one that is gone already is fine.
@@ -124,8 +120,8 @@ pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
 /// When it cannot be removed.
 pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
     let doing = format!("removing the symlink {}", target.display());
-    let target = target.to_owned();
-    off_thread(doing, move || gone(std::fs::remove_file(target))).await
+    let path = target.to_owned();
+    off_thread(doing, target, move || gone(std::fs::remove_file(path))).await
 }
 
 /// Makes the target a symlink to `folder`.
@@ -134,9 +130,9 @@ pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
 /// When it cannot be made.
 pub async fn make_symlink(folder: &Path, target: &Path) -> Result<(), NodeError> {
     let doing = format!("making the symlink {}", target.display());
-    let (folder, target) = (folder.to_owned(), target.to_owned());
-    let making = move || std::os::unix::fs::symlink(folder, target);
-    off_thread(doing, making).await
+    let (folder, path) = (folder.to_owned(), target.to_owned());
+    let making = move || std::os::unix::fs::symlink(folder, path);
+    off_thread(doing, target, making).await
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

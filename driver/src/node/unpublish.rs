@@ -50,7 +50,7 @@ impl Volumes {
     }
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
-        let record = self.records.get(target).map_err(Self::record_error)?;
+        let record = self.records.get(target).await?;
         let mounts = self.mounts()?;
         let here = mountinfo::at(&mounts, target);
         if let Some(other) = record
@@ -101,7 +101,7 @@ impl Volumes {
             }
             Bare::Other => return Err(taken(target, "is not a folder; remove it")),
         }
-        self.records.remove(target).map_err(Self::record_error)?;
+        self.records.remove(target).await?;
         self.forget_usage(volume_id, target);
         if record.is_some_and(|record| record.staging.is_some()) {
             self.release_stages().await;

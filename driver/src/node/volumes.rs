@@ -1,6 +1,7 @@
 //! The volumes of this node: what all node calls share. Owns nothing but the parts that it holds together.
 
 use crate::config::Config;
+use crate::disk_thread::DiskThread;
 use crate::log::Log;
 use crate::metrics::{METRICS, count};
 use crate::mount::helper::Helpers;
@@ -8,8 +9,8 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
 use crate::node::questions::Questions;
-use crate::node::record::PublishRecords;
-use crate::operations::{Operation, Operations};
+use crate::node::record::{PublishRecords, record_error};
+use crate::operations::{Busy, Operation, Operations};
 use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::io;
@@ -23,6 +24,8 @@ pub struct Volumes {
     pub(super) config: Arc<Config>,
     pub(super) helpers: Helpers,
     pub(super) questions: Questions,
+    /// Does what touches the work folder.
+    work_folder: DiskThread,
     pub(super) records: PublishRecords,
     pub(super) stages: PublishRecords,
     /// What runs, by target.
@@ -38,19 +41,21 @@ pub struct Volumes {
 pub type Note = Option<String>;
 
 impl Volumes {
-    /// The volumes of the node that `config` describes.
+    /// The volumes of the node that `config` describes. Blocks as long as the work folder's disk lets it wait.
     ///
     /// # Errors
     /// When the work folder cannot be used.
     pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
-        let records = PublishRecords::open(&config.work_dir, log)?;
+        let work_folder = DiskThread::default();
+        let records = PublishRecords::open(&config.work_dir, &work_folder, log)?;
+        let stages = PublishRecords::of_stages(&config.work_dir, &work_folder, log)?;
         records.forget_gone()?;
-        let stages = PublishRecords::of_stages(&config.work_dir, log)?;
         stages.forget_gone()?;
         Ok(Self {
             config,
             helpers,
             questions: Questions::default(),
+            work_folder,
             records,
             stages,
             operations: Arc::default(),
@@ -65,12 +70,15 @@ impl Volumes {
         self.operations.settle().await;
     }
 
-    /// Tells the metrics what is published and staged here.
-    pub fn observe(&self) {
-        let count_of = |records: &PublishRecords| records.all().map_or(0, |all| count(all.len()));
-        METRICS.published_targets.set(count_of(&self.records));
-        METRICS.staged_volumes.set(count_of(&self.stages));
+    /// Tells the metrics what is published and staged here. What cannot be read keeps its number.
+    pub async fn observe(&self) {
         METRICS.helpers_stuck.set(count(self.helpers.stuck().len()));
+        if let Ok(all) = self.records.all().await {
+            METRICS.published_targets.set(count(all.len()));
+        }
+        if let Ok(all) = self.stages.all().await {
+            METRICS.staged_volumes.set(count(all.len()));
+        }
     }
 
     /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `patience`. It goes on when
@@ -90,9 +98,14 @@ impl Volumes {
             rpc,
             arguments: arguments.into_bytes(),
         };
-        self.operations
-            .run(target.to_owned(), operation, patience, || work)
-            .await?
+        let run = self
+            .operations
+            .run(target.to_owned(), operation, patience, || work);
+        match (run.await, self.work_folder.holdup()) {
+            // The caller's time is over, and that is why.
+            (Err(Busy::RunningOperation { .. }), Some(error)) => Err(record_error(error)),
+            (ended, _) => ended?,
+        }
     }
 
     /// The mounts of this process.
@@ -119,9 +132,5 @@ impl Volumes {
     pub(super) fn forget_usage(&self, volume_id: &str, path: &Path) {
         let mut usage = lock(&self.usage);
         usage.remove(&(volume_id.to_owned(), path.to_owned()));
-    }
-
-    pub(super) fn record_error(error: io::Error) -> NodeError {
-        NodeError::io("the records of publishes in the work folder", error)
     }
 }

@@ -173,8 +173,8 @@ const DRIVER_ONLY: &[Only] = &[
     },
     Only {
         names: &["csi_sys"],
-        files: &["driver/src/quota"],
-        why: "quota/ alone asks the kernel for quotas",
+        files: &["driver/src/operations.rs", "driver/src/quota"],
+        why: "quota/ alone asks the kernel for quotas, and operations gives back the memory of a crowd",
     },
     Only {
         names: &["rustix::process::umask"],
