@@ -66,6 +66,7 @@ metrics! {
     shares_reachable: Gauge, "Those of them that could be opened when they were last needed, and answer those who wait for them";
     shares_attended: Gauge, "Those of them on whose server an agent lived when their trash was last looked through";
     shares_limited: Gauge, "Those of them whose volumes that agent, or this process, holds to their sizes";
+    volumes_not_held: Gauge, "Volumes whose sizes are to be enforced and are not, as the comparisons of their shares found that were seen last";
     copied_bytes: Counter, "Sizes of the files copied, in bytes";
     copied_files: Counter, "Files and folders copied";
     copies_in_progress: Gauge, "Copies that run or wait for their turn";

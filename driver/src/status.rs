@@ -174,6 +174,7 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::FolderGone { .. }
         | ShareError::NotPlain { .. }
         | ShareError::Empty
+        | ShareError::NotHeld { .. }
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
         ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {
@@ -197,7 +198,7 @@ fn share_code(error: &ShareError) -> Code {
             #[cfg(test)]
             CopyError::Crash(_) => Code::Unavailable,
         },
-        ShareError::Unfinished { .. } | ShareError::NotHeld { .. } => Code::Unavailable,
+        ShareError::Unfinished { .. } | ShareError::NotHeldYet { .. } => Code::Unavailable,
         ShareError::Io { source, .. } => io_code(source),
         #[cfg(test)]
         ShareError::Crash(_) => Code::Unavailable,

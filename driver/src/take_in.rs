@@ -104,12 +104,12 @@ fn key(share: &Share, word: &str) -> Result<NameKey, String> {
 
 /// How a volume is called: by its name and path.
 fn label(share: &Share, key: NameKey) -> Result<String, ShareError> {
-    Ok(match store::look::<Volume>(share, key)? {
+    Ok(match store::look_among::<Volume>(share, key)? {
         Kept::Found(found) => {
             let what = &found.record.what;
             format!("{} ({})", what.wanted.name, what.path)
         }
-        Kept::Unreadable(why) => format!("{key}: {}", why.detail),
+        Kept::Unreadable(why) => why.error::<Volume>(key).to_string(),
         Kept::Nothing => key.to_string(),
     })
 }
@@ -178,6 +178,7 @@ mod tests {
             inodes: 5,
             outside: vec![("a/link".into(), Because::Kind)],
             outside_count: 4,
+            busy: 0,
         };
         let page = page("v (path)", &Ok(found));
         let lines: Vec<_> = page.lines().collect();

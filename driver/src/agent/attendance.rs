@@ -18,12 +18,16 @@ use csi_proto::lock::lock;
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// Until a share is looked for again that is not there.
 const ABSENT: Duration = Duration::from_secs(2);
+
+/// Until a walk is begun that was called for while another one went on.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// One share that is attended.
 pub(super) struct Attendance {
@@ -104,6 +108,11 @@ impl Attendance {
         // They find what no event tells of: copies whose holders have died, and what came while nobody watched.
         let mut walks = interval(WALK);
         let mut walk: Option<JoinHandle<bool>> = None;
+        let mut told = match signal(SignalKind::hangup()) {
+            Ok(told) => told,
+            Err(error) => return error.to_string(),
+        };
+        let compare_now = Arc::new(Notify::new());
         // One batch at a time: what appears meanwhile makes up the next, for which the share is opened once.
         let batches = Arc::new(Semaphore::new(1));
         let mut batch = Appeared::default();
@@ -122,20 +131,23 @@ impl Attendance {
                     Err(error) => return error.to_string(),
                 },
                 turn = Arc::clone(&batches).acquire_owned(), if !batch.is_empty() => {
-                    self.take_up(std::mem::take(&mut batch), turn.ok());
+                    self.take_up(std::mem::take(&mut batch), turn.ok(), &compare_now);
                 }
                 _ = beats.tick() => match beat(&presence).await {
                     Ok(true) => {}
                     Ok(false) => return "somebody has taken this agent for dead".to_owned(),
                     Err(error) => self.event(Level::Warn, "no sign of life", &error.to_string()),
                 },
+                _ = told.recv() => walks.reset_immediately(),
+                () = compare_now.notified() => walks.reset_immediately(),
                 _ = walks.tick() => {
-                    let watching = watch.watching();
-                    if let Err(obstacle) = self.with_share(move |share| watching.add(share)).await {
+                    if let Err(obstacle) = self.look_again(&presence, &watch).await {
                         return obstacle;
                     }
                     // One at a time: a large share may take its time.
-                    if walk.as_ref().is_none_or(JoinHandle::is_finished) {
+                    if walk.as_ref().is_some_and(|walk| !walk.is_finished()) {
+                        walks.reset_after(AGAIN);
+                    } else {
                         let shares = Arc::clone(&self.controller.shares);
                         let export = self.export.clone();
                         walk = Some(tokio::spawn(async move {
@@ -148,8 +160,34 @@ impl Attendance {
         }
     }
 
-    /// Takes up what has appeared, and ends its `turn` then.
-    fn take_up(&self, appeared: Appeared, turn: Option<OwnedSemaphorePermit>) {
+    /// Watches what there is to watch now, and says what this process can now: quotas may be switched on and off, and the share
+    /// exported otherwise.
+    async fn look_again(
+        &self,
+        presence: &Arc<Mutex<Presence>>,
+        watch: &Watch,
+    ) -> Result<(), Obstacle> {
+        let (watching, presence) = (watch.watching(), Arc::clone(presence));
+        let look = move |share: &Share| {
+            limits::prepare(share)?;
+            watching.add(share)?;
+            let mut presence = lock(&presence);
+            let is_new = presence.renew(share)?;
+            Ok(is_new.then(|| presence.can().to_string()))
+        };
+        if let Some(can) = self.with_share(look).await? {
+            self.event(Level::Info, "attended", &can);
+        }
+        Ok(())
+    }
+
+    /// Takes up what has appeared, and ends its `turn` then. What is refused is a reason to compare now.
+    fn take_up(
+        &self,
+        appeared: Appeared,
+        turn: Option<OwnedSemaphorePermit>,
+        compare_now: &Arc<Notify>,
+    ) {
         let Appeared {
             volumes,
             snapshots,
@@ -159,9 +197,12 @@ impl Attendance {
         } = appeared;
         let (shares, export) = (Arc::clone(&self.controller.shares), self.export.clone());
         let background = Arc::clone(&shares);
+        let compare_now = Arc::clone(compare_now);
         background.spawn(async move {
             let records = (volumes, snapshots);
-            shares.take_up_appeared(&export, records, requests).await;
+            if shares.take_up_appeared(&export, records, requests).await {
+                compare_now.notify_one();
+            }
             drop(turn);
         });
     }

@@ -22,6 +22,7 @@ use attendance::Attendance;
 use flags::Agent;
 use std::error::Error;
 use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 /// Works as an agent until a signal ends it.
@@ -39,6 +40,8 @@ pub fn run(agent: Agent) -> Result<Ended, Box<dyn Error>> {
 async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
     let log = agent.log;
     let mut signals = StopSignals::watch()?;
+    // From now on it ends no process: each attendance takes it for the word to compare now.
+    drop(signal(SignalKind::hangup())?);
     let shares = agent.shares.iter();
     let roots = LocalRoots::new(shares.map(|it| (it.export.clone(), it.path.clone())));
     let controller = Controller::new(ControllerConfig {

@@ -3,14 +3,15 @@
 use super::measured;
 use crate::export::Export;
 use crate::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
+use crate::share::compared::SizeKnown;
 use crate::share::listing::{Listed, ListedVolume};
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Record, State};
-use crate::share::records::size::Size;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume;
 use crate::share::token::{NameKey, Nonce, ShareUuid};
 use crate::volume_id::{Location, SnapshotId, VolumeId};
+use csi_proto::duration;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::{self as csi, VolumeContentSource};
 use csi_proto::v1::{Volume, VolumeCondition, list_volumes_response};
@@ -102,12 +103,32 @@ pub(super) fn context(
 /// works, so that is nothing wrong.
 pub(super) fn condition(listed: ListedVolume, obstacle: Option<String>) -> VolumeCondition {
     let what = &listed.record.what;
-    let size = what.size.as_ref().map(Size::to_string);
+    // Where nothing else is wrong, a size that is not enforced is said first.
+    let words = listed.size.as_ref().map(size_words);
+    let (trouble, size) = match (listed.trouble, &listed.size) {
+        (None, Some(SizeKnown::NotHeld(_))) => (words, None),
+        (trouble, _) => (trouble, words),
+    };
     let measure = listed.measure.as_ref();
     let measure = measure.map(|it| measured::words(it, what.capacity_bytes, it.age()));
     let obstacle = obstacle.map(|why| format!("it cannot be expanded now: {why}"));
     let more = [size, measure, obstacle].into_iter().flatten();
-    trouble_and(listed.trouble, more)
+    trouble_and(trouble, more)
+}
+
+fn size_words(known: &SizeKnown) -> String {
+    match known {
+        SizeKnown::Recorded(size) => format!("its size is {size}"),
+        SizeKnown::NotHeld(why) => format!("its size is not enforced: {why}"),
+        SizeKnown::Held(project, age) => format!(
+            "its size is enforced, by project {project}, as was found {} ago",
+            duration::human(*age)
+        ),
+        SizeKnown::WasHeld(project, age) => format!(
+            "its size is not known to be enforced: it was, by project {project}, {} ago, and nobody has looked since",
+            duration::human(*age)
+        ),
+    }
 }
 
 fn trouble_and(trouble: Option<String>, more: impl IntoIterator<Item = String>) -> VolumeCondition {
@@ -126,29 +147,32 @@ pub(crate) fn is_there() -> VolumeCondition {
 }
 
 /// A volume as an entry of a list.
+///
+/// Nothing of what lies in a record's place and of which not even the nonce is known, but what is to be told of it.
 pub(super) fn entry(
     export: &Export,
     uuid: ShareUuid,
     key: NameKey,
     listed: Listed,
-) -> list_volumes_response::Entry {
+) -> Result<list_volumes_response::Entry, String> {
     let (volume, condition) = match listed {
         Listed::Volume(listed) => (
             volume(export, uuid, &listed.record),
             condition(*listed, None),
         ),
-        Listed::Unreadable(nonce, trouble) => (
+        Listed::Unreadable(None, trouble) => return Err(trouble),
+        Listed::Unreadable(Some(nonce), trouble) => (
             unreadable(export, uuid, key, nonce),
             trouble_and(Some(trouble), []),
         ),
     };
-    list_volumes_response::Entry {
+    Ok(list_volumes_response::Entry {
         volume: Some(volume),
         status: Some(list_volumes_response::VolumeStatus {
             published_node_ids: Vec::new(),
             volume_condition: Some(condition),
         }),
-    }
+    })
 }
 
 /// A volume of which only the names of its files are known.

@@ -13,9 +13,11 @@ use crate::export::Export;
 use crate::metrics::{InProgress, METRICS};
 use crate::operations::Operations;
 use crate::share::agents;
+use crate::share::compared;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
+use crate::share::limits::Answered;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
 use crate::share::recovery;
@@ -34,6 +36,9 @@ const PURGE_AGAIN: [Duration; 3] = [
     Duration::from_secs(10),
     Duration::from_secs(60),
 ];
+
+/// How many things that cannot be used are remembered, so that they are not told again.
+const ODD_TOLD: usize = 1000;
 
 /// Between two looks whether a call has ended.
 const CALL_PAUSE: Duration = Duration::from_secs(1);
@@ -133,7 +138,7 @@ impl Shares {
             Ok(Some(recovered)) => {
                 self.resume_copies(export, recovered.volumes, recovered.snapshots);
                 for failure in recovered.failures {
-                    (self.config.notice)(&format!("{export}: left as it is for now: {failure}"));
+                    self.tell_once(export, format!("left as it is for now: {failure}"));
                 }
             }
             Err(error) => {
@@ -145,13 +150,30 @@ impl Shares {
         true
     }
 
-    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests in files of these names.
+    /// Tells of something on a share that cannot be used. Once, though each look finds it again.
+    pub(super) fn tell_once(&self, export: &Export, what: String) {
+        let is_new = match lock(&self.known).get_mut(export) {
+            Some(share) => {
+                if share.odd_told.len() >= ODD_TOLD {
+                    share.odd_told.clear();
+                }
+                share.odd_told.insert(what.clone())
+            }
+            None => true,
+        };
+        if is_new {
+            (self.config.notice)(&format!("{export}: {what}"));
+        }
+    }
+
+    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests in files of these names. Returns
+    /// whether a request was refused.
     pub(crate) async fn take_up_appeared(
         self: &Arc<Self>,
         export: &Export,
         (volumes, snapshots): (Vec<NameKey>, Vec<NameKey>),
         requests: Vec<String>,
-    ) {
+    ) -> bool {
         let expect = self.expect_or(export, Expect::Initialised);
         let taken = self.with_share(export, &Options::Own, expect, move |share| {
             recovery::take_up(share, volumes, snapshots, &requests)
@@ -159,14 +181,19 @@ impl Shares {
         match taken.await {
             Ok(taken) => {
                 self.resume_copies(export, taken.copies.volumes, taken.copies.snapshots);
+                let is_refused = taken.answered.iter().any(Answered::is_refused);
                 for answered in taken.answered {
                     (self.config.notice)(&format!("{export}: {answered}"));
                 }
                 for failure in taken.copies.failures {
                     (self.config.notice)(&format!("{export}: a request is put off: {failure}"));
                 }
+                is_refused
             }
-            Err(error) => (self.config.notice)(&format!("what has appeared is put off: {error}")),
+            Err(error) => {
+                (self.config.notice)(&format!("what has appeared is put off: {error}"));
+                false
+            }
         }
     }
 
@@ -321,6 +348,7 @@ impl Shares {
                     share => shares.placed(&address, share?)?,
                 };
                 let agent = agents::at_work(&share)?;
+                compared::learn(&share);
                 let lives = agent.is_some();
                 shares.saw_agent(&address, agent.map(|agent| agent.can));
                 match lives && may_be_left {

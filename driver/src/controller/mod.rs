@@ -238,7 +238,11 @@ impl Controller {
         let work = move |limit| async move {
             // A token that is too long is not one of ours, and that has a code of its own.
             let token = &request.starting_token;
-            let shown = |export: &Export, uuid, key, it| Some(answer::entry(export, uuid, key, it));
+            let teller = Arc::clone(&shares);
+            let shown = move |export: &Export, uuid, key, it| {
+                let entry = answer::entry(export, uuid, key, it);
+                entry.map_err(|odd| teller.tell_once(export, odd)).ok()
+            };
             pages::page::<Volume, _>(&shares, limit, max_entries, token, shown)
                 .await
                 .map(Arc::new)

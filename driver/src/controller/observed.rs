@@ -112,6 +112,8 @@ impl Controller {
         METRICS.shares_attended.set(count(attended.count()));
         let limited = seen.iter().filter(|share| share.sets_limits());
         METRICS.shares_limited.set(count(limited.count()));
+        let not_held = self.shares.agent_memory.not_held();
+        METRICS.volumes_not_held.set(count(not_held));
         let trash = seen.iter().map(|share| share.trash).sum();
         METRICS.trash_entries.set(count(trash));
         let measured = seen.iter().map(|share| share.measures.sum);

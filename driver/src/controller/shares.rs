@@ -29,7 +29,8 @@ use crate::share::token::ShareUuid;
 use crate::volume_id::Location;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -64,6 +65,10 @@ pub(super) struct Known {
     pub(super) limits_told: Vec<String>,
     /// Whether this process holds its volumes to their sizes, as the last comparison found.
     pub(super) limits_here: bool,
+    /// What that comparison has written down, kept open.
+    pub(super) limits_report: Option<OwnedFd>,
+    /// What was told of things on it that cannot be used.
+    pub(super) odd_told: BTreeSet<String>,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// How the last attempt to open it ended; nothing before.
     pub(super) tried: Option<Tried>,

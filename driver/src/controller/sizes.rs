@@ -8,9 +8,9 @@ use super::options::Options;
 use super::shares::Shares;
 use crate::export::Export;
 use crate::quota::ability::{FileSystem, Unable};
+use crate::share::comparison;
 use crate::share::database::Expect;
 use crate::share::error::ShareError;
-use crate::share::limits;
 use crate::share::quotas;
 use crate::share::records::record::Record;
 use crate::share::records::size::Size;
@@ -56,28 +56,33 @@ impl Shares {
     pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
         let expect = self.expect_or(export, Expect::Initialised);
         let kept = self.with_share(export, &Options::Own, expect, |share| {
-            Ok((share.quotas().cloned(), limits::keep_up(share)?))
+            Ok((share.quotas().cloned(), comparison::keep_up(share)?))
         });
-        let (here, troubles) = match kept.await {
-            Ok((quotas, troubles)) => {
+        let (here, report, troubles) = match kept.await {
+            Ok((quotas, compared)) => {
                 let here = matches!(quotas, Some(Ok(_)));
                 let ability = match self.config.role {
                     Role::Controller => quotas.map(ability),
-                    // It has said so when it began to attend the share.
+                    // It says so when it announces itself.
                     Role::Agent => None,
                 };
-                (here, ability.into_iter().chain(troubles).collect())
+                let troubles = ability.into_iter().chain(compared.told).collect();
+                (here, compared.report, troubles)
             }
             Err(ControllerError::Share { source, .. })
                 if matches!(*source, ShareError::NotInitialised) =>
             {
                 return;
             }
-            Err(error) => (false, vec![format!("limits are not compared: {error}")]),
+            Err(error) => {
+                let trouble = format!("limits are not compared: {error}");
+                (false, None, vec![trouble])
+            }
         };
         let told = match lock(&self.known).get_mut(export) {
             Some(share) => {
                 share.limits_here = here;
+                share.limits_report = report.or(share.limits_report.take());
                 std::mem::replace(&mut share.limits_told, troubles.clone())
             }
             None => Vec::new(),

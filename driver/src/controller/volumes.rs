@@ -343,10 +343,12 @@ pub(super) async fn get(
             Expect::Known(id.uuid),
             move |share| match Volume::read(share, key)? {
                 Some(Listed::Volume(listed)) if listed.record.nonce == nonce => Ok(*listed),
-                Some(Listed::Unreadable(of, detail)) if of == nonce => Err(ShareError::Damaged {
-                    what: format!("the volume with the record volumes/{key}"),
-                    detail,
-                }),
+                Some(Listed::Unreadable(of, detail)) if of.is_none_or(|of| of == nonce) => {
+                    Err(ShareError::Damaged {
+                        what: format!("the volume with the record volumes/{key}"),
+                        detail,
+                    })
+                }
                 _ => Err(ShareError::NoVolume),
             },
         )

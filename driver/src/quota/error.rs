@@ -52,16 +52,19 @@ pub enum QuotaError {
         /// The folder's project.
         id: ProjectId,
     },
-    /// An entry of the ledger that this driver did not write.
-    #[error("the ledger of project ids has the entry {name:?}, which is no id")]
+    /// An entry of the ledger that is none, or cannot be read.
+    #[error("the ledger of project ids has {name:?}, which is not used: {why}")]
     Ledger {
         /// The name of the entry.
         name: String,
+        /// What is wrong with it.
+        why: String,
     },
 }
 
-fn amount(Amounts { bytes, inodes }: Amounts) -> String {
+pub(super) fn amount(Amounts { bytes, inodes }: Amounts) -> String {
     match (bytes, inodes) {
+        (0, 0) => "none".to_owned(),
         (bytes, 0) => format!("{bytes} bytes"),
         (0, inodes) => format!("{inodes} files and folders"),
         (bytes, inodes) => format!("{bytes} bytes in {inodes} files and folders"),

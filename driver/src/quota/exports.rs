@@ -31,9 +31,7 @@ fn judge(table: &[u8], root: &Path) -> Reach {
         if !root.starts_with(&path) && !path.starts_with(root) {
             continue;
         }
-        let client = String::from_utf8_lossy(client);
-        let mut options = client.split(['(', ',', ')']).skip(1);
-        if !options.any(|option| matches!(option, "root_squash" | "all_squash")) {
+        if !squashes_root(&String::from_utf8_lossy(client)) {
             return Reach::Root;
         }
         is_exported = true;
@@ -42,6 +40,19 @@ fn judge(table: &[u8], root: &Path) -> Reach {
         true => Reach::RootSquashed,
         false => Reach::Root,
     }
+}
+
+/// Whether no user of the export to `client`, `NAME(OPTIONS)`, is root: of each kind of security that it has, which begins with
+/// `sec=`, root at least is made somebody else, who is not root.
+fn squashes_root(client: &str) -> bool {
+    let options = client.split_once('(').map_or("", |(_, options)| options);
+    let options: Vec<&str> = options.trim_end_matches(')').split(',').collect();
+    let anonymous = options.iter().filter_map(|it| it.strip_prefix("anonuid="));
+    // What cannot be read may be root too.
+    let mut anonymous = anonymous.map(|id| id.parse::<i64>().unwrap_or_default());
+    let mut kinds = options.split(|option| option.starts_with("sec="));
+    let squashes = |option: &&str| matches!(*option, "root_squash" | "all_squash");
+    anonymous.all(|id| id != 0) && kinds.all(|kind| kind.iter().any(squashes))
 }
 
 #[cfg(test)]
@@ -70,6 +81,24 @@ mod tests {
                 "/srv/a\\040b\t*(rw,root_squash)\n",
                 "/srv/a b",
                 RootSquashed,
+            ),
+            // Whoever is made root writes as root.
+            (
+                "/srv/a\t*(rw,no_root_squash,all_squash,anonuid=0,anongid=0)\n",
+                "/srv/a",
+                Root,
+            ),
+            ("/srv/a\t*(rw,root_squash,anonuid=0)\n", "/srv/a", Root),
+            ("/srv/a\t*(rw,root_squash,anonuid=?)\n", "/srv/a", Root),
+            (
+                "/srv/a\t*(rw,root_squash,anonuid=65534,sec=sys,rw,root_squash,no_all_squash)\n",
+                "/srv/a",
+                RootSquashed,
+            ),
+            (
+                "/srv/a\t*(rw,root_squash,sec=krb5,rw,root_squash,sec=sys,rw,no_root_squash)\n",
+                "/srv/a",
+                Root,
             ),
             ("/srv/a\n", "/srv/a", Root),
             ("", "/srv/a", Root),

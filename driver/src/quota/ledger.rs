@@ -7,7 +7,7 @@ use crate::quota::error::{Doing, QuotaError};
 use crate::quota::project_id::ProjectId;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -87,23 +87,39 @@ impl Ledger {
         }))
     }
 
-    /// All entries.
+    /// All entries, and what is wrong with the others. Nobody touches the id of an entry that cannot be read: it is in use.
     ///
     /// # Errors
-    /// [`QuotaError::Ledger`] for what is no entry, and I/O errors.
-    pub fn entries(&self) -> Result<BTreeMap<ProjectId, Entry>, QuotaError> {
-        let mut entries = BTreeMap::new();
+    /// I/O errors of the ledger itself.
+    #[allow(clippy::type_complexity)]
+    pub fn entries(&self) -> Result<(BTreeMap<ProjectId, Entry>, Vec<QuotaError>), QuotaError> {
+        let (mut entries, mut odd) = (BTreeMap::new(), Vec::new());
         for name in beneath::names(&self.folder).doing("listing the ledger of project ids")? {
-            let name = name.to_string_lossy();
-            let Some(id) = ProjectId::parse(&name) else {
-                let name = name.into_owned();
-                return Err(QuotaError::Ledger { name });
+            let name = name.to_string_lossy().into_owned();
+            let entry = ProjectId::parse(&name).map(|id| (id, self.entry(id)));
+            let why = match entry {
+                Some((id, Ok(entry))) => {
+                    entries.extend(entry.map(|entry| (id, entry)));
+                    continue;
+                }
+                Some((_, Err(error))) => error.to_string(),
+                None => "it is no id".to_owned(),
             };
-            if let Some(entry) = self.entry(id)? {
-                entries.insert(id, entry);
-            }
+            odd.push(QuotaError::Ledger { name, why });
         }
-        Ok(entries)
+        Ok((entries, odd))
+    }
+
+    /// The ids of this owner.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn all_of(&self, owner: &str) -> Result<BTreeSet<ProjectId>, QuotaError> {
+        let (entries, _) = self.entries()?;
+        let own = entries
+            .into_iter()
+            .filter(|(_, entry)| entry.owner == owner);
+        Ok(own.map(|(id, _)| id).collect())
     }
 
     /// Removes the entry of an id that nothing has any more; gone is fine.
@@ -138,20 +154,30 @@ mod tests {
         let entry = other.entry(id).unwrap().unwrap();
         assert_eq!(entry.owner, "volume a");
         assert!(entry.age < Duration::from_secs(600));
-        assert_eq!(one.entries().unwrap().len(), 1);
+        assert_eq!(one.entries().unwrap().0.len(), 1);
+        assert_eq!(one.all_of("volume a").unwrap(), BTreeSet::from([id]));
+        assert_eq!(one.all_of("volume b").unwrap(), BTreeSet::new());
         one.forget(id).unwrap();
         other.forget(id).unwrap();
         assert!(other.enter(id, "volume b").unwrap());
     }
 
     #[test]
-    fn what_is_no_entry_is_told() {
+    fn what_is_no_entry_is_told_and_hides_no_other() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, is_entry) in [("12", true), ("012", false), ("0", false), ("x", false)] {
-            let file = folder.path().join(name);
-            std::fs::write(&file, "").unwrap();
-            assert_eq!(ledger(&folder).entries().is_ok(), is_entry, "{name}");
-            std::fs::remove_file(file).unwrap();
+        let good = ProjectId::new(12).unwrap();
+        for name in ["12", "012", "0", "x", "name with space"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
         }
+        std::fs::create_dir(folder.path().join("13")).unwrap();
+        std::os::unix::fs::symlink("12", folder.path().join("14")).unwrap();
+        let (entries, odd) = ledger(&folder).entries().unwrap();
+        assert_eq!(entries.keys().collect::<Vec<_>>(), [&good]);
+        let told: Vec<String> = odd.iter().map(ToString::to_string).collect();
+        for name in ["012", "0", "x", "name with space", "13", "14"] {
+            let is_about = |it: &&String| it.contains(&format!("{name:?}"));
+            assert_eq!(told.iter().filter(is_about).count(), 1, "{name}: {told:?}");
+        }
+        assert_eq!(told.len(), 6);
     }
 }

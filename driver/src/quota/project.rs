@@ -6,7 +6,7 @@ use crate::quota::draw::{self, TRIES};
 use crate::quota::error::{Doing, QuotaError};
 use crate::quota::ledger::Ledger;
 use crate::quota::project_id::ProjectId;
-use csi_sys::file_attributes;
+use csi_sys::file_attributes::{self, Attributes};
 use csi_sys::project_quota::{self, Amounts, Quota};
 use std::os::fd::AsFd;
 
@@ -87,6 +87,14 @@ fn tag_alone(
 /// I/O errors.
 pub fn of(file: impl AsFd) -> Result<Option<ProjectId>, QuotaError> {
     Ok(ProjectId::new(number_of(file)?))
+}
+
+/// The attributes of an open folder that say to which project it and what is made in it belong.
+///
+/// # Errors
+/// I/O errors.
+pub fn attributes(folder: impl AsFd) -> Result<Attributes, QuotaError> {
+    file_attributes::get(folder).doing("reading the project of a folder")
 }
 
 /// The project of an open file or folder, whoever has put it there; 0 where it is in none.

@@ -67,27 +67,27 @@ pub enum Trouble {
 /// What is to be done about each id that needs it.
 ///
 /// `holders` are the folders of this share with their ids. Those that are being made are among them or are young in the
-/// ledger: so the ledger is read first, here, and `holders` is asked afterwards.
+/// ledger: so its `entries` are read first, and `holders` is asked for them afterwards.
 ///
 /// # Errors
 /// I/O errors, and what `holders` says.
 pub fn plan<E: From<QuotaError>>(
     root: impl AsFd,
-    ledger: &Ledger,
-    holders: impl FnOnce() -> Result<Vec<(ProjectId, Holder)>, E>,
+    entries: BTreeMap<ProjectId, Entry>,
+    holders: impl FnOnce(&BTreeMap<ProjectId, Entry>) -> Result<Vec<(ProjectId, Holder)>, E>,
 ) -> Result<BTreeMap<ProjectId, Vec<Action>>, E> {
     let mut known: BTreeMap<ProjectId, Known> = BTreeMap::new();
-    for (id, entry) in ledger.entries()? {
-        known.entry(id).or_default().entry = Some(entry);
-    }
     for quota in report(root)? {
         if let Some(id) = ProjectId::new(quota.id) {
             let known = known.entry(id).or_default();
             (known.limits, known.used) = (quota.limits, quota.used);
         }
     }
-    for (id, holder) in holders()? {
+    for (id, holder) in holders(&entries)? {
         known.entry(id).or_default().holders.push(holder);
+    }
+    for (id, entry) in entries {
+        known.entry(id).or_default().entry = Some(entry);
     }
     let plans = known.iter().map(|(id, known)| (*id, decide(known)));
     Ok(plans.filter(|(_, actions)| !actions.is_empty()).collect())

@@ -10,7 +10,7 @@ use crate::walking::{EntryKind, TreeWalk};
 use csi_sys::project_quota::Amounts;
 use rustix::fs;
 use rustix::io::Errno;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, OsStr};
 use std::fmt;
 use std::fs::File;
@@ -68,6 +68,8 @@ pub struct Found {
     pub outside: Vec<(PathBuf, Because)>,
     /// How much stays outside.
     pub outside_count: u64,
+    /// How much of that an NFS client holds now.
+    pub busy: u64,
 }
 
 impl Found {
@@ -89,23 +91,30 @@ impl Found {
 }
 
 /// Says what [`take_in`] would do to an open folder, and changes nothing. `begun` is the project that it is to have, where one
-/// was begun with.
+/// was begun with; files may come from `former` ones.
 ///
 /// # Errors
 /// [`QuotaError::OtherProject`], and I/O errors.
-pub fn look(folder: impl AsFd, begun: Option<ProjectId>) -> Result<Found, QuotaError> {
-    Pass::new(begun, Does::Looks).over(folder)
+pub fn look(
+    folder: impl AsFd,
+    begun: Option<ProjectId>,
+    former: &Former,
+) -> Result<Found, QuotaError> {
+    Pass::new(begun, former, Does::Looks).over(folder)
 }
+
+/// Projects that are this folder's too, and of which files may be left in it.
+pub type Former = BTreeSet<ProjectId>;
 
 /// Puts an open folder and all that is in it into the project `id`, which nothing else has. A repeat goes on where it ended.
 ///
 /// # Errors
 /// [`QuotaError::OtherProject`], [`QuotaError::Restless`], and I/O errors.
-pub fn take_in(folder: impl AsFd, id: ProjectId) -> Result<Found, QuotaError> {
+pub fn take_in(folder: impl AsFd, id: ProjectId, former: &Former) -> Result<Found, QuotaError> {
     let folder = folder.as_fd();
     let mut all = Found::default();
     for _ in 0..PASSES {
-        let found = Pass::new(Some(id), Does::Tags).over(folder)?;
+        let found = Pass::new(Some(id), former, Does::Tags).over(folder)?;
         all = Found {
             folders: all.folders + found.folders,
             files: all.files + found.files,
@@ -137,10 +146,11 @@ fn sort(kind: EntryKind) -> Entry {
 }
 
 /// Whether a file or folder of that project is to be put into `id`; a dry run may have no `id` yet.
-fn is_new(project: u32, id: Option<ProjectId>) -> Result<bool, QuotaError> {
+fn is_new(project: u32, id: Option<ProjectId>, former: &Former) -> Result<bool, QuotaError> {
     match project {
         0 => Ok(true),
         project if id.is_some_and(|id| id.number() == project) => Ok(false),
+        project if ProjectId::new(project).is_some_and(|id| former.contains(&id)) => Ok(true),
         found => Err(QuotaError::OtherProject { found }),
     }
 }
@@ -153,18 +163,20 @@ enum Does {
 }
 
 /// One way through a folder.
-struct Pass {
+struct Pass<'a> {
     id: Option<ProjectId>,
+    former: &'a Former,
     does: Does,
     found: Found,
     /// Files with several names: how many of them were not met yet, and one that was.
     links: HashMap<u64, (u64, PathBuf)>,
 }
 
-impl Pass {
-    fn new(id: Option<ProjectId>, does: Does) -> Self {
+impl<'a> Pass<'a> {
+    fn new(id: Option<ProjectId>, former: &'a Former, does: Does) -> Self {
         Self {
             id,
+            former,
             does,
             found: Found::default(),
             links: HashMap::new(),
@@ -251,7 +263,7 @@ impl Pass {
         if !is_first {
             return Ok(());
         }
-        if is_new(project::number_of(&file)?, self.id)? {
+        if is_new(project::number_of(&file)?, self.id, self.former)? {
             if let Some(id) = self.tags() {
                 project::tag_file(&file, id)?;
             }
@@ -263,7 +275,7 @@ impl Pass {
 
     /// Tags a folder, before its names are read: what comes later inherits.
     fn enter(&mut self, folder: &OwnedFd) -> Result<(), QuotaError> {
-        if is_new(project::number_of(folder)?, self.id)? {
+        if is_new(project::number_of(folder)?, self.id, self.former)? {
             self.found.folders += 1;
         }
         let stat = fs::fstat(folder).doing("looking at a folder")?;
@@ -287,6 +299,7 @@ impl Pass {
 
     fn leave(&mut self, path: PathBuf, why: Because) {
         self.found.outside_count += 1;
+        self.found.busy += u64::from(why == Because::Busy);
         if self.found.outside.len() < NAMED {
             self.found.outside.push((path, why));
         }
@@ -321,14 +334,16 @@ mod tests {
     #[test]
     fn files_of_another_project_are_refused() {
         let id = ProjectId::new(7);
+        let former = ProjectId::new(9).into_iter().collect();
         for (project, id, expected) in [
             (0, id, Some(true)),
             (7, id, Some(false)),
             (8, id, None),
+            (9, id, Some(true)),
             (0, None, Some(true)),
             (7, None, None),
         ] {
-            assert_eq!(is_new(project, id).ok(), expected, "{project}");
+            assert_eq!(is_new(project, id, &former).ok(), expected, "{project}");
         }
     }
 }

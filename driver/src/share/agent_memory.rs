@@ -1,5 +1,5 @@
-//! What a process remembers of the agents that answer it: which were seen lately, and how fast they answer. Plain values; must not
-//! ask a share.
+//! What a process remembers of the agents that answer it: which were seen lately, how fast they answer, and how many volumes they have
+//! found that are not held to their sizes. Plain values; must not ask a share.
 
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
@@ -20,6 +20,8 @@ pub struct AgentMemory {
     seen: Mutex<BTreeMap<ShareUuid, (Instant, String)>>,
     /// How long answers have taken lately, in milliseconds: whoever looks too early asks the server for nothing.
     lately: AtomicU64,
+    /// How many volumes are not held to their sizes though they are to be, as was found last.
+    not_held: Mutex<BTreeMap<ShareUuid, usize>>,
 }
 
 impl AgentMemory {
@@ -33,6 +35,16 @@ impl AgentMemory {
     /// An agent is seen on the share now.
     pub(super) fn see(&self, share: ShareUuid, process: String) {
         lock(&self.seen).insert(share, (Instant::now(), process));
+    }
+
+    /// So many volumes of the share are not held to their sizes.
+    pub(super) fn saw_not_held(&self, share: ShareUuid, count: usize) {
+        lock(&self.not_held).insert(share, count);
+    }
+
+    /// How many volumes of all shares are not.
+    pub fn not_held(&self) -> usize {
+        lock(&self.not_held).values().sum()
     }
 
     /// There is none on the share.

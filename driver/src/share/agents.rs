@@ -141,6 +141,20 @@ impl Presence {
         })
     }
 
+    /// Announces this process anew where what it can make of the sizes of volumes is not what it said. Returns whether it did.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn renew(&mut self, share: &Share) -> Result<bool, ShareError> {
+        let now = Can::of_quotas(share);
+        if (now.quotas, &now.why) == (self.can.quotas, &self.can.why) {
+            return Ok(false);
+        }
+        // The new one first: nobody is to find none meanwhile.
+        *self = Self::announce(share)?;
+        Ok(true)
+    }
+
     /// What was announced.
     pub fn can(&self) -> &Can {
         &self.can
@@ -194,12 +208,27 @@ pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
     if share.place != Place::Away {
         return Ok(None);
     }
-    let living = |(_, agent, is_dead)| match is_dead {
-        true => None,
-        false => agent,
-    };
-    let living = all(share)?.into_iter().filter_map(living);
-    Ok(living.max_by_key(|agent| agent.can.quotas))
+    Ok(living(share)?.max_by_key(|agent| agent.can.quotas))
+}
+
+/// Whether an agent lives that holds volumes to their sizes, and is not this process.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn has_another_that_can(share: &Share) -> Result<bool, ShareError> {
+    let can =
+        |agent: &Agent| agent.can.quotas == Quotas::Enforced && agent.process != process::own();
+    Ok(living(share)?.any(|agent| can(&agent)))
+}
+
+fn living(share: &Share) -> Result<impl Iterator<Item = Agent>, ShareError> {
+    let (all, _) = all(share)?;
+    Ok(all
+        .into_iter()
+        .filter_map(|(_, agent, is_dead)| match is_dead {
+            true => None,
+            false => agent,
+        }))
 }
 
 /// A folder in which something appears that an agent has to do.
@@ -228,23 +257,24 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let kept = all.map(|(inbox, folder)| Ok((inbox, folder.try_clone()?)));
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
     let mut kept = kept.doing(|| "keeping folders open".to_owned())?;
-    if share.sets_limits() {
+    if share.quotas().is_some() {
         kept.push((Inbox::Requests, Requests::open(share)?.into_folder()));
     }
     Ok(kept)
 }
 
-/// Takes away what dead agents have left. Their claims on copies are dead too, by themselves.
+/// Takes away what dead agents have left. Their claims on copies are dead too, by themselves. Returns what cannot be used.
 ///
 /// # Errors
-/// I/O errors.
-pub fn sweep(share: &Share) -> Result<(), ShareError> {
-    for (name, _, is_dead) in all(share)? {
+/// When the announcements cannot be listed.
+pub fn sweep(share: &Share) -> Result<Vec<ShareError>, ShareError> {
+    let (all, odd) = all(share)?;
+    for (name, _, is_dead) in all {
         if is_dead && let Some(folder) = folder(share)? {
             let _ = fs::unlinkat(&folder, name, AtFlags::empty());
         }
     }
-    Ok(())
+    Ok(odd)
 }
 
 fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
@@ -253,17 +283,20 @@ fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
     opened.doing(|| format!("opening {path}"))
 }
 
-/// All announcements by name, each with what it says, where that can be read, and whether it is dead.
-fn all(share: &Share) -> Result<Vec<(String, Option<Agent>, bool)>, ShareError> {
+/// An announcement by its name, with what it says, where that can be read, and whether it is dead.
+type Announced = (String, Option<Agent>, bool);
+
+/// All announcements, and why others are none.
+fn all(share: &Share) -> Result<(Vec<Announced>, Vec<ShareError>), ShareError> {
     let doing = || format!("looking for agents in {RECORDS_FOLDER}/{AGENTS}");
+    let (mut all, mut odd) = (Vec::new(), Vec::new());
     let Some(folder) = folder(share)? else {
-        return Ok(Vec::new());
+        return Ok((all, odd));
     };
     let names = beneath::if_there(beneath::names_now(&folder)).doing(doing)?;
     let names = names.unwrap_or_default().into_iter();
     let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
     names.sort_unstable();
-    let mut all = Vec::new();
     for name in names {
         let Ok(nonce) = name.parse::<Nonce>() else {
             continue;
@@ -276,8 +309,14 @@ fn all(share: &Share) -> Result<Vec<(String, Option<Agent>, bool)>, ShareError> 
                 serde_json::from_slice::<Agent>(&text).ok()
             });
         let holder = agent.as_ref().map_or("", |agent| &agent.process);
-        let is_dead = heartbeat::has_stopped(&folder, &name, nonce, 0, holder).doing(doing)?;
-        all.push((name, agent, is_dead));
+        // A symlink or a folder in its place, or one that cannot be read, is nobody to whom anything is left.
+        match heartbeat::has_stopped(&folder, &name, nonce, 0, holder) {
+            Ok(is_dead) => all.push((name, agent, is_dead)),
+            Err(source) => odd.push(ShareError::Io {
+                doing: format!("looking at the agent {RECORDS_FOLDER}/{AGENTS}/{name}"),
+                source,
+            }),
+        }
     }
-    Ok(all)
+    Ok((all, odd))
 }

@@ -10,16 +10,17 @@ use crate::roots::{MoreMounts, Mounting, Root};
 use crate::share::agent_memory::AgentMemory;
 use crate::share::archives::Archives;
 use crate::share::error::{Doing, ShareError};
+use crate::share::findings::Compared;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::Counting;
 use crate::share::records::format::{FORMAT, FormatError, check_format};
 use crate::share::token::{Nonce, ShareUuid};
-use rustix::fs::{self, AtFlags, Mode};
+use rustix::fs::{self, AtFlags, Mode, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const LABEL: &str = "share.json";
@@ -71,6 +72,8 @@ pub struct Share {
     pub(super) archives: Option<&'static dyn Archives>,
     /// Whether this process can hold volumes to their sizes, where it is to.
     pub(super) quotas: Option<Result<FileSystem, Unable>>,
+    /// What the last comparison has found, as it was read when somebody first asked.
+    pub(super) compared: OnceLock<Option<Compared>>,
     /// `volumes/`: one folder a name key, with the record in it.
     pub(super) volumes: OwnedFd,
     /// `snapshots/`: one folder a name key, with the record and the data in it.
@@ -146,6 +149,7 @@ impl Share {
             counting: Counting::default(),
             archives: None,
             quotas: None,
+            compared: OnceLock::new(),
             root,
         })
     }
@@ -156,14 +160,15 @@ impl Share {
         Self { more, ..self }
     }
 
-    /// The same, for a process that leaves to an agent on the server what that does faster, with what it remembers of agents.
-    pub fn away(self, memory: Arc<AgentMemory>) -> Self {
+    /// The same, for a process that leaves to an agent on the server what that does faster.
+    pub fn away(self) -> Self {
         let place = Place::Away;
-        Self {
-            place,
-            memory,
-            ..self
-        }
+        Self { place, ..self }
+    }
+
+    /// The same, with what this process remembers of agents.
+    pub fn remembering(self, memory: Arc<AgentMemory>) -> Self {
+        Self { memory, ..self }
     }
 
     /// The same, for a process that counts what is promised so.
@@ -268,6 +273,13 @@ impl Share {
         let is_marked = MARKS.map(|mark| beneath::exists(&records, mark));
         let [label, volumes] = is_marked;
         Ok((label? || volumes?) && Owner::of(&records)?.uid == Owner::of(&self.drafts)?.uid)
+    }
+
+    /// Whether the share itself can be asked, when something on it cannot.
+    pub(super) fn answers(&self) -> bool {
+        let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+        let label = format!("{RECORDS_FOLDER}/{LABEL}");
+        fs::statx(&self.root, label, how, StatxFlags::INO).is_ok()
     }
 
     /// Begins one more mount of what this share was mounted from, where there can be more. That it shows this very share is

@@ -165,9 +165,15 @@ pub enum ShareError {
         "the share is empty, though a volume of kubernetes-csi's driver is known to be there: is the server's disk mounted? Nothing was changed"
     )]
     Empty,
-    /// The volume is to be held to its size, and nobody is there who can.
-    #[error("the volume is to be held to its size by an agent on the server, and is not: {why}")]
+    /// The volume is to be held to its size, and nobody can do that. A new one is not made then.
+    #[error("the volume is to be held to its size, and cannot be: {why}")]
     NotHeld {
+        /// Why not.
+        why: String,
+    },
+    /// The same of a volume that is there; or nobody has said by now whether it can be done.
+    #[error("the volume is to be held to its size, and is not yet: {why}")]
+    NotHeldYet {
         /// Why not.
         why: String,
     },
@@ -272,6 +278,7 @@ impl ShareError {
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::NoSource(_)
+            | Self::NotHeld { .. }
             | Self::NotPlain { .. }
             | Self::Blocked { .. }
             | Self::Copy(CopyError::NoRoom { .. } | CopyError::Archive { .. }) => true,
@@ -297,7 +304,7 @@ impl ShareError {
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
     pub(crate) fn unfinished(self) -> Self {
         match self {
-            Self::Io { .. } | Self::NotHeld { .. } | Self::Copy(CopyError::Io { .. }) => {
+            Self::Io { .. } | Self::NotHeldYet { .. } | Self::Copy(CopyError::Io { .. }) => {
                 Self::Unfinished {
                     source: Box::new(self),
                 }

@@ -1,6 +1,6 @@
-//! The limits of volumes, as they are set where the folder lies, by an agent or by a controller that has the share itself: it
-//! answers requests, and compares what the file system reports with the records. Owns `projects/` on the share, the ledger of
-//! project ids.
+//! The limits of volumes, as they are set where the folder lies, by an agent or by a controller that has the share itself, and the
+//! answers to requests for that. Owns `projects/` on the share, the ledger of project ids. What is compared with the records from
+//! time to time is the business of `comparison`.
 //!
 //! A folder becomes a project, and gets its limit, while it is empty. Who sets a limit locks the folder of the record: of two
 //! processes the second finds what the first has done. A volume is never shrunk, so a request never lowers a limit. A comparison may
@@ -14,7 +14,7 @@ use crate::quota::error::QuotaError;
 use crate::quota::ledger::Ledger;
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
-use crate::quota::reconcile::{self, Action, Hold, Holder, Trouble};
+use crate::share::agents;
 use crate::share::database::Share;
 use crate::share::error::{Doing, ShareError};
 use crate::share::paths::claim;
@@ -22,18 +22,24 @@ use crate::share::paths::open::blocked;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
-use crate::share::records::store::{self, Found, Kept};
-use crate::share::records::text::{COPYING, data_name};
+use crate::share::records::store::{self, Found};
+use crate::share::records::text::data_name;
 use crate::share::records::volume::Volume;
 use crate::share::requests::{self, Answer, Request, Requests};
-use crate::share::token::{NameKey, Nonce};
+use crate::share::token::Nonce;
 use rustix::fs;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 const PROJECTS: &str = "projects";
+
+impl Answered {
+    /// Whether it was refused. What this process can, and says that it can, may have changed.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.answer, Answer::Refused(_))
+    }
+}
 
 /// A request that this process has answered.
 #[derive(Debug)]
@@ -67,16 +73,25 @@ pub(super) struct Limit {
     _alone: OwnedFd,
 }
 
-/// Makes what requests need, where this process can answer them, as an agent.
+/// Makes what requests need, where this process is to answer them, as an agent.
 ///
 /// # Errors
 /// I/O errors.
 pub fn prepare(share: &Share) -> Result<(), ShareError> {
-    if share.sets_limits() {
+    if share.quotas().is_some() {
         requests::prepare(share)?;
         share.make_part(PROJECTS)?;
     }
     Ok(())
+}
+
+/// Whether this process answers requests. One that cannot do what they ask for says so, unless there is another that can.
+fn answers(share: &Share) -> Result<bool, ShareError> {
+    match share.quotas() {
+        None => Ok(false),
+        Some(Ok(_)) => Ok(true),
+        Some(Err(_)) => Ok(!agents::has_another_that_can(share)?),
+    }
 }
 
 /// Answers the request in the file `name`, if it is one and has no answer yet.
@@ -84,7 +99,7 @@ pub fn prepare(share: &Share) -> Result<(), ShareError> {
 /// # Errors
 /// I/O errors, after which the next look finds it again.
 pub fn answer(share: &Share, name: &str) -> Result<Option<Answered>, ShareError> {
-    if !share.sets_limits() {
+    if !answers(share)? {
         return Ok(None);
     }
     let requests = Requests::open(share)?;
@@ -104,13 +119,11 @@ pub(super) fn answer_record(
     share: &Share,
     found: Found<Volume>,
 ) -> Result<Option<Answered>, ShareError> {
-    let (record, what) = (&found.record, &found.record.what);
-    if !share.sets_limits() || !is_request(record) {
+    let record = &found.record;
+    if !is_request(record) || !answers(share)? {
         return Ok(None);
     }
-    let bytes = u64::try_from(what.capacity_bytes).unwrap_or_default();
-    let limits = [bytes, what.wanted.inodes.unwrap_or_default()];
-    let request = Request::new((record.key(), record.nonce), None, limits);
+    let request = Request::new((record.key(), record.nonce), None, promised(record).into());
     answer_as(&Requests::open(share)?, request.nonce, &request, || {
         Ok(found)
     })
@@ -157,25 +170,26 @@ fn answer_as(
     }))
 }
 
-/// Does what no event has told of: answers requests, sweeps old ones, and compares what the file system reports with the records.
-/// Returns what an administrator should know.
+/// Answers the requests that no event has told of, and sweeps old ones. Returns what could not be read or answered.
 ///
 /// # Errors
-/// I/O errors.
-pub fn keep_up(share: &Share) -> Result<Vec<String>, ShareError> {
-    if !share.sets_limits() {
-        return Ok(Vec::new());
-    }
+/// When the requests cannot be listed.
+pub(super) fn answer_all(share: &Share) -> Result<Vec<ShareError>, ShareError> {
     // Where there never was an agent, nobody asks.
-    if let Some(requests) = Requests::if_there(share)? {
-        for (name, request) in requests.all()? {
+    let Some(requests) = Requests::if_there(share)? else {
+        return Ok(Vec::new());
+    };
+    let (all, mut failures) = requests.all()?;
+    if answers(share)? {
+        for (name, request) in all {
             if let Some(nonce) = requests::nonce_of(&name) {
-                answer_as(&requests, nonce, &request, || volume_of(share, &request))?;
+                let answered = answer_as(&requests, nonce, &request, || volume_of(share, &request));
+                failures.extend(answered.err());
             }
         }
-        requests.sweep()?;
     }
-    compare(share)
+    requests.sweep()?;
+    Ok(failures)
 }
 
 /// Makes a volume's folder a project with the limits that `request` asks for, or gives it them.
@@ -246,6 +260,12 @@ pub(super) fn is_enforced(record: &Record<Volume>) -> bool {
     record.state != State::Deleting && matches!(record.what.size, Some(Size::Enforced { .. }))
 }
 
+/// How many bytes, and how many files and folders, the volume with this record has been promised; 0 is any.
+pub(super) fn promised(record: &Record<Volume>) -> (u64, u64) {
+    let bytes = u64::try_from(record.what.capacity_bytes).unwrap_or_default();
+    (bytes, record.what.wanted.inodes.unwrap_or_default())
+}
+
 /// For whom an id is, as the ledger has it.
 pub(super) fn owner(record: &Record<Volume>) -> String {
     format!("{} {}", record.nonce, record.what.path)
@@ -292,143 +312,4 @@ pub(super) fn failed(error: QuotaError) -> ShareError {
     ShareError::NotHeld {
         why: error.to_string(),
     }
-}
-
-/// What was found of a volume that is held to its size.
-struct Seen {
-    key: NameKey,
-    generation: u64,
-}
-
-/// Compares, and puts right.
-fn compare(share: &Share) -> Result<Vec<String>, ShareError> {
-    let ledger = ledger(share)?;
-    let mut volumes = BTreeMap::new();
-    let plan = reconcile::plan(&share.root, &ledger, || {
-        holders(share, &ledger, &mut volumes).map_err(Failed)
-    });
-    let plan = plan.map_err(|Failed(error)| error)?;
-    let mut told = Vec::new();
-    for (id, actions) in plan {
-        let _alone = match volumes.get(&id) {
-            None => None,
-            Some(seen) => match as_seen(share, seen)? {
-                None => continue,
-                alone => alone,
-            },
-        };
-        reconcile::execute(&share.root, &ledger, id, &actions).map_err(failed)?;
-        for action in actions {
-            match action {
-                Action::Tell(Trouble::Shared) => told.push(format!(
-                    "several volumes are project {id}: their sizes are one together"
-                )),
-                Action::Tell(Trouble::Stray) => told.push(format!(
-                    "project {id} has files and limits, and no volume that is known: was its folder moved by hand?"
-                )),
-                Action::Enter(_) | Action::Limit(_) | Action::Free => {}
-            }
-        }
-    }
-    Ok(told)
-}
-
-/// An error of a share, where one of quotas may come too.
-struct Failed(ShareError);
-
-impl From<QuotaError> for Failed {
-    fn from(error: QuotaError) -> Self {
-        Self(failed(error))
-    }
-}
-
-/// The lock on a volume that nobody is about to change, nor has changed since it was seen.
-fn as_seen(share: &Share, seen: &Seen) -> Result<Option<OwnedFd>, ShareError> {
-    let Some(found) = store::find::<Volume>(share, seen.key)? else {
-        return Ok(None);
-    };
-    let alone = alone(&found)?;
-    let requests = Requests::if_there(share)?.map(|requests| requests.all());
-    let requests = requests.transpose()?.unwrap_or_default();
-    let is_asked_for = requests
-        .iter()
-        .any(|(_, request)| request.volume == seen.key);
-    // In this order: a request goes after the record has changed.
-    let now = store::find::<Volume>(share, seen.key)?;
-    let is_same = now.is_some_and(|now| now.record.generation == seen.generation);
-    Ok((is_same && !is_asked_for).then_some(alone))
-}
-
-/// The folders that have ids: those of volumes, and what is left of volumes that are gone, wherever that lies by now.
-fn holders(
-    share: &Share,
-    ledger: &Ledger,
-    volumes: &mut BTreeMap<ProjectId, Seen>,
-) -> Result<Vec<(ProjectId, Holder)>, ShareError> {
-    // Before the records: whoever is entered here had one.
-    let entries = ledger.entries().map_err(failed)?;
-    let mut alive = BTreeSet::new();
-    let mut holders = Vec::new();
-    for key in store::keys::<Volume>(share)? {
-        let found = match store::look::<Volume>(share, key)? {
-            Kept::Found(found) => found,
-            Kept::Unreadable(record) => {
-                alive.insert(record.nonce);
-                continue;
-            }
-            Kept::Nothing => continue,
-        };
-        if !is_enforced(&found.record) {
-            continue;
-        }
-        alive.insert(found.record.nonce);
-        for (id, hold) in held(share, &found)? {
-            let owner = owner(&found.record);
-            holders.push((id, Holder { owner, hold }));
-            let generation = found.record.generation;
-            volumes.insert(id, Seen { key, generation });
-        }
-    }
-    for (id, entry) in entries {
-        let nonce = entry.owner.split(' ').next().and_then(|it| it.parse().ok());
-        let is_alive = nonce.is_none_or(|nonce: Nonce| alive.contains(&nonce));
-        let is_used = || Ok::<_, QuotaError>(project::quota(&share.root, id)?.used.inodes > 0);
-        if !is_alive && is_used().map_err(failed)? {
-            let (owner, hold) = (entry.owner, Hold::Left);
-            holders.push((id, Holder { owner, hold }));
-        }
-    }
-    Ok(holders)
-}
-
-/// The folders of one volume that have ids: its own, and those that copies are made in.
-fn held(share: &Share, found: &Found<Volume>) -> Result<Vec<(ProjectId, Hold)>, ShareError> {
-    let (record, mut held) = (&found.record, Vec::new());
-    let bytes = u64::try_from(record.what.capacity_bytes).unwrap_or_default();
-    let limits = amounts::limits(bytes, record.what.wanted.inodes.unwrap_or_default());
-    let id = |folder: Option<OwnedFd>| match folder {
-        Some(folder) => project::of(folder).map_err(failed),
-        None => Ok(None),
-    };
-    if let (Some(id), Some(limits)) = (id(folder_of(share, found, None)?)?, limits) {
-        let hold = match record.what.size {
-            Some(Size::Enforced {
-                project: Some(on_record),
-            }) if on_record != id.number() => Hold::Unrecorded,
-            _ => Hold::Volume(limits),
-        };
-        held.push((id, hold));
-    }
-    for name in &found.attempts {
-        let attempt = name
-            .strip_prefix(COPYING[0])
-            .and_then(|it| it.strip_prefix('.'));
-        if let Some(attempt) = attempt.and_then(|it| it.parse::<Nonce>().ok())
-            && record.copy != Some(attempt)
-            && let Some(id) = id(folder_of(share, found, Some(attempt))?)?
-        {
-            held.push((id, Hold::Unrecorded));
-        }
-    }
-    Ok(held)
 }

@@ -1,6 +1,7 @@
 //! Going through a share's volumes or snapshots in order, many records at a time to hide a server's latency, a bounded number in memory.
 
 use crate::admission::ExtraThreads;
+use crate::share::compared::{self, SizeKnown};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::measures::{self, Measure};
@@ -26,6 +27,8 @@ pub struct ListedVolume {
     pub record: Record<Volume>,
     /// What is wrong with it.
     pub trouble: Option<String>,
+    /// What is known of its size, where something is.
+    pub size: Option<SizeKnown>,
     /// What it takes on the disk, where somebody has measured that.
     pub measure: Option<Measure>,
 }
@@ -35,8 +38,8 @@ pub struct ListedVolume {
 pub enum Listed {
     /// With its record.
     Volume(Box<ListedVolume>),
-    /// With a record that cannot be used, and why.
-    Unreadable(Nonce, String),
+    /// With a record that cannot be used, and why; or something in a record's place, of which not even the nonce is known.
+    Unreadable(Option<Nonce>, String),
 }
 
 /// A kind of record, as a list shows it.
@@ -144,10 +147,14 @@ impl List for Volume {
     type Item = Listed;
 
     fn read(share: &Share, key: NameKey) -> Result<Option<Listed>, ShareError> {
-        Ok(match store::look::<Self>(share, key)? {
+        Ok(match store::look_among::<Self>(share, key)? {
             Kept::Nothing => None,
             Kept::Found(found) => Some(Listed::Volume(Box::new(ListedVolume {
-                trouble: create::trouble(share, &found)?,
+                trouble: match create::trouble(share, &found) {
+                    Err(error) if !error.is_stale() && share.answers() => Some(error.to_string()),
+                    trouble => trouble?,
+                },
+                size: compared::size(share, &found.record),
                 measure: measures::of(&found),
                 record: found.record,
             }))),
@@ -165,7 +172,7 @@ impl List for Snapshot {
     /// Only finished ones are shown. The specification forbids those that are being made, and has no word for those that are
     /// being deleted or have a record that cannot be used.
     fn read(share: &Share, key: NameKey) -> Result<Option<Record<Self>>, ShareError> {
-        Ok(match store::look::<Self>(share, key)? {
+        Ok(match store::look_among::<Self>(share, key)? {
             Kept::Found(found) if found.record.state == State::Ready => Some(found.record),
             _ => None,
         })

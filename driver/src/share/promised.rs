@@ -132,10 +132,13 @@ fn of_kind<K: Kind>(
     let read = || {
         let mut read = Vec::new();
         while let Some(key) = unknown.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let promise = match store::look::<K>(share, *key)? {
+            let promise = match store::look_among::<K>(share, *key)? {
                 Kept::Nothing => continue,
                 Kept::Found(found) => found.record.promise(),
-                Kept::Unreadable(record) => Promise::none(record.nonce),
+                Kept::Unreadable(record) => match record.nonce {
+                    Some(nonce) => Promise::none(nonce),
+                    None => continue,
+                },
             };
             read.push(((K::FOLDER, *key), promise));
         }

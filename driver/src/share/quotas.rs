@@ -112,7 +112,7 @@ fn judge(asked: Option<Quota>, can: Option<Can>) -> Result<Option<Size>, ShareEr
 /// Holds a volume to `capacity_bytes`, or the copy of its source that the `attempt` is about to make.
 ///
 /// # Errors
-/// [`ShareError::NotHeld`], and I/O errors.
+/// [`ShareError::NotHeld`], [`ShareError::NotHeldYet`], and I/O errors.
 pub(super) fn hold(
     share: &Share,
     record: &Record<Volume>,
@@ -145,19 +145,23 @@ fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held
         true => Asked::by_record(share, record.nonce)?,
         false => Asked::ask(share, request)?,
     };
-    let mut asked = asked.ok_or_else(nobody)?;
+    let mut asked = asked.ok_or_else(|| not_yet(NOBODY))?;
     match wait(share, &mut asked, request)? {
         Answer::Project(project) => Ok(Held {
             project,
             _until_on_record: Until::Asked { _asked: asked },
         }),
-        Answer::Refused(why) => Err(ShareError::NotHeld { why }),
+        Answer::Refused(why) => {
+            // It may have said that it can, a moment ago.
+            share.memory.miss(share.uuid());
+            Err(ShareError::NotHeld { why })
+        }
     }
 }
 
-fn nobody() -> ShareError {
-    let why = NOBODY.to_owned();
-    ShareError::NotHeld { why }
+fn not_yet(why: &str) -> ShareError {
+    let why = why.to_owned();
+    ShareError::NotHeldYet { why }
 }
 
 /// Waits for the answer, as long as there is somebody who may give it.
@@ -180,13 +184,13 @@ fn wait(share: &Share, asked: &mut Asked, request: &Request) -> Result<Answer, S
             let agent = agents::at_work(share)?;
             if agent.is_none_or(|agent| agent.can.quotas != Quotas::Enforced) {
                 share.memory.miss(share.uuid());
-                return Err(nobody());
+                return Err(not_yet(NOBODY));
             }
         }
         pause = next_pause(took);
     }
     let why = format!("its agent has not answered for {PATIENCE:?}");
-    Err(ShareError::NotHeld { why })
+    Err(ShareError::NotHeldYet { why })
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub fn recover<G>(
 ) -> Result<Recovered, ShareError> {
     // Needs room for a file, and so fails on a full share, where the rest matters most.
     let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
-    failures.extend(agents::sweep(share).err());
+    sweep_agents(share, &mut failures);
     Ok(Recovered {
         volumes: recover_kind::<Volume, _>(share, claim, &mut failures)?,
         snapshots: recover_kind::<Snapshot, _>(share, |_| Some(()), &mut failures)?,
@@ -61,14 +61,24 @@ pub fn recover<G>(
 /// # Errors
 /// As for [`recover`].
 pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
+    let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
+    sweep_agents(share, &mut failures);
+    let (volumes, snapshots) = (
+        store::keys::<Volume>(share)?,
+        store::keys::<Snapshot>(share)?,
+    );
     Ok(Recovered {
-        volumes: waiting::<Volume>(share, store::keys::<Volume>(share)?)?,
-        snapshots: waiting::<Snapshot>(share, store::keys::<Snapshot>(share)?)?,
-        failures: [agents::sweep(share), trash::sweep_drafts(share)]
-            .into_iter()
-            .filter_map(Result::err)
-            .collect(),
+        volumes: waiting::<Volume>(share, volumes, &mut failures)?,
+        snapshots: waiting::<Snapshot>(share, snapshots, &mut failures)?,
+        failures,
     })
+}
+
+fn sweep_agents(share: &Share, failures: &mut Vec<ShareError>) {
+    match agents::sweep(share) {
+        Ok(odd) => failures.extend(odd),
+        Err(error) => failures.push(error),
+    }
 }
 
 /// As an agent: answers requests, by the names of their files, and finds what waits for it among the volumes and snapshots
@@ -86,10 +96,11 @@ pub fn take_up(
     let mut answers: Vec<_> = answers.collect();
     let mut waiting_volumes = Vec::new();
     for key in volumes {
-        match store::look::<Volume>(share, key)? {
+        match store::look_among::<Volume>(share, key)? {
             Kept::Found(found) if found.record.needs_copy() => waiting_volumes.push(key),
             Kept::Found(found) => answers.push(limits::answer_record(share, found)),
-            Kept::Nothing | Kept::Unreadable(_) => {}
+            Kept::Unreadable(record) => answers.push(Err(record.error::<Volume>(key))),
+            Kept::Nothing => {}
         }
     }
     let (mut answered, mut failures) = (Vec::new(), Vec::new());
@@ -100,9 +111,9 @@ pub fn take_up(
         }
     }
     let copies = Recovered {
-        failures,
         volumes: waiting_volumes,
-        snapshots: waiting::<Snapshot>(share, snapshots)?,
+        snapshots: waiting::<Snapshot>(share, snapshots, &mut failures)?,
+        failures,
     };
     Ok(TakenUp { copies, answered })
 }
@@ -110,14 +121,18 @@ pub fn take_up(
 /// Those of `keys` whose source is to be copied by whoever may take the copy up.
 ///
 /// # Errors
-/// I/O errors.
-fn waiting<K: Kind>(share: &Share, keys: Vec<NameKey>) -> Result<Vec<NameKey>, ShareError> {
+/// I/O errors of the share.
+fn waiting<K: Kind>(
+    share: &Share,
+    keys: Vec<NameKey>,
+    failures: &mut Vec<ShareError>,
+) -> Result<Vec<NameKey>, ShareError> {
     let mut waiting = Vec::new();
     for key in keys {
-        if let Kept::Found(found) = store::look::<K>(share, key)?
-            && found.record.needs_copy()
-        {
-            waiting.push(key);
+        match store::look_among::<K>(share, key)? {
+            Kept::Found(found) if found.record.needs_copy() => waiting.push(key),
+            Kept::Unreadable(record) => failures.push(record.error::<K>(key)),
+            Kept::Found(_) | Kept::Nothing => {}
         }
     }
     Ok(waiting)
@@ -131,9 +146,9 @@ fn recover_kind<K: Life, G>(
 ) -> Result<Vec<NameKey>, ShareError> {
     let mut copies = Vec::new();
     for key in store::keys::<K>(share)? {
-        let done = match store::look::<K>(share, key)? {
+        let done = match store::look_among::<K>(share, key)? {
             Kept::Nothing => leftovers::clear_leftovers::<K>(share, key),
-            Kept::Unreadable(_) => Ok(()),
+            Kept::Unreadable(record) => Err(record.error::<K>(key)),
             Kept::Found(found) => {
                 store::prune_leftovers(&found);
                 match found.record.state {

@@ -212,19 +212,21 @@ impl<'a> Requests<'a> {
         self.folder
     }
 
-    /// Those that are there, by name, the answered ones included until they are done with.
+    /// Those that are there, by name, the answered ones included until they are done with; and why others cannot be read.
     ///
     /// # Errors
-    /// I/O errors.
-    pub(super) fn all(&self) -> Result<Vec<(String, Request)>, ShareError> {
+    /// When they cannot be listed.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn all(&self) -> Result<(Vec<(String, Request)>, Vec<ShareError>), ShareError> {
         let names = beneath::names(&self.folder).doing(|| "listing the requests".to_owned())?;
-        let mut all = Vec::new();
+        let (mut all, mut unread) = (Vec::new(), Vec::new());
         for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
-            if let Some(request) = self.read(&name)? {
-                all.push((name, request));
+            match self.read(&name) {
+                Ok(request) => all.extend(request.map(|request| (name, request))),
+                Err(error) => unread.push(error),
             }
         }
-        Ok(all)
+        Ok((all, unread))
     }
 
     /// The one in the file `name`; nothing for other files, and for what a newer version asks for.
@@ -340,7 +342,7 @@ mod tests {
         prepare(&share).unwrap();
         let mut asked = Asked::ask(&share, &request).unwrap().unwrap();
         let requests = Requests::open(&share).unwrap();
-        let there = requests.all().unwrap();
+        let there = requests.all().unwrap().0;
         let [(name, found)] = there.as_slice() else {
             panic!("{there:?}");
         };
@@ -395,13 +397,13 @@ mod tests {
         let mut asked = Asked::by_record(&share, nonce).unwrap().unwrap();
         let requests = Requests::open(&share).unwrap();
         assert_eq!(
-            (asked.answer().unwrap(), requests.all().unwrap()),
+            (asked.answer().unwrap(), requests.all().unwrap().0),
             (None, vec![])
         );
         asked.write(&share, &request).unwrap();
         asked.write(&share, &request).unwrap();
         let name = format!("{nonce}{REQUEST}");
-        assert_eq!(requests.all().unwrap(), [(name, request)]);
+        assert_eq!(requests.all().unwrap().0, [(name, request)]);
         requests.reply(nonce, &Answer::Project(7)).unwrap();
         assert_eq!(asked.answer().unwrap(), Some(Answer::Project(7)));
         drop(asked);

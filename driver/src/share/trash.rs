@@ -475,15 +475,22 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
     };
     let now = server_now(share)?;
     let names = beneath::names_now(&share.drafts).doing(doing)?;
+    let mut failure = None;
     for name in names {
         let old = time(&name)
             .is_ok_and(|then| u64::try_from(now - then).is_ok_and(|age| age >= life.as_secs()));
         if let (true, Ok(text)) = (old, name.to_str()) {
             // A rename, not a removal: of us and of one who publishes the draft after all, one gets it whole.
-            discard(share, &share.drafts, text, promise)?;
+            if let Err(error) = discard(share, &share.drafts, text, promise) {
+                if error.is_crash() {
+                    return Err(error);
+                }
+                // Of several the last one: the others are met again when that is gone.
+                failure = Some(error);
+            }
         }
     }
-    Ok(())
+    failure.map_or(Ok(()), Err)
 }
 
 /// The time by the server's clock, in seconds since 1970. An age is the difference of two of the server's times, so this

@@ -3,12 +3,12 @@
 
 use crate::hazards::Squashed;
 use crate::scene::{MIB, Mount, Share, file_system, run, shown};
-use crate::site::{PATIENCE, Site, is_enforced, project_of, range, until, volume};
+use crate::site::{PATIENCE, Site, is_enforced, project_of, range, says_enforced, until, volume};
 use crate::tools::{USER, refusal, write};
 use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs::share::comparison;
 use csi_nfs::share::database::{Expect, Share as Records};
-use csi_nfs::share::limits;
 use csi_nfs::share::volume::change;
 use csi_nfs::volume_id::VolumeId;
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
@@ -197,14 +197,13 @@ async fn a_controller_on_the_server_holds_volumes_to_their_sizes_without_an_agen
         assert!(message.contains(why), "{message}");
         assert_eq!(server.id(&made), None);
         let refused = local.create(volume("e", 10, ENFORCE)).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Unavailable, "{refused}");
+        assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
         assert_eq!(local.metric("csi_nfs_shares_limited"), 0.0);
         return;
     }
     let id = server.id(&made).unwrap();
-    let size = format!("its size is enforced, by project {id}");
     let message = local.condition(&made).await.message;
-    assert!(message.ends_with(&size), "{message}");
+    assert!(says_enforced(&message, id), "{message}");
     let folder = server.folder(&made);
     assert_eq!(shown(&folder).0, 10 * MIB);
     let error = write(USER, &folder.join("large"), 20).unwrap_err();
@@ -342,8 +341,7 @@ async fn a_controller_that_dies_at_any_step_leaves_no_volume_without_its_limit()
             assert_eq!(shown(&server.folder(volume)).0, mib * MIB, "{step}");
             let id = server.id(volume).unwrap();
             let message = next.condition(volume).await.message;
-            let size = format!("by project {id}");
-            assert!(message.ends_with(&size), "{step}: {message}");
+            assert!(says_enforced(&message, id), "{step}: {message}");
         }
     }
     let local = server.controller().await;
@@ -420,7 +418,7 @@ async fn a_comparison_beside_an_expansion_takes_nothing_back() {
         move || {
             let mut count = 0;
             while !is_done.load(Ordering::Relaxed) {
-                limits::keep_up(&open(&folder)).unwrap();
+                comparison::keep_up(&open(&folder)).unwrap();
                 count += 1;
             }
             count

@@ -18,3 +18,4 @@ mod strace;
 mod taking_in;
 mod tenants;
 mod tools;
+mod truth;

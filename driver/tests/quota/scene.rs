@@ -143,7 +143,7 @@ impl Drop for Share {
             self.reopen();
         }
         // Limits of projects that are gone are nobody's.
-        for id in self.ledger.entries().unwrap_or_default().keys() {
+        for id in self.ledger.entries().unwrap_or_default().0.keys() {
             let _ = project::lift_limits(self.root(), *id);
         }
         let _ = fs::remove_dir_all(&self.folder);

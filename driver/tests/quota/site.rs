@@ -1,7 +1,7 @@
 //! A share with an agent on the server and a controller that has the share over NFS. Owns how both are started and called.
 
 use crate::away::Away;
-use crate::scene::{MIB, Mount, Share, file_system};
+use crate::scene::{MIB, Mount, Share, file_system, run};
 use csi_nfs::controller::{Controller, ControllerConfig};
 use csi_nfs::export::Export;
 use csi_nfs::quota::ability::FileSystem;
@@ -13,6 +13,7 @@ use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -27,6 +28,22 @@ pub struct Agent(pub Child);
 impl Agent {
     pub fn kill(mut self) {
         self.0.kill().unwrap();
+    }
+
+    /// Tells it to compare now, and waits until it has.
+    pub fn compare(&self, share: &Share) {
+        let report = share.folder.join(".csi-nfs/compared.json");
+        let seen = || {
+            fs::metadata(&report)
+                .map(|it| (it.ino(), it.mtime_nsec()))
+                .ok()
+        };
+        // The second one began after this call.
+        for _ in 0..2 {
+            let before = seen();
+            run(Command::new("kill").args(["-HUP", &self.0.id().to_string()]));
+            until("a comparison", || seen() != before);
+        }
     }
 }
 
@@ -50,7 +67,7 @@ impl Share {
 
     /// Waits until these projects alone are in the ledger and have limits, and looks at those.
     pub fn has_these_limits_alone(&self, ids: &BTreeSet<ProjectId>, mib: u64) {
-        let entered = || -> BTreeSet<_> { self.ledger.entries().unwrap().into_keys().collect() };
+        let entered = || -> BTreeSet<_> { self.ledger.entries().unwrap().0.into_keys().collect() };
         until("a ledger of what is there", || entered() == *ids);
         until("no limit that is nobody's", || {
             let report = reconcile::report(self.root()).unwrap();
@@ -170,6 +187,19 @@ impl Site {
         answer.await.unwrap();
     }
 
+    /// The names and conditions of all volumes, as they are listed.
+    pub async fn listed(&self) -> Vec<(String, VolumeCondition)> {
+        let answer = self
+            .controller
+            .list_volumes(Request::new(Default::default()));
+        let entries = answer.await.unwrap().into_inner().entries;
+        let condition = |entry: list_volumes_response::Entry| {
+            let condition = entry.status.unwrap().volume_condition.unwrap();
+            (entry.volume.unwrap().volume_id, condition)
+        };
+        entries.into_iter().map(condition).collect()
+    }
+
     pub async fn condition(&self, volume: &Volume) -> VolumeCondition {
         let request = ControllerGetVolumeRequest {
             volume_id: volume.volume_id.clone(),
@@ -188,6 +218,13 @@ impl Site {
     pub fn id(&self, volume: &Volume) -> Option<ProjectId> {
         project_of(&self.share.folder.join(&volume.volume_context["subDir"]))
     }
+}
+
+/// Whether a condition's message says that a volume is held to its size by this project.
+pub fn says_enforced(message: &str, id: ProjectId) -> bool {
+    message.contains(&format!(
+        "its size is enforced, by project {id}, as was found "
+    ))
 }
 
 pub fn project_of(folder: &Path) -> Option<ProjectId> {

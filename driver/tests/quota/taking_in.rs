@@ -1,13 +1,13 @@
 //! Volumes that were made without a project.
 
 use crate::scene::{MIB, Share, bytes, file_system, shown};
-use crate::site::{Site, is_enforced, volume};
+use crate::site::{Site, is_enforced, says_enforced, volume};
 use crate::tools::write;
 use crate::tools::{USER, refusal};
 use csi_nfs::quota::error::QuotaError;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
-use csi_nfs::quota::take_in::{Because, look, take_in};
+use csi_nfs::quota::take_in::{Because, Former, look, take_in};
 use csi_sys::file_attributes;
 use csi_sys::project_quota::Amounts;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -31,7 +31,7 @@ fn a_volume_with_files_becomes_a_project() {
     let open = || File::open(&folder).unwrap();
     let id = ProjectId::new(123_456_789).unwrap();
 
-    let found = look(open(), None).unwrap();
+    let found = look(open(), None, &Former::new()).unwrap();
     assert!(found.bytes >= 4 * MIB, "{found:?}");
     assert_eq!(found.inodes, 8);
     // Two of the names are one file.
@@ -46,14 +46,14 @@ fn a_volume_with_files_becomes_a_project() {
     ];
     assert_eq!(outside, expected.map(|(path, why)| (path.into(), why)));
 
-    let taken = take_in(open(), id).unwrap();
+    let taken = take_in(open(), id, &Former::new()).unwrap();
     assert_eq!((taken.folders, taken.files), (4, 4));
     assert_eq!(taken.outside_count, 3);
     assert_eq!(share.quota(id).used.inodes, 8);
     assert!(share.quota(id).used.bytes >= 4 * MIB);
-    let again = take_in(open(), id).unwrap();
+    let again = take_in(open(), id, &Former::new()).unwrap();
     assert_eq!((again.folders, again.files), (0, 0));
-    assert_eq!(look(open(), Some(id)).unwrap().files, 0);
+    assert_eq!(look(open(), Some(id), &Former::new()).unwrap().files, 0);
 
     // What is made later is in it, and the limit holds.
     project::set_limits(share.root(), id, bytes(6 * MIB)).unwrap();
@@ -74,8 +74,12 @@ fn files_of_somebody_elses_project_stay_as_they_are() {
     file_attributes::set(&opened, attributes.with_project(4343)).unwrap();
     let open = || File::open(&folder).unwrap();
     let is_refused = |result| matches!(result, Err(QuotaError::OtherProject { found: 4343 }));
-    assert!(is_refused(look(open(), None)));
-    assert!(is_refused(take_in(open(), ProjectId::new(99).unwrap())));
+    assert!(is_refused(look(open(), None, &Former::new())));
+    assert!(is_refused(take_in(
+        open(),
+        ProjectId::new(99).unwrap(),
+        &Former::new()
+    )));
     assert_eq!(file_attributes::get(&opened).unwrap().project(), 4343);
 }
 
@@ -128,8 +132,9 @@ async fn a_volume_of_the_time_before_is_held_to_its_size_from_now_on() {
     assert!(!done && said.contains("taken in: 1, not: 1"), "{said}");
     let id = site.id(&old).unwrap();
     let message = site.condition(&old).await.message;
-    let expected = format!("by project {id}; it cannot be expanded now: there is no agent");
-    assert!(message.contains(&expected), "{message}");
+    assert!(says_enforced(&message, id), "{message}");
+    let expected = "; it cannot be expanded now: there is no agent";
+    assert!(message.contains(expected), "{message}");
     assert_eq!(shown(&site.folder(&old)).0, 10 * MIB);
     let error = write(USER, &site.folder(&old).join("more"), 20).unwrap_err();
     assert!(error.contains(refusal(file_system())), "{error}");
@@ -184,10 +189,7 @@ async fn a_taking_in_that_dies_at_any_step_is_finished_by_a_repeat() {
         assert_eq!(site.id(&made), Some(id), "{step}");
         assert_eq!(shown(&site.folder(&made)).0, 10 * MIB, "{step}");
         let message = site.condition(&made).await.message;
-        assert!(
-            message.contains(&format!("by project {id};")),
-            "{step}: {message}"
-        );
+        assert!(says_enforced(&message, id), "{step}: {message}");
     }
     let projects = fs::read_dir(site.share.folder.join(".csi-nfs/projects"));
     assert_eq!(projects.unwrap().count(), 3, "an id each");

@@ -114,7 +114,7 @@ impl Claim {
         let Owner { key, nonce } = self.owner;
         let volume = match store::look::<Volume>(share, key)? {
             Kept::Found(found) if found.record.nonce == nonce => found.record.what.wanted.name,
-            Kept::Unreadable(record) if record.nonce == nonce => nonce.to_string(),
+            Kept::Unreadable(record) if record.may_be(nonce) => nonce.to_string(),
             _ => return Ok(None),
         };
         Ok(Some(ShareError::Overlap {

@@ -52,11 +52,9 @@ pub enum Size {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Enforced { project: Some(id) } => {
-                write!(f, "its size is enforced, by project {id}")
-            }
-            Self::Enforced { project: None } => f.write_str("its size is not enforced yet"),
-            Self::Advisory { why } => write!(f, "its size is advisory: {why}"),
+            Self::Enforced { project: Some(id) } => write!(f, "enforced, by project {id}"),
+            Self::Enforced { project: None } => f.write_str("not enforced yet"),
+            Self::Advisory { why } => write!(f, "advisory: {why}"),
         }
     }
 }

@@ -81,10 +81,28 @@ impl<K: Kind> Found<K> {
 /// A record that is there and cannot be used.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Its volume's nonce, as its file's name says.
-    pub nonce: Nonce,
+    /// Its volume's nonce, as its file's name says; nothing where not even that can be read.
+    pub nonce: Option<Nonce>,
     /// What is wrong.
     pub detail: String,
+}
+
+impl Unreadable {
+    /// Whether it may be the record of that volume or snapshot.
+    pub(in crate::share) fn may_be(&self, nonce: Nonce) -> bool {
+        self.nonce.is_none_or(|its| its == nonce)
+    }
+
+    /// The error of whoever needs what is kept under `key`.
+    pub fn error<K: Kind>(self, key: NameKey) -> ShareError {
+        let kind = K::FOLDER;
+        let what = match self.nonce {
+            Some(nonce) => format!("the record {kind}/{key}/{nonce}"),
+            None => format!("{RECORDS_FOLDER}/{kind}/{key}"),
+        };
+        let detail = self.detail;
+        ShareError::Damaged { what, detail }
+    }
 }
 
 /// What is kept under a key.
@@ -129,11 +147,28 @@ pub fn find<K: Kind>(share: &Share, key: NameKey) -> Result<Option<Found<K>>, Sh
     match look(share, key)? {
         Kept::Nothing => Ok(None),
         Kept::Found(found) => Ok(Some(found)),
-        Kept::Unreadable(record) => Err(ShareError::Damaged {
-            what: format!("the record {}/{key}/{}", K::FOLDER, record.nonce),
-            detail: record.detail,
-        }),
+        Kept::Unreadable(record) => Err(record.error::<K>(key)),
     }
+}
+
+/// As [`look`], for those who go through many records: an error of one, or something else in its place, keeps nobody from the
+/// others as long as the share itself answers.
+///
+/// # Errors
+/// I/O errors of the share.
+pub fn look_among<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError> {
+    let error = match look(share, key) {
+        Err(error) if !error.is_stale() && share.answers() => error,
+        looked => return looked,
+    };
+    let files = beneath::folder(K::folder(share), key.to_string()).and_then(|it| list(&it));
+    let newest = files.ok().filter(|files| !files.mixed);
+    Ok(Kept::Unreadable(Unreadable {
+        nonce: newest
+            .and_then(|files| files.newest)
+            .map(|(nonce, _)| nonce),
+        detail: error.to_string(),
+    }))
 }
 
 /// As [`find`], for those who can do something with a record that cannot be used.
@@ -169,7 +204,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
         };
         if files.mixed {
             let detail = "its folder has records of two".to_owned();
-            return Ok(Kept::Unreadable(Unreadable { nonce, detail }));
+            return Ok(unreadable(nonce, detail));
         }
         let generation = match newest_from(&folder, nonce, generation) {
             Ok(generation) => generation,
@@ -182,7 +217,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             Err(error) if beneath::is_gone(&error) => continue,
             Err(error) if beneath::errno(&error).is_none() => {
                 let detail = error.to_string();
-                return Ok(Kept::Unreadable(Unreadable { nonce, detail }));
+                return Ok(unreadable(nonce, detail));
             }
             Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
         };
@@ -200,10 +235,15 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
                     text: content,
                 })
             }
-            Err(detail) => Kept::Unreadable(Unreadable { nonce, detail }),
+            Err(detail) => unreadable(nonce, detail),
         });
     }
     Err(contended::<K>(key))
+}
+
+fn unreadable<K>(nonce: Nonce, detail: String) -> Kept<K> {
+    let nonce = Some(nonce);
+    Kept::Unreadable(Unreadable { nonce, detail })
 }
 
 /// Whether the record has a newer generation than the one that was found.

@@ -5,16 +5,15 @@ use super::super::attempt::process;
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
 use crate::share::attempt::heartbeat::tests::let_a_period_pass;
-use crate::share::limits;
+use crate::share::comparison;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::size::{Quota, Size};
 use std::os::unix::fs::{MetadataExt, chown};
-use std::sync::Arc;
 
 impl Trial {
     /// The share as a controller elsewhere sees it.
     fn away(&self) -> Share {
-        self.share().away(Arc::default())
+        self.share().away()
     }
 
     /// The share as the agent sees it.
@@ -291,10 +290,8 @@ fn a_volume_that_is_to_be_held_to_its_size_is_not_made_without_an_agent_that_can
         made.what.size.unwrap(),
         Size::Advisory { why: why.unwrap() }
     );
-    assert_eq!(
-        limits::keep_up(&trial.as_agent().with_quotas()).unwrap(),
-        Vec::<String>::new()
-    );
+    let compared = comparison::keep_up(&trial.as_agent().with_quotas()).unwrap();
+    assert_eq!(compared.told, Vec::<String>::new());
 }
 
 #[test]

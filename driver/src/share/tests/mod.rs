@@ -12,6 +12,7 @@ mod forged;
 mod hazards;
 mod interleaved;
 mod measures;
+mod odd;
 mod promises;
 mod races;
 mod restored;

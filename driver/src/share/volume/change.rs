@@ -23,7 +23,7 @@ use crate::share::token::{NameKey, Nonce};
 /// it is then.
 ///
 /// # Errors
-/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], [`ShareError::CannotGrow`], [`ShareError::NotHeld`], and I/O errors.
+/// [`ShareError::NoVolume`], [`ShareError::TooLarge`], [`ShareError::CannotGrow`], [`ShareError::NotHeldYet`], and I/O errors.
 pub fn expand(
     share: &Share,
     key: NameKey,
@@ -45,7 +45,7 @@ pub fn expand(
             if let Some(Size::Enforced { .. }) = next.size {
                 // Another turn of `change` lets go of the volume's lock first: `hold` waits for it.
                 held = None;
-                let now = quotas::hold(share, volume, required, None)?;
+                let now = quotas::hold(share, volume, required, None).map_err(not_grown)?;
                 next.size = Some(Size::Enforced {
                     project: Some(now.project),
                 });
@@ -58,6 +58,14 @@ pub fn expand(
         reserved.put_on_record();
     }
     Ok(expanded)
+}
+
+/// The volume is there, with the size that it had. FAILED_PRECONDITION would tell external-resizer to wait until no pod has it.
+fn not_grown(error: ShareError) -> ShareError {
+    match error {
+        ShareError::NotHeld { why } => ShareError::NotHeldYet { why },
+        other => other,
+    }
 }
 
 /// Reserves what the volume is to be promised then.

@@ -148,8 +148,16 @@ pub(in crate::share) fn finish_create(
     // Before anybody can write to it.
     let held = match record.what.size {
         Some(Size::Enforced { .. }) => {
-            let held = quotas::hold(share, record, record.what.capacity_bytes, None);
-            Some(held.map_err(ShareError::unfinished)?)
+            match quotas::hold(share, record, record.what.capacity_bytes, None) {
+                // Nobody ever had it, and its size was why it was to be made.
+                Err(refusal @ ShareError::NotHeld { .. }) => {
+                    return match life::withdraw(share, found)? {
+                        true => Err(refusal),
+                        false => Ok(None),
+                    };
+                }
+                held => Some(held.map_err(ShareError::unfinished)?),
+            }
         }
         _ => None,
     };

@@ -11,13 +11,15 @@ use crate::quota::project;
 use crate::quota::take_in::{self, Found};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
+use crate::share::limited;
 use crate::share::limits;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::{Quota, Size};
 use crate::share::records::store;
 use crate::share::records::volume::Volume;
-use crate::share::token::NameKey;
+use crate::share::token::{NameKey, Nonce};
 use crate::share::volume::change::change;
+use std::os::fd::OwnedFd;
 use thiserror::Error;
 
 /// What is to be done with a volume.
@@ -53,6 +55,9 @@ pub enum TakeInError {
     /// Its folder cannot be a project.
     #[error(transparent)]
     Quota(#[from] QuotaError),
+    /// Files that NFS clients hold stay outside.
+    #[error("{0} files are held by NFS clients now")]
+    Busy(u64),
     /// The share refuses.
     #[error(transparent)]
     Share(#[from] ShareError),
@@ -69,26 +74,77 @@ pub fn take_in(share: &Share, key: NameKey, does: Does) -> Result<Found, TakeInE
         None => return Err(TakeInError::Unable("no quotas were asked for".to_owned())),
     }
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
-    judge(&found.record)?;
+    match judge(&found.record) {
+        // The record says so; the folder may be one that was restored since.
+        Err(TakeInError::Enforced) => match limited::lack(share, &found)? {
+            Some(lack) if lack.is_mended_by_a_project() => {}
+            _ => return Err(TakeInError::Enforced),
+        },
+        judged => judged?,
+    }
     let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
     // In use it may grow while it is looked at; then it is full, as it would be a moment later.
-    let seen = take_in::look(&folder, project::of(&folder)?)?;
-    let (bytes, inodes) = promised(&found.record);
-    seen.check_room(amounts::limits(bytes, inodes).unwrap_or_default())?;
-    if does == Does::Looks {
-        return Ok(seen);
-    }
-    let _alone = limits::alone(&found)?;
     let ledger = limits::ledger(share)?;
-    let id = project::begin(&ledger, &folder, &limits::owner(&found.record))?;
+    let former = ledger.all_of(&limits::owner(&found.record))?;
+    let seen = take_in::look(&folder, project::of(&folder)?, &former)?;
+    let (bytes, inodes) = limits::promised(&found.record);
+    seen.check_room(amounts::limits(bytes, inodes).unwrap_or_default())?;
+    match does {
+        Does::Looks => Ok(seen),
+        Does::TakesIn => put_into_a_project(share, &found, &folder),
+    }
+}
+
+/// Puts the volume of this key, which is to be held to its size and whose folder was found not to be, into a project again.
+/// Returns what is in its folder, which may be more than its size.
+///
+/// # Errors
+/// As for [`take_in`]; [`TakeInError::Busy`] where not all can be put into it now.
+pub(in crate::share) fn mend(
+    share: &Share,
+    (key, nonce): (NameKey, Nonce),
+) -> Result<Found, TakeInError> {
+    let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
+    let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
+    if found.record.nonce != nonce {
+        return Err(ShareError::NoVolume.into());
+    }
+    let unfinished = Some(Size::Enforced { project: None });
+    if found.record.what.size != unfinished {
+        // Whoever ends on the way leaves a record from which the next comparison sees that.
+        change(share, key, nonce, |volume| {
+            Ok(Some(Volume {
+                size: unfinished.clone(),
+                ..volume.what.clone()
+            }))
+        })?;
+    }
+    put_into_a_project(share, &found, &folder)
+}
+
+fn put_into_a_project(
+    share: &Share,
+    found: &store::Found<Volume>,
+    folder: &OwnedFd,
+) -> Result<Found, TakeInError> {
+    let _alone = limits::alone(found)?;
+    let ledger = limits::ledger(share)?;
+    let record = &found.record;
+    let id = project::begin(&ledger, folder, &limits::owner(record))?;
     step("the folder of a volume is a project").map_err(ShareError::from)?;
-    let taken = take_in::take_in(&folder, id)?;
+    let former = ledger.all_of(&limits::owner(record))?;
+    let taken = take_in::take_in(folder, id, &former)?;
     step("all of a volume is in its project").map_err(ShareError::from)?;
-    change(share, key, found.record.nonce, |volume| {
+    // By hand, an administrator reads what is left out. Of a volume that is said to be held, nothing may be that can grow.
+    let was_enforced = matches!(record.what.size, Some(Size::Enforced { .. }));
+    if was_enforced && taken.busy > 0 {
+        return Err(TakeInError::Busy(taken.busy));
+    }
+    change(share, record.key(), record.nonce, |volume| {
         // It may have been expanded meanwhile.
-        let (bytes, inodes) = promised(volume);
+        let (bytes, inodes) = limits::promised(volume);
         if let Some(limits) = amounts::limits(bytes, inodes) {
-            project::set_limits(&folder, id, limits).map_err(limits::failed)?;
+            project::set_limits(folder, id, limits).map_err(limits::failed)?;
         }
         step("a volume that is taken in is limited")?;
         Ok(Some(Volume {
@@ -108,16 +164,10 @@ fn judge(record: &Record<Volume>) -> Result<(), TakeInError> {
         (State::Ready, Some(Size::Enforced { .. })) => Err(TakeInError::Enforced),
         (State::Ready, _) if wanted.adopt => Err(TakeInError::Adopted),
         (State::Ready, _) if wanted.quota == Some(Quota::Advise) => Err(TakeInError::Advised),
-        (State::Ready, _) if promised(record) == (0, 0) => Err(TakeInError::Sizeless),
+        (State::Ready, _) if limits::promised(record) == (0, 0) => Err(TakeInError::Sizeless),
         (State::Ready, _) => Ok(()),
         (State::Creating | State::Deleting, _) => Err(TakeInError::Unsettled),
     }
-}
-
-/// How many bytes, and how many files and folders, the volume has been promised; 0 is any.
-fn promised(record: &Record<Volume>) -> (u64, u64) {
-    let bytes = u64::try_from(record.what.capacity_bytes).unwrap_or_default();
-    (bytes, record.what.wanted.inodes.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -125,7 +175,6 @@ mod tests {
     use super::*;
     use crate::share::paths::sub_path::SubPath;
     use crate::share::records::volume::{OnDelete, Wanted};
-    use crate::share::token::Nonce;
 
     #[test]
     fn who_is_taken_in() {

@@ -1,0 +1,203 @@
+//! Whether a folder is a project of its own that is held to its limits, as it is on the disk now, and what it lacks. Decides alone:
+//! must neither look nor mend.
+
+use crate::quota::error::amount;
+use csi_sys::project_quota::Amounts;
+use std::fmt;
+
+/// A folder that is to be held to limits, as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Its project; 0 is none.
+    pub project: u32,
+    /// Whether what is made in it gets its project.
+    pub is_inherited: bool,
+    /// Whether the ledger has the project for somebody else.
+    pub is_of_others: bool,
+    /// Whether the folder of another volume has the same one.
+    pub is_shared: bool,
+    /// The limits of the project.
+    pub limits: Amounts,
+    /// What is in the project.
+    pub used: Amounts,
+}
+
+/// Why a folder is not held to its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// There is none.
+    NoFolder,
+    /// It is in no project, as what `cp -a` or tar has made.
+    NoProject,
+    /// It is in somebody else's project.
+    OfOthers(u32),
+    /// Several volumes are one project.
+    Shared(u32),
+    /// The record names another project, or none: not all in the folder is known to be in this one.
+    NotAllOfIt(u32),
+    /// What is made in it is in no project.
+    NotInherited(u32),
+    /// It has other limits.
+    OtherLimits {
+        /// Those that it has.
+        found: Amounts,
+        /// Those that it is to have.
+        wanted: Amounts,
+    },
+    /// It takes more.
+    Beyond {
+        /// What it takes.
+        used: Amounts,
+        /// Its limits.
+        limits: Amounts,
+    },
+}
+
+impl Lack {
+    /// Whether it is mended by putting the folder, and all that is in it, into a project of its own.
+    pub fn is_mended_by_a_project(self) -> bool {
+        matches!(
+            self,
+            Self::NoProject | Self::NotAllOfIt(_) | Self::NotInherited(_)
+        )
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFolder => f.write_str("it has no folder"),
+            Self::NoProject => f.write_str("its folder is in no project"),
+            Self::OfOthers(id) => {
+                write!(f, "its folder is in project {id}, which is somebody else's")
+            }
+            Self::Shared(id) => write!(f, "another volume is project {id}, too"),
+            Self::NotAllOfIt(id) => write!(
+                f,
+                "its folder is in project {id}, and not all in the folder is known to be"
+            ),
+            Self::NotInherited(id) => write!(
+                f,
+                "its folder is in project {id}, and what is made in the folder is in none"
+            ),
+            Self::OtherLimits { found, wanted } => write!(
+                f,
+                "its limits are {}, and were to be {}",
+                amount(*found),
+                amount(*wanted)
+            ),
+            Self::Beyond { used, limits } => write!(
+                f,
+                "it takes {}, more than the {} of its limits; nothing more fits: remove something in it, or expand it",
+                amount(*used),
+                amount(*limits)
+            ),
+        }
+    }
+}
+
+/// What `folder` lacks that is to be held to the limits `wanted`, in the project that is `on_record`.
+pub fn lack(folder: Option<Folder>, on_record: Option<u32>, wanted: Amounts) -> Option<Lack> {
+    let Some(folder) = folder else {
+        return Some(Lack::NoFolder);
+    };
+    let Folder {
+        project,
+        limits,
+        used,
+        ..
+    } = folder;
+    let is_beyond = |used: u64, limit: u64| limit > 0 && used > limit;
+    let found = match project {
+        0 => Lack::NoProject,
+        _ if folder.is_of_others => Lack::OfOthers(project),
+        _ if folder.is_shared => Lack::Shared(project),
+        _ if on_record != Some(project) => Lack::NotAllOfIt(project),
+        _ if !folder.is_inherited => Lack::NotInherited(project),
+        _ if limits != wanted => Lack::OtherLimits {
+            found: limits,
+            wanted,
+        },
+        _ if is_beyond(used.bytes, limits.bytes) || is_beyond(used.inodes, limits.inodes) => {
+            Lack::Beyond { used, limits }
+        }
+        _ => return None,
+    };
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_folder_lacks_to_be_held_to_its_limits() {
+        let bytes = |bytes| Amounts { bytes, inodes: 9 };
+        let wanted = bytes(100);
+        let good = Folder {
+            project: 7,
+            is_inherited: true,
+            is_of_others: false,
+            is_shared: false,
+            limits: wanted,
+            used: bytes(100),
+        };
+        let with = |change: fn(&mut Folder)| {
+            let mut folder = good;
+            change(&mut folder);
+            Some(folder)
+        };
+        for (folder, on_record, expected) in [
+            (Some(good), Some(7), None),
+            (None, Some(7), Some(Lack::NoFolder)),
+            (with(|it| it.project = 0), Some(7), Some(Lack::NoProject)),
+            (with(|it| it.project = 0), None, Some(Lack::NoProject)),
+            (
+                with(|it| it.is_of_others = true),
+                Some(7),
+                Some(Lack::OfOthers(7)),
+            ),
+            (
+                with(|it| it.is_shared = true),
+                Some(7),
+                Some(Lack::Shared(7)),
+            ),
+            (Some(good), Some(8), Some(Lack::NotAllOfIt(7))),
+            (Some(good), None, Some(Lack::NotAllOfIt(7))),
+            (
+                with(|it| it.is_inherited = false),
+                Some(7),
+                Some(Lack::NotInherited(7)),
+            ),
+            (
+                with(|it| it.limits = Amounts::default()),
+                Some(7),
+                Some(Lack::OtherLimits {
+                    found: Amounts::default(),
+                    wanted,
+                }),
+            ),
+            (
+                with(|it| it.used.bytes = 101),
+                Some(7),
+                Some(Lack::Beyond {
+                    used: bytes(101),
+                    limits: wanted,
+                }),
+            ),
+            (
+                with(|it| it.used.inodes = 10),
+                Some(7),
+                Some(Lack::Beyond {
+                    used: Amounts {
+                        bytes: 100,
+                        inodes: 10,
+                    },
+                    limits: wanted,
+                }),
+            ),
+        ] {
+            assert_eq!(lack(folder, on_record, wanted), expected, "{folder:?}");
+        }
+    }
+}

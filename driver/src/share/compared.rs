@@ -1,0 +1,211 @@
+//! What the last comparison of the volumes with their limits has found, and when: all that anybody may say about whether a volume is
+//! held to its size. Owns `compared.json` on the share. What compares is `comparison`.
+//!
+//! The file is written whole by whoever has compared, an agent or a controller on the server, and read by all. It names those that
+//! are not held to their sizes; all others that are to be were found to be.
+
+use crate::beneath;
+use crate::share::database::{Share, now};
+use crate::share::error::{Doing, ShareError};
+use crate::share::findings::Compared;
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::records::format::check_format;
+use crate::share::records::record::{Record, State};
+use crate::share::records::size::Size;
+use crate::share::records::volume::Volume;
+use crate::share::token::Nonce;
+use rustix::fs::{self, AtFlags};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+const COMPARED: &str = "compared.json";
+/// The longest one that is read, in bytes.
+const LONGEST: u64 = 4 << 20;
+/// How old a finding may be for somebody to say that it is so: three comparisons.
+const FRESH: Duration = Duration::from_secs(180);
+
+/// What is known of a volume's size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SizeKnown {
+    /// What its record says of it: it is advisory, or not enforced yet.
+    Recorded(Size),
+    /// It is to be enforced and is not, and why.
+    NotHeld(String),
+    /// It was found to be enforced, by this project, so long ago.
+    Held(u32, Duration),
+    /// The same so long ago that nobody knows.
+    WasHeld(u32, Duration),
+}
+
+/// Puts what was found on the share. What is returned is to be kept until the next one is there: a file that is open for writing is
+/// delegated to no NFS client, and to take it back from one that has vanished would take as long as its lease.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn write(compared: &Compared, share: &Share) -> Result<OwnedFd, ShareError> {
+    let doing = || format!("writing {RECORDS_FOLDER}/{COMPARED}");
+    let text = serde_json::to_vec(compared).map_err(|error| ShareError::Damaged {
+        what: "what a comparison has found".to_owned(),
+        detail: error.to_string(),
+    })?;
+    let records = beneath::folder(&share.root, RECORDS_FOLDER).doing(doing)?;
+    let draft = format!("compared-{}", Nonce::random().doing(doing)?);
+    let written = share.write_new(&share.drafts, &draft, &text);
+    let written = written.and_then(|()| beneath::file_to_write(&share.drafts, &draft));
+    let put = written.and_then(|file| {
+        beneath::rename(&share.drafts, &draft, &records, COMPARED)?;
+        Ok(file)
+    });
+    if put.is_err() {
+        let _ = fs::unlinkat(&share.drafts, &*draft, AtFlags::empty());
+    }
+    share.memory.saw_not_held(share.uuid(), compared.not_held);
+    put.doing(doing)
+}
+
+/// The last one, where there is one that can be read.
+fn read(share: &Share) -> Option<Compared> {
+    let records = beneath::folder(&share.root, RECORDS_FOLDER).ok()?;
+    beneath::refresh(&records).ok()?;
+    let text = beneath::read(&records, COMPARED, LONGEST).ok()?;
+    check_format(&text).ok()?;
+    let compared: Compared = serde_json::from_slice(&text).ok()?;
+    share.memory.saw_not_held(share.uuid(), compared.not_held);
+    Some(compared)
+}
+
+/// What was found last, as it was read when somebody first asked.
+fn last(share: &Share) -> Option<&Compared> {
+    share.compared.get_or_init(|| read(share)).as_ref()
+}
+
+/// What is said of the size of the volume with this record; nothing where it was never decided what that means.
+pub fn size(share: &Share, record: &Record<Volume>) -> Option<SizeKnown> {
+    let is_held = matches!(record.what.size, Some(Size::Enforced { .. }));
+    let compared = is_held.then(|| last(share)).flatten();
+    known(record, compared, now())
+}
+
+/// Learns for the metrics what the last comparison has found.
+pub fn learn(share: &Share) {
+    let _ = last(share);
+}
+
+fn known(record: &Record<Volume>, compared: Option<&Compared>, now: u64) -> Option<SizeKnown> {
+    let size = record.what.size.as_ref()?;
+    let Size::Enforced { project } = size else {
+        return Some(SizeKnown::Recorded(size.clone()));
+    };
+    let not_yet = || SizeKnown::Recorded(Size::Enforced { project: None });
+    match record.state {
+        State::Creating => return Some(not_yet()),
+        // Its limits are lifted as it goes.
+        State::Deleting => return None,
+        State::Ready => {}
+    }
+    if let Some(why) = compared.and_then(|compared| compared.trouble(record.nonce)) {
+        return Some(SizeKnown::NotHeld(why.clone()));
+    }
+    let Some(project) = *project else {
+        return Some(not_yet());
+    };
+    // Whoever made it has looked then, too.
+    let looked = compared
+        .map_or(0, |compared| compared.at)
+        .max(record.created);
+    let age = Duration::from_secs(now.abs_diff(looked));
+    Some(match age <= FRESH {
+        true => SizeKnown::Held(project, age),
+        false => SizeKnown::WasHeld(project, age),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::findings::MOST;
+    use crate::share::tests::wanted;
+
+    #[test]
+    fn what_is_known_of_a_size_is_what_was_found_last() {
+        const NOW: u64 = 1_000_000;
+        let enforced = |project| Some(Size::Enforced { project });
+        let advisory = Some(Size::Advisory {
+            why: "btrfs has no project quotas".to_owned(),
+        });
+        let nonce = Nonce::random().unwrap();
+        let other = Nonce::random().unwrap();
+        let found = |seconds: u64, nonces: &[Nonce]| {
+            let volumes = nonces
+                .iter()
+                .map(|it| (*it, "its folder is gone".to_owned()));
+            Some(Compared::of(NOW - seconds, volumes.collect()))
+        };
+        let unable = Some(Compared::unable(NOW, "quotas are off".to_owned(), 1));
+        let many: Vec<Nonce> = (0..=MOST).map(|_| Nonce::random().unwrap()).collect();
+        let held = |seconds| Some(SizeKnown::Held(7, Duration::from_secs(seconds)));
+        let was_held = |seconds| Some(SizeKnown::WasHeld(7, Duration::from_secs(seconds)));
+        let not_held = |why: &str| Some(SizeKnown::NotHeld(why.to_owned()));
+        let recorded = |size: Option<Size>| size.map(SizeKnown::Recorded);
+        let mine = found(500, &[nonce]);
+        use State::{Creating, Deleting, Ready};
+        for (state, size, created, compared, expected) in [
+            (Ready, None, 0, found(5, &[]), None),
+            (Ready, advisory.clone(), 0, mine.clone(), recorded(advisory)),
+            (Ready, enforced(Some(7)), 9000, found(5, &[]), held(5)),
+            (Ready, enforced(Some(7)), 9000, found(5, &[other]), held(5)),
+            (Ready, enforced(Some(7)), 9000, found(180, &[]), held(180)),
+            // Nobody looks any more, or nobody ever has.
+            (
+                Ready,
+                enforced(Some(7)),
+                9000,
+                found(181, &[]),
+                was_held(181),
+            ),
+            (Ready, enforced(Some(7)), 9000, None, was_held(9000)),
+            // It was made since.
+            (Ready, enforced(Some(7)), 9, None, held(9)),
+            (Ready, enforced(Some(7)), 9, found(500, &[]), held(9)),
+            (
+                Ready,
+                enforced(Some(7)),
+                9,
+                mine.clone(),
+                not_held("its folder is gone"),
+            ),
+            (
+                Ready,
+                enforced(Some(7)),
+                9,
+                found(5, &many),
+                not_held("4097 volumes are not, which the log of who has compared names"),
+            ),
+            (
+                Ready,
+                enforced(Some(7)),
+                9,
+                unable,
+                not_held("quotas are off"),
+            ),
+            (
+                Ready,
+                enforced(None),
+                9,
+                found(5, &[]),
+                recorded(enforced(None)),
+            ),
+            (Creating, enforced(None), 9, mine, recorded(enforced(None))),
+            (Deleting, enforced(Some(7)), 9, found(5, &[]), None),
+        ] {
+            let mut record = Record::new(Volume::new(wanted("v", "v"), nonce), nonce, state);
+            record.what.size = size;
+            record.created = NOW - created;
+            assert_eq!(
+                known(&record, compared.as_ref(), NOW),
+                expected,
+                "{compared:?}"
+            );
+        }
+    }
+}
