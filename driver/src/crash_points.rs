@@ -159,6 +159,7 @@ pub(crate) fn ask() -> rustix::io::Result<()> {
 
 /// Death as a file plans it, whose path is in `CSI_NFS_CRASH_PLAN`. The file says `trace`, and then the steps are written
 /// to a file beside it, or `COUNT STEP`: the process dies at that step, after it has passed it COUNT times.
+#[expect(clippy::disallowed_methods, reason = "in builds for tests alone")]
 #[cfg(all(debug_assertions, not(test)))]
 mod plan {
     use csi_proto::lock::lock;

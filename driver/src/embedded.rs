@@ -81,6 +81,7 @@ impl Embedded {
         Self::configured(folder.as_ref(), Log::off(), true)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "before anybody is served")]
     fn configured(folder: &Path, log: Log, stage: bool) -> Result<Self, EmbeddedError> {
         let failed = |source| EmbeddedError::Folder {
             folder: folder.to_owned(),

@@ -74,6 +74,7 @@ impl Health {
 }
 
 /// Why the work folder or a local share cannot be used.
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 fn obstacle_in_folders(config: &Config) -> Option<String> {
     // A name of its own for each probe: several drivers may have one work folder by mistake.
     match tempfile_in(&config.work_dir) {
@@ -109,6 +110,7 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// Whether a file can be made in `folder`; it is gone afterwards.
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 fn tempfile_in(folder: &std::path::Path) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags};
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);

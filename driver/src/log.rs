@@ -98,6 +98,7 @@ pub fn tell(error: &str) {
     add(&format!("{error}\n"), Format::Text);
 }
 
+#[expect(clippy::disallowed_methods, reason = "its own thread writes to it")]
 fn add(text: &str, format: Format) {
     LINES.start(std::io::stderr(), move |dropped| {
         let what = "log lines were dropped, since nobody read the log";

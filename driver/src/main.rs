@@ -1,5 +1,7 @@
 //! `csi-nfs`: parse, serve, exit.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use csi_nfs::commands;

@@ -24,6 +24,7 @@ mod pace;
 pub(crate) mod pages;
 mod placed;
 mod reached;
+#[expect(clippy::disallowed_methods, reason = "at the start, and in a thread")]
 mod remembered;
 pub(crate) mod shares;
 pub(crate) mod sizes;

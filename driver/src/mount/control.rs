@@ -351,6 +351,7 @@ async fn open_local(
 
 /// Opens `below` in a local share's folder. The administrator may have named that one by a symlink; what lies in it was
 /// made by the share's users, and leads nowhere.
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 fn open_folder(folder: &Path, below: &Path) -> io::Result<OwnedFd> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(folder, how, Mode::empty())?;

@@ -4,13 +4,18 @@
 //! mountinfo instead of touching what may be a dead mount. What asks no server is done by a thread (`direct`). Nothing here
 //! knows CSI.
 
+// What runs in the driver's own process is denied what blocks; starting processes and reading mountinfo are its exceptions.
+
 pub mod address;
 mod below;
 mod bind;
+#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
 pub mod control;
 pub mod control_options;
+#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
 mod direct;
 mod gssd;
+#[cfg_attr(not(test), deny(clippy::disallowed_methods))]
 pub mod helper;
 mod kernel;
 mod launch;

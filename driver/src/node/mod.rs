@@ -12,6 +12,7 @@ pub mod request;
 pub mod second_publish;
 pub mod stage;
 pub mod stats;
+#[expect(clippy::disallowed_methods, reason = "in closures for `off_thread`")]
 pub mod target;
 pub mod unpublish;
 pub mod volumes;

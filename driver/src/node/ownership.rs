@@ -135,6 +135,7 @@ fn comes_from(mount: &Mount, share: &Export) -> bool {
 }
 
 /// What a mount shows at another place of `folder`: the path in it, which is empty for the folder itself.
+#[expect(clippy::disallowed_methods, reason = "in closures for `off_thread`")]
 fn bound_from(mount: &Mount, mounts: &[Mount], folder: &Path) -> Option<PathBuf> {
     let folder = folder
         .canonicalize()

@@ -462,6 +462,7 @@ impl Volumes {
         let doing = format!("looking up {}", root.display());
         let root = root.to_owned();
         // A symlink may lead anywhere; a helper finds out what is wrong with the folder.
+        #[expect(clippy::disallowed_methods, reason = "in a closure for `off_thread`")]
         let real = target::off_thread(doing, &root.clone(), move || root.canonicalize()).await;
         Ok(real.is_ok_and(|real| is_local(&real.join(below))))
     }

@@ -235,6 +235,7 @@ pub fn record_error(error: io::Error) -> NodeError {
     NodeError::io("the records of publishes in the work folder", error)
 }
 
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 impl RecordFiles {
     fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
         let record = self.sound(&self.path(target))?;
@@ -331,6 +332,7 @@ impl RecordFiles {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let file = rustix::fs::open(path, flags, Mode::empty())?;

@@ -1,10 +1,12 @@
 //! Everything about kubernetes-csi's driver, whose volumes and snapshots this driver can serve: their ids, their attributes, and
 //! the calls about them, which never reach the controller. Owns who answers a call.
 
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 #[cfg(feature = "upstream")]
 mod archive;
 pub(crate) mod attributes;
 mod calls;
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod folders;
 pub mod front;
 pub mod ids;
