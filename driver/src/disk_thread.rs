@@ -133,9 +133,12 @@ impl DiskThreads {
     ) -> io::Result<T> {
         let turn = self.at(path).turn().await?;
         let free = timeout(BOUND, Arc::clone(&self.free).acquire_owned()).await;
-        let free = free
-            .map_err(|_| no_answer(BOUND))?
-            .map_err(io::Error::other)?;
+        let crowded = || {
+            let words =
+                format!("disks hang at {MOST} other places, and no more is begun meanwhile");
+            io::Error::new(io::ErrorKind::TimedOut, words)
+        };
+        let free = free.map_err(|_| crowded())?.map_err(io::Error::other)?;
         let freeing = move || {
             let done = work();
             drop(free);
@@ -259,5 +262,15 @@ mod tests {
         drop(release);
         while threads.run(Path::new("/hangs"), || Ok(())).await.is_err() {}
         assert_eq!(lock(&threads.used).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn many_places_that_hang_are_not_said_to_be_another_ones_disk() {
+        let threads = DiskThreads::default();
+        let _hang = threads.free.acquire_many(MOST as u32).await.unwrap();
+        let error = threads.run(Path::new("/sound"), || Ok(())).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("64 other places"), "{error}");
     }
 }

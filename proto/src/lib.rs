@@ -37,6 +37,7 @@ pub mod line_queue;
 pub mod lock;
 pub mod methods;
 pub mod path;
+pub mod place_lock;
 pub mod random;
 pub mod request;
 pub mod schema;

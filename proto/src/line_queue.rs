@@ -4,7 +4,7 @@
 use crate::lock::{lock, wait, wait_for};
 use std::io::Write;
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many bytes of lines wait at most. The thread may have as many in hand.
 const WAITING_MAX: usize = 1 << 20;
@@ -101,14 +101,16 @@ impl LineQueue {
         (lines, std::mem::take(&mut state.dropped))
     }
 
-    /// Waits until all lines are written, or none was for so long.
+    /// Waits until all lines are written, or none was for so long; for a reader who takes them slowly, ten times as long in all.
     pub fn flush(&self, patience: Duration) {
+        let end = Instant::now() + 10 * patience;
         let mut state = lock(&self.state);
         while state.has_writer && (state.is_writing || !state.waiting.is_empty()) {
             let before = state.written;
-            let (now, is_over) = wait_for(&self.written, state, patience);
+            let left = end.saturating_duration_since(Instant::now());
+            let (now, is_over) = wait_for(&self.written, state, patience.min(left));
             state = now;
-            if is_over && state.written == before {
+            if left.is_zero() || is_over && state.written == before {
                 return;
             }
         }
@@ -120,6 +122,8 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A queue that a thread writes to a reader.
     fn queue() -> (&'static LineQueue, BufReader<UnixStream>) {
@@ -166,5 +170,34 @@ mod tests {
             }
         }
         assert_eq!((read, told), (kept, dropped));
+    }
+
+    /// Takes one line in each millisecond.
+    struct Slow(Arc<AtomicUsize>);
+
+    impl Write for Slow {
+        fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+            std::thread::sleep(Duration::from_millis(1));
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_reader_who_is_slow_is_not_waited_for_to_the_last_line() {
+        const LINES: usize = 30_000;
+        let taken = Arc::new(AtomicUsize::new(0));
+        let queue: &'static LineQueue = Box::leak(Box::default());
+        queue.start(Slow(Arc::clone(&taken)), |_| String::new());
+        for _ in 0..LINES {
+            assert!(queue.add("line\n"));
+        }
+        // Between two lines there is never so long.
+        queue.flush(Duration::from_millis(200));
+        assert!(taken.load(Ordering::Relaxed) < LINES);
     }
 }

@@ -1,6 +1,7 @@
 //! Files of unix sockets: what is at a path, connecting without end, and a socket's file that goes with its owner. Both programs
 //! serve, and none may take a socket from another process.
 
+use crate::place_lock::PlaceLock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
@@ -95,6 +96,15 @@ impl SocketIdentity {
         let there = statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
         there.is_ok_and(|there| (there.st_dev, there.st_ino) == self.inode)
     }
+
+    /// Removes it, unless another process has put its own there.
+    fn remove(&self) {
+        // Whoever takes the place is about to.
+        let alone = PlaceLock::take(&self.path);
+        if alone.is_ok() && self.is_there() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// The file of a unix socket, removed at the end unless another process has put its own there.
@@ -144,9 +154,7 @@ impl Drop for SocketFile {
         let identity = self.identity.clone();
         let (removed, when_removed) = sync_channel::<()>(0);
         let removing = std::thread::Builder::new().spawn(move || {
-            if identity.is_there() {
-                let _ = std::fs::remove_file(&identity.path);
-            }
+            identity.remove();
             drop(removed);
         });
         if removing.is_ok() {
