@@ -18,6 +18,9 @@ const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// How long a share that answers may take for a look: it reads the attributes of one folder.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
 
+/// After so long a share counts as silent that does not answer.
+pub(super) const SILENT_IN: Duration = LOOK_AFTER.saturating_add(SILENT_AFTER);
+
 /// Looks at shares of one server that may hang at a time, each in a thread of its own.
 const MOST_LOOKS: usize = 4;
 
