@@ -18,6 +18,9 @@ const LOOK_AFTER: Duration = Duration::from_secs(2);
 /// How long a share that answers may take for a look: it reads the attributes of one folder.
 const SILENT_AFTER: Duration = Duration::from_secs(2);
 
+/// After so long a share counts as silent that does not answer.
+pub(super) const SILENT_IN: Duration = LOOK_AFTER.saturating_add(SILENT_AFTER);
+
 /// Looks at shares of one server that may hang at a time, each in a thread of its own.
 const MOST_LOOKS: usize = 4;
 
@@ -27,6 +30,8 @@ struct Look {
     since: Instant,
     /// When work on the share last waited.
     needed: Instant,
+    /// How much work has waited for the answer.
+    waiting: usize,
     /// Whether a thread asks. Else the share is being opened, or so many shares of its server are silent that this one is not
     /// asked too.
     asks: bool,
@@ -53,6 +58,11 @@ impl Looks {
         work: impl Future<Output = T>,
     ) -> T {
         let mut work = pin!(work);
+        let mut watched = Watched {
+            looks: self,
+            export,
+            waits: false,
+        };
         loop {
             tokio::select! {
                 biased;
@@ -61,9 +71,11 @@ impl Looks {
                     return done;
                 }
                 () = tokio::time::sleep(LOOK_AFTER) => {
-                    let is_open = root.is_some();
-                    if self.need(export, is_open, Instant::now())
-                        && let Some(root) = root.as_ref().and_then(Weak::upgrade)
+                    // Work that is done has none to ask by.
+                    let root = root.as_ref().and_then(Weak::upgrade);
+                    let is_new = !std::mem::replace(&mut watched.waits, true);
+                    if self.need(export, (root.is_some(), is_new), Instant::now())
+                        && let Some(root) = root
                     {
                         self.look(export.clone(), root);
                     }
@@ -82,17 +94,19 @@ impl Looks {
         });
     }
 
-    /// Work on the share waits. Returns whether the share is to be asked now.
-    fn need(&self, export: &Export, is_open: bool, now: Instant) -> bool {
+    /// Work on the share waits, for the first time if it `is_new`. Returns whether the share is to be asked now.
+    fn need(&self, export: &Export, (is_open, is_new): (bool, bool), now: Instant) -> bool {
         let mut looks = lock(&self.0);
         let of_server = looks.iter().filter(|(it, _)| is_same_server(it, export));
         let asking = of_server.filter(|(_, look)| look.asks).count();
         let look = looks.entry(export.clone()).or_insert(Look {
             since: now,
             needed: now,
+            waiting: 0,
             asks: false,
         });
         look.needed = now;
+        look.waiting += usize::from(is_new);
         let asks = is_open && !look.asks && asking < MOST_LOOKS;
         look.asks |= asks;
         asks
@@ -108,6 +122,18 @@ impl Looks {
     /// Work on the share has ended.
     fn ended(&self, export: &Export) {
         lock(&self.0).retain(|it, look| it != export || look.asks);
+    }
+
+    /// Work that has waited for the share waits no more, with or without an answer. When it was the last, nobody would take note
+    /// of one.
+    fn left(&self, export: &Export) {
+        let mut looks = lock(&self.0);
+        if let Some(look) = looks.get_mut(export) {
+            look.waiting = look.waiting.saturating_sub(1);
+            if look.waiting == 0 && !look.asks {
+                looks.remove(export);
+            }
+        }
     }
 
     /// The share, where it does not answer; else another one of its server that does not, for which this one's threads may wait.
@@ -144,6 +170,21 @@ impl Looks {
     }
 }
 
+/// Work on a share that is watched. A call that has waited long enough, or whose caller has gone, is dropped before it ends.
+struct Watched<'a> {
+    looks: &'a Looks,
+    export: &'a Export,
+    waits: bool,
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.looks.left(self.export);
+        }
+    }
+}
+
 fn is_same_server(one: &Export, other: &Export) -> bool {
     one.server().eq_ignore_ascii_case(other.server())
 }
@@ -151,6 +192,11 @@ fn is_same_server(one: &Export, other: &Export) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+
+    /// A share that is open, and one that is being opened, of which work waits for the first time.
+    const ASKED: (bool, bool) = (true, true);
+    const OPENED: (bool, bool) = (false, true);
 
     fn shares(server: &str) -> Vec<Export> {
         let paths = (0..=MOST_LOOKS).map(|number| format!("/{number}"));
@@ -164,9 +210,9 @@ mod tests {
         let (looks, begun) = (Looks::default(), Instant::now());
         let (late, nas) = (begun + SILENT_AFTER, shares("nas"));
         let other = Export::parse("other", "/0").unwrap();
-        assert!(looks.need(&nas[0], true, begun));
+        assert!(looks.need(&nas[0], ASKED, begun));
         // One look at a time.
-        assert!(!looks.need(&nas[0], true, late));
+        assert!(!looks.need(&nas[0], ASKED, late));
         assert_eq!(looks.silent_with(&nas[0], begun), None);
         let silent = looks.silent_with(&nas[0], late).unwrap();
         assert_eq!((silent.since, silent.needed), (begun, late));
@@ -186,22 +232,63 @@ mod tests {
         let (looks, begun) = (Looks::default(), Instant::now());
         let (late, nas) = (begun + SILENT_AFTER, shares("nas"));
         let (last, first) = nas.split_last().unwrap();
-        assert!(first.iter().all(|share| looks.need(share, true, begun)));
-        assert!(!looks.need(last, true, begun));
-        assert!(looks.need(&shares("other")[0], true, begun));
+        assert!(first.iter().all(|share| looks.need(share, ASKED, begun)));
+        assert!(!looks.need(last, ASKED, begun));
+        assert!(looks.need(&shares("other")[0], ASKED, begun));
         assert!(nas.iter().all(|it| looks.silent(it, late).is_some()));
         looks.answered(&first[0]);
         assert!(looks.silent(last, late).is_none());
-        assert!(looks.need(last, true, late));
+        assert!(looks.need(last, ASKED, late));
     }
 
     #[test]
     fn a_share_that_is_being_opened_is_not_asked() {
         let (looks, begun) = (Looks::default(), Instant::now());
         let (late, nas) = (begun + SILENT_AFTER, shares("nas"));
-        assert!(!looks.need(&nas[0], false, begun));
+        assert!(!looks.need(&nas[0], OPENED, begun));
         assert!(looks.silent(&nas[0], late).is_some());
         looks.ended(&nas[0]);
         assert!(looks.silent(&nas[0], late).is_none());
+    }
+
+    async fn until(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_is_given_up_leaves_no_share_silent() {
+        let (looks, nas) = (Arc::<Looks>::default(), shares("nas"));
+        let late = || Instant::now() + SILENT_AFTER;
+        let begin = || {
+            let (looks, share) = (Arc::clone(&looks), nas[0].clone());
+            let opening = async move {
+                looks
+                    .watch(&share, None, std::future::pending::<()>())
+                    .await
+            };
+            tokio::spawn(opening)
+        };
+        let calls = [begin(), begin()];
+        let waiting = || lock(&looks.0).get(&nas[0]).map_or(0, |look| look.waiting);
+        until(|| waiting() == calls.len()).await;
+        for (call, others) in calls.into_iter().zip([1, 0]) {
+            call.abort();
+            assert!(call.await.unwrap_err().is_cancelled());
+            // As long as another one waits, the share is silent.
+            assert_eq!(looks.all_silent(late()).len(), others);
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_has_let_go_of_the_share_leaves_it_not_silent() {
+        let (looks, nas) = (Arc::<Looks>::default(), shares("nas"));
+        let root: Root = Arc::new(File::open("/").unwrap().into());
+        let seen = Arc::downgrade(&root);
+        drop(root);
+        let work = until(|| !lock(&looks.0).is_empty());
+        looks.watch(&nas[0], Some(seen), work).await;
+        assert_eq!(looks.all_silent(Instant::now() + SILENT_AFTER), []);
     }
 }

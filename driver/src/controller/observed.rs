@@ -3,7 +3,7 @@
 
 use super::Controller;
 use super::error::ControllerError;
-use super::looks::Silent;
+use super::looks::{SILENT_IN, Silent};
 use super::measured::MeasuredShare;
 use super::reached::{Tried, reachable};
 use super::shares::{Known, Shares};
@@ -31,11 +31,13 @@ impl Shares {
         longest.map_or(ControllerError::Slow(patience), ControllerError::from)
     }
 
-    /// Whether `export` could be opened.
-    pub(super) fn saw(&self, export: &Export, opened: bool) {
-        if let Some(share) = lock(&self.known).get_mut(export) {
-            let at = Instant::now();
-            share.tried = Some(Tried { at, opened });
+    /// An attempt to open `export`, `begun` then.
+    pub(super) fn attempt<'a>(&'a self, export: &'a Export, begun: Instant) -> Attempt<'a> {
+        Attempt {
+            shares: self,
+            export,
+            begun,
+            opened: None,
         }
     }
 
@@ -67,6 +69,32 @@ impl Shares {
     pub(super) fn saw_measures(&self, export: &Export, measured: MeasuredShare) {
         if let Some(share) = lock(&self.known).get_mut(export) {
             share.measures.sum = measured;
+        }
+    }
+}
+
+/// An attempt to open a share. One that is given up when the share counts as silent has failed.
+pub(super) struct Attempt<'a> {
+    shares: &'a Shares,
+    export: &'a Export,
+    begun: Instant,
+    opened: Option<bool>,
+}
+
+impl Attempt<'_> {
+    pub(super) fn ended(mut self, opened: bool) {
+        self.opened = Some(opened);
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let at = Instant::now();
+        let is_silent = at.saturating_duration_since(self.begun) >= SILENT_IN;
+        if let Some(opened) = self.opened.or(is_silent.then_some(false))
+            && let Some(share) = lock(&self.shares.known).get_mut(self.export)
+        {
+            share.tried = Some(Tried { at, opened });
         }
     }
 }
@@ -132,4 +160,32 @@ fn tell(measured: MeasuredShare) {
     let age = measured.oldest.map(|oldest| now().saturating_sub(oldest));
     let age = i64::try_from(age.unwrap_or_default()).unwrap_or(i64::MAX);
     METRICS.oldest_measure_seconds.set(age);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::ControllerConfig;
+    use crate::roots::local::LocalRoots;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_attempt_that_is_given_up_late_has_failed() {
+        let export = Export::parse("nas", "/x").unwrap();
+        let shares = Shares::new(ControllerConfig {
+            other_exports: vec![export.clone()],
+            ..ControllerConfig::new(Arc::new(LocalRoots::default()))
+        });
+        let seen = || lock(&shares.known)[&export].tried.map(|last| last.opened);
+        let (now, early) = (Instant::now(), Instant::now().checked_sub(SILENT_IN));
+        shares.attempt(&export, now).ended(true);
+        assert_eq!(seen(), Some(true));
+        // Its caller has not waited for long.
+        drop(shares.attempt(&export, now));
+        assert_eq!(seen(), Some(true));
+        drop(shares.attempt(&export, early.unwrap()));
+        assert_eq!(seen(), Some(false));
+        shares.attempt(&export, early.unwrap()).ended(true);
+        assert_eq!(seen(), Some(true));
+    }
 }

@@ -386,8 +386,9 @@ impl Shares {
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
         let opening = self.open(export, mount_options, by_id);
+        let attempt = self.attempt(export, Instant::now());
         let opened = self.looks.watch(export, None, opening).await;
-        self.saw(export, opened.is_ok());
+        attempt.ended(opened.is_ok());
         let (root, options) = opened?;
         // Not to be the last that has it: the last close of a mount waits for the server.
         let seen = Arc::downgrade(&root);

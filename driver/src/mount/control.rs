@@ -7,7 +7,7 @@ use crate::config::{Bounds, Config};
 use crate::disk_thread::drop_aside;
 use crate::export::Export;
 use crate::log::{Level, Log};
-use crate::mount::control_options::{is_relied_on, of_control_mount};
+use crate::mount::control_options::{for_control_mount, is_relied_on};
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::redaction;
@@ -210,13 +210,12 @@ impl ControlMounts {
     /// The options of the control mount of a share for which `given` are known. Calls whose options differ only for pods
     /// share one.
     fn options(&self, given: &[String]) -> Result<MountOptions, OptionError> {
-        let given = given.iter().map(String::as_str);
         // Ports of requests have been checked; those of `--share` are the administrator's own.
         let policy = Policy {
             servers: Vec::new(),
             ..self.inner.config.policy.clone()
         };
-        MountOptions::parse(given, &policy).map(of_control_mount)
+        for_control_mount(given, &policy)
     }
 
     async fn mount(&self, export: &Export, options: MountOptions) -> Result<Root, RootError> {

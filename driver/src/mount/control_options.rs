@@ -7,6 +7,7 @@
 
 use crate::mount::option_names::canonical_name;
 use crate::mount::options::{MountFlags, MountOptions, OptionError};
+use crate::policy::Policy;
 
 /// What a control mount takes from `mountOptions` and `--share`, as [`canonical_name`] spells it, beside the version: how
 /// the server is reached, and nothing of what the client believes to know.
@@ -117,8 +118,18 @@ impl Shown {
     }
 }
 
-/// The options of the control mount of a share for which a call, or `--share`, has given `given`.
-pub fn of_control_mount(given: MountOptions) -> MountOptions {
+/// The options of the control mount of a share for which a call, or `--share`, has given `words`, perhaps to an earlier release
+/// that has remembered them. A word without effect is in nobody's way, whatever it is: calls have been checked before.
+///
+/// # Errors
+/// When one that has an effect cannot be used.
+pub fn for_control_mount(words: &[String], policy: &Policy) -> Result<MountOptions, OptionError> {
+    let words = words.iter().flat_map(|text| text.split(','));
+    let words = words.filter(|word| has_effect(word.trim()));
+    MountOptions::parse(words, policy).map(of_control_mount)
+}
+
+fn of_control_mount(given: MountOptions) -> MountOptions {
     let taken = given.nfs.into_iter().filter(|(name, _)| is_taken(name));
     let mut options = MountOptions {
         versions: given.versions,
@@ -150,17 +161,23 @@ pub(super) fn is_relied_on(name: &str) -> bool {
 pub fn refuse_without_effect<'a>(
     words: impl IntoIterator<Item = &'a str>,
 ) -> Result<(), OptionError> {
-    let names = words
-        .into_iter()
-        .map(|word| word.split_once('=').map_or(word, |(name, _)| name));
-    let mut others = names.filter(|name| canonical_name(name) != "vers" && !is_taken(name));
-    match others.next() {
+    match words.into_iter().find(|word| !has_effect(word)) {
         None => Ok(()),
-        Some(name) => Err(OptionError::NotTaken {
-            name: name.to_owned(),
+        Some(word) => Err(OptionError::NotTaken {
+            name: name_of(word).to_owned(),
             taken: format!("vers, {}", TAKEN.join(", ")),
         }),
     }
+}
+
+/// Whether a control mount takes the option `word` from who gives it.
+pub(super) fn has_effect(word: &str) -> bool {
+    let name = name_of(word);
+    canonical_name(name) == "vers" || is_taken(name)
+}
+
+fn name_of(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(name, _)| name)
 }
 
 fn is_taken(name: &str) -> bool {
@@ -171,10 +188,9 @@ fn is_taken(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::mount::options::Version;
-    use crate::policy::Policy;
 
     fn control(text: &str) -> MountOptions {
-        of_control_mount(MountOptions::parse([text], &Policy::default()).unwrap())
+        for_control_mount(&[text.to_owned()], &Policy::default()).unwrap()
     }
 
     #[test]
@@ -224,6 +240,14 @@ mod tests {
         assert_eq!(plain.value("lookupcache"), Some("pos"));
         let flags = plain.flags;
         assert!(flags.nosuid && flags.nodev && flags.noexec && !flags.read_only);
+    }
+
+    #[test]
+    fn a_word_without_effect_closes_no_share() {
+        let known = control("vers=3,sec=krb5p");
+        assert_eq!(control("vers=3, strictatime ,loop=/x,sec=krb5p,a b"), known);
+        let wrong = for_control_mount(&["sec=a b".to_owned()], &Policy::default());
+        assert_eq!(wrong, Err(OptionError::Value("sec".to_owned())));
     }
 
     #[test]
