@@ -93,6 +93,7 @@ impl Command {
             let written = documents.write(&document, &mut out);
             written.or_else(no_broken_pipe)?;
         }
+        output::written(out.flush())?;
         if left_out {
             say!("note: secrets are left out of the request shown");
         }

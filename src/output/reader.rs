@@ -13,8 +13,8 @@ pub fn is_gone() -> bool {
     GONE.load(Ordering::Relaxed)
 }
 
-/// Stdout leads elsewhere, to a reader of whom this is known.
-pub(super) fn set_gone(gone: bool) {
+/// Whether the reader of stdout has gone: it leads elsewhere now, or a program that writes to the same reader has found out.
+pub fn set_gone(gone: bool) {
     GONE.store(gone, Ordering::Relaxed);
 }
 

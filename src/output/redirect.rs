@@ -30,8 +30,13 @@ impl Redirected {
 
 impl Drop for Redirected {
     fn drop(&mut self) {
-        // Whoever reads it may have gone away.
-        let _ = io::stdout().flush();
+        // Whoever reads it may have gone away. What was not taken there belongs nowhere else.
+        if io::stdout().flush().is_err()
+            && let Ok(nowhere) = nowhere()
+        {
+            let _ = rustix::stdio::dup2_stdout(&nowhere);
+            let _ = io::stdout().flush();
+        }
         let _ = rustix::stdio::dup2_stdout(&self.before);
         reader::set_gone(self.had_lost);
     }
@@ -61,7 +66,7 @@ impl Terminals {
             return;
         }
         // What cannot be led elsewhere fails as before.
-        let Ok(nowhere) = File::options().write(true).open("/dev/null") else {
+        let Ok(nowhere) = nowhere() else {
             return;
         };
         if stdout {
@@ -71,4 +76,8 @@ impl Terminals {
             let _ = rustix::stdio::dup2_stderr(&nowhere);
         }
     }
+}
+
+fn nowhere() -> io::Result<File> {
+    File::options().write(true).open("/dev/null")
 }

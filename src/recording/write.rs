@@ -3,7 +3,7 @@
 use super::line::time;
 use super::{Line, Unknown, VERSION};
 use crate::recording::call::RecordedCall;
-use crate::say::say;
+use crate::say::note;
 use csi_proto::text::escaped;
 use serde_json::json;
 use std::fs::{File, OpenOptions, Permissions};
@@ -120,7 +120,7 @@ impl Recorder {
                 let (missing, path) = (self.missing, self.path.display().to_string());
                 let path = escaped(&path);
                 self.missing = 0;
-                say!("warning: the recording {path} goes on; {missing} calls are missing in it");
+                note!("warning: the recording {path} goes on; {missing} calls are missing in it");
             }
             Ok(()) => {}
             Err(cause) => {
@@ -135,7 +135,7 @@ impl Recorder {
     fn warn(&self, cause: &io::Error) {
         let path = self.path.display().to_string();
         let path = escaped(&path);
-        say!("warning: the recording {path} cannot be written ({cause}); calls go on without it");
+        note!("warning: the recording {path} cannot be written ({cause}); calls go on without it");
     }
 
     /// Writes a line, or nothing of it.

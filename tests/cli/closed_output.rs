@@ -119,9 +119,44 @@ fn scripts_and_tools_go_on_to_their_end() {
     csi.run_args(["shell", "-c", "controller delete-volume a b c | true"])
         .succeeds();
     assert_eq!(driver.calls().len(), 7);
+    // A program of the script writes to the reader that is gone, and dies of it.
+    let script = "controller delete-volume a | cat; controller delete-volume b";
+    let (code, said) = unread(&csi, &["shell", "-c", script]);
+    assert_eq!((driver.calls().len(), code), (9, 1), "{said}");
+    assert_eq!(said, "");
     let (code, said) = unread(&Csi::at("mock:"), &["lifecycle"]);
     assert_eq!(code, 1, "{said}");
     assert!(!said.contains("left"), "{said}");
     let (code, said) = unread(&csi, &["--help"]);
     assert_eq!((code, said.as_str()), (1, ""));
+}
+
+#[test]
+fn a_request_that_could_not_be_shown_is_a_failure() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    for line in [
+        "-e mock: controller create-volume pvc-1 --dry-run",
+        "-e mock: bench controller list-volumes --duration 1s --dry-run",
+    ] {
+        let csi = Csi::new();
+        let mut command = csi.command();
+        command.args(line.split(' ')).stdin(Stdio::null());
+        let output = command.stdout(full.try_clone().unwrap()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{line}: {said}");
+        assert!(said.contains("stdout cannot be written"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn what_a_file_does_not_take_is_shown_nowhere_else() {
+    let script = "identity plugin-info -o jsonpath={.name} > /dev/full";
+    Csi::at("mock:")
+        .run_args(["shell", "-c", script])
+        .exits(1)
+        .prints("")
+        .says("stdout cannot be written");
 }

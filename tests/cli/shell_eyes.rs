@@ -310,7 +310,7 @@ fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     // Those of the shell's own command line come back.
     let lines = "controller ls; set columns volume-id; controller ls; unset columns; set columns";
     let run = csi.run_args(["--columns", "capacity", "shell", "-c", lines]);
-    let shown = "CAPACITY\n0\nVOLUME ID\nvol-1\ncapacity\n";
+    let shown = "CAPACITY\n<unset>\nVOLUME ID\nvol-1\ncapacity\n";
     assert_eq!(run.stdout, shown, "{run}");
     let lines = "set columns volume-id; controller ls -o wide";
     let run = csi.run_args(["shell", "-c", lines]).succeeds();
@@ -331,5 +331,5 @@ fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     shell.expect("set columns volume-id,capacity");
     shell.expect("\nscripted.example.com> ");
     shell.press("controller ls\r");
-    shell.expect("VOLUME ID   CAPACITY\nvol-1       0\n");
+    shell.expect("VOLUME ID   CAPACITY\nvol-1       <unset>\n");
 }

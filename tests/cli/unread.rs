@@ -1,6 +1,7 @@
 //! Tools that serve while nobody reads what they print: calls are answered, and SIGTERM ends them.
 
 use crate::support::PATIENCE;
+use crate::support::executable;
 use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -40,9 +41,22 @@ fn a_tool_that_serves_needs_no_reader() {
 {"call":1,"at":0.1,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":true},"status":{"code":"OK"},"seconds":0.01}
 "#;
     let proxy = format!("proxy --listen unix:s.sock --to {}", driver.endpoint());
-    for line in ["mock", "serve calls.jsonl", &proxy] {
+    // These have something to tell before they serve.
+    let full = format!("{proxy} --record /dev/full --overwrite");
+    let flex = "flex serve --driver ./flex --node-id n --state kept";
+    for line in [
+        "mock",
+        "serve calls.jsonl",
+        "serve cut.jsonl",
+        &proxy,
+        &full,
+        flex,
+    ] {
         let csi = Csi::at("unix:s.sock");
         csi.file("calls.jsonl", recording);
+        csi.file("cut.jsonl", format!("{recording}{{"));
+        let script = "#!/bin/sh\necho '{\"status\":\"Success\"}'\n";
+        executable::script(&csi.home().join("flex"), script);
         let (_output, stdout) = full_pipe();
         let (_errors, stderr) = full_pipe();
         let mut command = csi.command();

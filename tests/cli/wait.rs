@@ -11,17 +11,21 @@ use csi_proto::v1::{
     ControllerServiceCapability, GetSnapshotResponse, ListVolumesResponse, Snapshot, Volume,
     VolumeCondition,
 };
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tonic::Code;
 
-fn driver(capabilities: &[Type]) -> ScriptedDriver {
-    let capability = |one: &Type| ControllerServiceCapability {
+fn capability(one: Type) -> ControllerServiceCapability {
+    ControllerServiceCapability {
         r#type: Some(controller_service_capability::Type::Rpc(Rpc {
-            r#type: (*one).into(),
+            r#type: one.into(),
         })),
-    };
+    }
+}
+
+fn driver(capabilities: &[Type]) -> ScriptedDriver {
     let reply = ControllerGetCapabilitiesResponse {
-        capabilities: capabilities.iter().map(capability).collect(),
+        capabilities: capabilities.iter().copied().map(capability).collect(),
     };
     let driver = ScriptedDriver::unix();
     driver.on("ControllerGetCapabilities", Reply::message(&reply));
@@ -167,6 +171,46 @@ fn a_driver_that_has_every_volume_is_asked_for_its_list() {
         .succeeds();
     let calls = knowing.calls();
     assert!(calls.iter().all(|call| call != "ListVolumes"), "{calls:?}");
+}
+
+#[test]
+fn what_may_pass_is_asked_again_from_the_first_call_on() {
+    let busy = || Reply::error(Code::Aborted, "busy with it");
+    let driver = driver(&[Type::GetVolume, Type::ListVolumes]);
+    let capabilities = [Type::GetVolume, Type::ListVolumes].map(capability);
+    let capabilities = ControllerGetCapabilitiesResponse {
+        capabilities: capabilities.into(),
+    };
+    driver.on_each(
+        "ControllerGetCapabilities",
+        [
+            Reply::error(Code::Unavailable, "restarting"),
+            Reply::message(&capabilities),
+        ],
+    );
+    // It has every volume, and is busy when it is asked for one that nobody has.
+    let tried = AtomicBool::new(false);
+    driver.answer("ControllerGetVolume", move |request| {
+        let request: ControllerGetVolumeRequest = request.decode();
+        match request.volume_id == "vol-1" || tried.swap(true, Ordering::Relaxed) {
+            true => volume(false),
+            false => busy(),
+        }
+    });
+    driver.on(
+        "ListVolumes",
+        Reply::message(&ListVolumesResponse::default()),
+    );
+    Csi::at(driver.endpoint())
+        .run("wait volume vol-1 --for gone --timeout 10s")
+        .succeeds()
+        .prints("volume vol-1 is gone\n");
+    // The time is for all of it, and what was waited for is said.
+    driver.on("ControllerGetCapabilities", Reply::never());
+    Csi::at(driver.endpoint())
+        .run("wait volume vol-1 --for gone --timeout 300ms")
+        .exits(64 + 4)
+        .says("not gone within 300ms: ");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use super::EndpointError;
 use super::state::Folder;
-use crate::say::say;
+use crate::say::note;
 use csi_mock::{Gate, Mock, Server, Settings, SettingsFile, Storage, StorageError};
 use csi_proto::faults::FaultRules;
 use csi_proto::lock::lock;
@@ -48,7 +48,7 @@ impl MockDriver {
     }
 
     fn over(folder: &Path, storage: Storage) -> Result<Self, EndpointError> {
-        let warn = Box::new(|text: &str| say!("warning: {text}"));
+        let warn = Box::new(|text: &str| note!("warning: {text}"));
         let path = folder.join(SettingsFile::NAME);
         let mut file = SettingsFile::new(
             path.clone(),

@@ -15,7 +15,7 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::serving::{Place, ServingFlags};
 use crate::rpc::validation::syntax::is_plugin_name;
-use crate::say::say;
+use crate::say::note;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_mock::Server;
 use csi_proto::duration;
@@ -109,12 +109,12 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let mark = Mark::of(store.folder());
     let ended = mark.end_orphans().or_because("nothing can be served")?;
     if ended > 0 {
-        say!("note: killed {ended} processes of call-outs that a killed server has left");
+        note!("note: killed {ended} processes of call-outs that a killed server has left");
     }
     let call_outs = CallOuts::of(executable, flags.call_timeout, mark);
     let said = init(&call_outs, defaults)?;
     if said.attach.is_none() && !flags.attach {
-        say!(
+        note!(
             "note: init does not say whether the driver attaches, so it is not asked to: --attach says that it does"
         );
     }

@@ -7,7 +7,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::serving::{Place, ServingFlags};
 use crate::recording::Recording;
-use crate::say::say;
+use crate::say::note;
 use clap::{ArgMatches, Args, Command};
 use csi_mock::Server;
 use std::path::PathBuf;
@@ -47,11 +47,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let place = Place::named(&flags.serving, globals, defaults)?;
     let recording = Recording::read(&flags.file).or_because("nothing can be answered")?;
     if recording.is_cut {
-        say!("note: the last line of the recording is cut off");
+        note!("note: the last line of the recording is cut off");
     }
     let (answers, skipped) = RecordedAnswers::of(&recording, flags.timing);
     for Skipped { call, why } in skipped {
-        say!("note: call {call} of the recording has no answer to give: {why}");
+        note!("note: call {call} of the recording has no answer to give: {why}");
     }
     place.serve("the recording", &Server::new(answers))
 }

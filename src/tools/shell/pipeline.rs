@@ -1,8 +1,11 @@
 //! Sends a command's output to a file or a program: `> FILE`, `| PROGRAM`.
 
 use crate::error::{Error, OrError};
+use crate::output::reader;
 use crate::output::redirect::Redirected;
+use rustix::process::Signal;
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -75,18 +78,24 @@ impl Pipeline {
     /// Ends the input of the programs and waits until they are done.
     ///
     /// # Errors
-    /// When the last of them failed.
+    /// When the last of them failed. One that died since nobody reads this program's own stdout ends nothing: a script goes on.
     pub fn finish(mut self) -> Result<(), Error> {
         self.redirected = None;
-        let mut result = Ok(());
+        let mut last = None;
         for (name, child) in &mut self.programs {
             let status = child.wait().or_because(format_args!("{name} was lost"))?;
-            result = match status.success() {
-                true => Ok(()),
-                false => Err(Error::local(format!("{name}: {status}"))),
-            };
+            last = Some((name, status));
         }
-        result
+        match last {
+            Some((_, status)) if status.signal() == Some(Signal::PIPE.as_raw()) => {
+                reader::set_gone(true);
+                Ok(())
+            }
+            Some((name, status)) if !status.success() => {
+                Err(Error::local(format!("{name}: {status}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

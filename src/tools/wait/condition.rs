@@ -159,6 +159,14 @@ pub fn surer_way(
     (is_meant && has(ControllerCapability::ListVolumes)).then_some(Way::ListVolumes)
 }
 
+/// Whether asking again can mend it: a driver that restarts, or is busy with the same thing.
+pub fn may_mend(code: Code) -> bool {
+    matches!(
+        code,
+        Code::Unavailable | Code::Aborted | Code::DeadlineExceeded
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Asks a driver about one volume or snapshot.
 
-use super::condition::{State, Way};
+use super::condition::{State, Way, may_mend};
 use crate::call::advertised::{Asks, DriverEnd, if_served};
 use crate::call::endpoint::Endpoint;
 use crate::call::error::call_error;
@@ -67,9 +67,7 @@ impl Driver<'_> {
         let request = v1::ControllerGetVolumeRequest { volume_id };
         match self.session.ask(&request).await {
             Ok(_) => Ok(true),
-            Err(error) if error.status.code() == Code::Unavailable => {
-                Err(call_error(&error, self.endpoint))
-            }
+            Err(error) if may_mend(error.status.code()) => Err(call_error(&error, self.endpoint)),
             // It knows its ids, whatever it has against this one.
             Err(_) => Ok(false),
         }

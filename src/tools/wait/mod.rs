@@ -15,7 +15,7 @@ use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::output::{self, json};
 use clap::{ArgMatches, Args, Command};
-use condition::{Condition, Kind, State, Verdict, surer_way, way};
+use condition::{Condition, Kind, State, Verdict, Way, may_mend, surer_way, way};
 use csi_proto::text::escaped;
 use driver::Driver;
 use serde_json::json as object;
@@ -87,30 +87,16 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 
 impl WaitFlags {
     async fn wait(&self, driver: &mut Driver<'_>, limit: Option<Duration>) -> Result<(), Error> {
-        let mut advertised = Advertised::default();
-        advertised.ask_controller(driver).await?;
-        let has = |one| advertised.controller(one);
-        let mut way = way(self.kind, self.condition, has)?;
-        let mut surer = surer_way(way, self.condition, has);
+        let mut ways = None;
         let mut tries = Tries::within(limit, PAUSES);
         let mut last = String::new();
         loop {
-            let looked = tries.once(async {
-                let state = driver.look(way, &self.id).await?;
-                // A driver may answer for anything.
-                if let (Some(other), State::Present { .. }) = (surer, &state) {
-                    if driver.answers_for_any_id().await? {
-                        way = other;
-                        surer = None;
-                        return driver.look(way, &self.id).await;
-                    }
-                    surer = None;
-                }
-                Ok(state)
-            });
-            match looked.await {
+            match tries.once(self.look(driver, &mut ways)).await {
                 None => {}
-                Some(Err(error)) if may_mend(&error) => last = error.first_line(),
+                Some(Err(error)) if matches!(error.kind(), ErrorKind::Rpc(code) if may_mend(code)) =>
+                {
+                    last = error.first_line();
+                }
                 Some(Err(error)) => return Err(error),
                 Some(Ok(state)) => match self.condition.verdict(&state) {
                     Verdict::Met => return Ok(()),
@@ -131,12 +117,34 @@ impl WaitFlags {
             }
         }
     }
-}
 
-/// Whether asking again can mend it: a driver that restarts, or is busy with the same thing.
-fn may_mend(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Rpc(Code::Unavailable | Code::Aborted | Code::DeadlineExceeded)
-    )
+    /// What the driver says now. The ways to ask it are found by the first look that it answers.
+    async fn look(
+        &self,
+        driver: &mut Driver<'_>,
+        ways: &mut Option<(Way, Option<Way>)>,
+    ) -> Result<State, Error> {
+        let (way, surer) = match *ways {
+            Some(known) => known,
+            None => {
+                let mut advertised = Advertised::default();
+                advertised.ask_controller(driver).await?;
+                let has = |one| advertised.controller(one);
+                let way = way(self.kind, self.condition, has)?;
+                (way, surer_way(way, self.condition, has))
+            }
+        };
+        *ways = Some((way, surer));
+        let state = driver.look(way, &self.id).await?;
+        let (Some(other), State::Present { .. }) = (surer, &state) else {
+            return Ok(state);
+        };
+        // A driver may answer for anything.
+        if driver.answers_for_any_id().await? {
+            *ways = Some((other, None));
+            return driver.look(other, &self.id).await;
+        }
+        *ways = Some((way, None));
+        Ok(state)
+    }
 }
