@@ -15,17 +15,6 @@ pub fn write(user: u32, file: &Path, mib: u64) -> Result<(), String> {
         .args(["if=/dev/zero", "bs=1M", "conv=fsync,notrunc"])
         .arg(format!("of={}", file.display()))
         .arg(format!("count={mib}"));
-    run(command, user)
-}
-
-/// Takes so many MiB for a file, as `user`. Unlike pages that are written and find no room one by one, that ends at once.
-pub fn allocate(user: u32, file: &Path, mib: u64) -> Result<(), String> {
-    let mut command = Command::new("fallocate");
-    command.arg("-l").arg(format!("{mib}MiB")).arg(file);
-    run(command, user)
-}
-
-fn run(mut command: Command, user: u32) -> Result<(), String> {
     let output = command.uid(user).gid(user).output().unwrap();
     match output.status.success() {
         true => Ok(()),

@@ -4,8 +4,9 @@
 use crate::hazards::Squashed;
 use crate::scene::{MIB, Share, export, file_system, run};
 use crate::site::{Agent, Site, says_enforced, until, volume};
-use crate::tools::{USER, allocate, write};
+use crate::tools::{USER, refusal, write};
 use csi_nfs::quota::ability::FileSystem;
+use csi_nfs::quota::project_id::ProjectId;
 use csi_nfs::share::token::Nonce;
 use csi_proto::v1::Volume;
 use std::fs;
@@ -19,9 +20,10 @@ const NOBODY: u32 = 65534;
 
 /// A share on which sizes are enforced, with the disk for this test alone, on either file system.
 struct Held {
-    site: Site,
     agent: Agent,
     squashed: Squashed,
+    /// The last field: all is as it was when another test gets the disk.
+    site: Site,
 }
 
 impl Held {
@@ -32,9 +34,9 @@ impl Held {
         let mut site = Site::on(share).await;
         let agent = site.agent();
         Self {
-            site,
             agent,
             squashed,
+            site,
         }
     }
 
@@ -50,20 +52,31 @@ impl Held {
         self.agent.compare(&self.site.share);
     }
 
-    /// Waits until the volume is said to be enforced by the project that its folder has, and looks whether it is.
+    /// Waits until the volume is said to be enforced by the project that its folder has, looks whether it is, and that the same is
+    /// said of it when it is full.
     async fn is_held_again(&self, volume: &Volume, mib: u64) {
         self.compare();
-        let message = self.site.condition(volume).await.message;
-        let id = self.site.id(volume).expect("a project");
-        assert!(says_enforced(&message, id), "{message}");
+        let id = self.says_enforced(volume).await;
         let file = self.site.folder(volume).join("large");
-        allocate(USER, &file, 8 * mib).unwrap_err();
+        let refused = write(USER, &file, 8 * mib).unwrap_err();
+        assert!(refused.contains(refusal(file_system())), "{refused}");
         let quota = self.site.share.quota(id);
-        assert!(quota.used.bytes <= mib * MIB, "{quota:?}");
-        fs::remove_file(self.on_server(volume).join("large")).unwrap();
+        // ext4 counts the blocks that describe a file when it writes the file out, beyond the limit too.
+        assert!(quota.used.bytes <= mib * MIB + (64 << 10), "{quota:?}");
+        self.compare();
+        assert_eq!(self.says_enforced(volume).await, id);
+        // Who removes it on the server waits for what the client keeps of it.
+        fs::remove_file(file).unwrap();
         self.site
             .share
             .wait_for_usage(id, |used| used.bytes < mib * MIB);
+    }
+
+    async fn says_enforced(&self, volume: &Volume) -> ProjectId {
+        let message = self.site.condition(volume).await.message;
+        let id = self.site.id(volume).expect("a project");
+        assert!(says_enforced(&message, id), "{message}");
+        id
     }
 
     /// That it is not, and why.
@@ -128,7 +141,7 @@ async fn a_folder_that_was_restored_on_the_server_is_held_to_its_size_again() {
     );
     held.compare();
     held.is_not_held(&made, "it takes ").await;
-    allocate(USER, &held.site.folder(&made).join("more"), 1).unwrap_err();
+    write(USER, &held.site.folder(&made).join("more"), 1).unwrap_err();
     fs::remove_file(folder.join("beyond")).unwrap();
     let id = held.site.id(&made).unwrap();
     held.site
