@@ -109,7 +109,12 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
     let mut troubles = failed;
     let words = |(seen, lack): &(Limited, Lack)| (seen.nonce, lack.to_string());
     troubles.extend(lacking.iter().map(words));
-    let mut report = compared::write(&Compared::of(at, troubles.clone()), share)?;
+    // Where it cannot be written, as on a full disk, volumes are mended all the same.
+    let write = |troubles: &BTreeMap<Nonce, String>, told: &mut Vec<String>| {
+        let written = compared::write(&Compared::of(at, troubles.clone()), share);
+        written.map_err(|error| told.push(error.to_string())).ok()
+    };
+    let mut report = write(&troubles, &mut told);
     // It may take long: until it is done the volume is said not to be held.
     let mut is_mended = false;
     for (seen, lack) in lacking
@@ -143,12 +148,9 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
         None => format!("the volume {nonce}: its size is not enforced: {why}"),
     }));
     if is_mended {
-        report = compared::write(&Compared::of(at, troubles), share)?;
+        report = write(&troubles, &mut told);
     }
-    Ok(Comparison {
-        told,
-        report: Some(report),
-    })
+    Ok(Comparison { told, report })
 }
 
 /// An error of a share, where one of quotas may come too.

@@ -30,7 +30,12 @@ impl Agent {
         self.0.kill().unwrap();
     }
 
-    /// Tells it to compare now, and waits until it has.
+    /// Tells it to compare now.
+    pub fn hang_up(&self) {
+        run(Command::new("kill").args(["-HUP", &self.0.id().to_string()]));
+    }
+
+    /// The same, and waits until it has.
     pub fn compare(&self, share: &Share) {
         let report = share.folder.join(".csi-nfs/compared.json");
         let seen = || {
@@ -41,7 +46,7 @@ impl Agent {
         // The second one began after this call.
         for _ in 0..2 {
             let before = seen();
-            run(Command::new("kill").args(["-HUP", &self.0.id().to_string()]));
+            self.hang_up();
             until("a comparison", || seen() != before);
         }
     }

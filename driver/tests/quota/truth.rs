@@ -239,6 +239,25 @@ async fn an_export_that_lets_clients_be_root_is_seen_while_the_agent_runs() {
     held.is_held_again(&made, 8).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_found_need_not_be_written_down_for_a_folder_to_be_mended() {
+    let held = Held::new("truth-unwritten").await;
+    let made = held.site.create(volume("v", 8, ENFORCE)).await.unwrap();
+    held.compare();
+    let report = held.site.share.folder.join(".csi-nfs/compared.json");
+    fs::remove_file(&report).unwrap();
+    fs::create_dir_all(report.join("in the way")).unwrap();
+    shell(
+        r#"cp -a "$1" "$1.new"; rm -rf "$1"; mv "$1.new" "$1""#,
+        &held.on_server(&made),
+    );
+    assert_eq!(held.site.id(&made), None);
+    held.agent.hang_up();
+    until("a project", || held.site.id(&made).is_some());
+    fs::remove_dir_all(&report).unwrap();
+    held.is_held_again(&made, 8).await;
+}
+
 /// Something mounted, until this is dropped.
 struct Mounted(PathBuf);
 
