@@ -1,6 +1,7 @@
 //! Asks a volume for its usage and its condition, within a bound. Owns the last known usage, which is all there is to
 //! tell when the server is gone.
 
+use crate::disk_thread;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::node::error::NodeError;
@@ -13,7 +14,7 @@ use csi_proto::lock::lock;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// What is known of a volume.
@@ -36,9 +37,10 @@ impl Volumes {
         path: &Path,
         patience: Duration,
     ) -> Result<Condition, NodeError> {
-        let begun = Instant::now();
         let not_published = |detail: &str| not_published(volume_id, path, detail);
-        let known = timeout(patience, self.known_at(volume_id, path)).await;
+        // The node's own disks have a bound of their own: a short patience with servers is none with them.
+        let bound = patience.max(disk_thread::BOUND);
+        let known = timeout(bound, self.known_at(volume_id, path)).await;
         let (path, record) = known.unwrap_or_else(|_| {
             let what = format!("looking up {} and its record", path.display());
             Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
@@ -69,8 +71,7 @@ impl Volumes {
             // A symlink may lead anywhere.
             asks_no_server: mounted.is_some() && mountinfo::asks_no_server(&mounts, &path),
         };
-        let left = patience.saturating_sub(begun.elapsed());
-        let answer = self.questions.usage(&self.helpers, inquiry, left).await;
+        let answer = self.questions.usage(&self.helpers, inquiry, patience).await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));
