@@ -483,9 +483,13 @@ fn a_driver_starts_though_a_target_of_its_records_hangs() {
         let calls = Calls::to(&driver.endpoint());
         // Without a cache every look is a question to the server.
         let cut = context("outer", &format!(",actimeo=0,{}", relay.option()));
-        calls.publish("outer", &cut, &outer).await.unwrap();
+        repeated(|| calls.publish("outer", &cut, &outer))
+            .await
+            .unwrap();
         let plain = context("inner", "");
-        calls.publish("inner", &plain, &inner).await.unwrap();
+        repeated(|| calls.publish("inner", &plain, &inner))
+            .await
+            .unwrap();
     });
     driver.kill();
     rustix::mount::unmount(&inner, rustix::mount::UnmountFlags::DETACH).unwrap();
