@@ -76,3 +76,35 @@ pub fn numbers(before: &Counts, after: &Counts) -> BTreeMap<String, RangeInclusi
     }
     numbers
 }
+
+/// Before which calls of one name to kill, one after the other: those that an undisturbed run made, until one is not reached.
+/// If not even the first is, another thread makes them now, which has made fewer before: then those before the first.
+pub struct Kills {
+    numbers: RangeInclusive<u32>,
+    /// How many hit.
+    pub hits: u32,
+}
+
+impl Kills {
+    pub fn new(numbers: RangeInclusive<u32>) -> Self {
+        Self { numbers, hits: 0 }
+    }
+
+    /// The number of the call to kill before next.
+    pub fn number(&self) -> Option<u32> {
+        self.numbers.clone().next()
+    }
+
+    /// Takes whether something was killed before the call that was next.
+    pub fn was_hit(&mut self, was_hit: bool) {
+        let Some(number) = self.numbers.next() else {
+            return;
+        };
+        if was_hit {
+            self.hits += 1;
+        } else {
+            let last = if self.hits == 0 { number - 1 } else { 0 };
+            self.numbers = 1..=last;
+        }
+    }
+}
