@@ -43,10 +43,10 @@ use node::Node;
 use snapshots::Groups;
 // end
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -163,16 +163,19 @@ async fn listen(endpoint: &str) -> Result<(UnixListener, SocketFile), String> {
         .filter(|path| path.is_absolute())
         .ok_or_else(|| format!("{endpoint}: write unix:// and an absolute path"))?;
     let failed = |error: io::Error| format!("{}: {error}", path.display());
-    // Of two drivers that start at once, neither takes the other's new socket for an old one. Whoever may open a file may lock it:
-    // this one may be opened by its owner alone.
+    // Held for as long as the socket is there, and let go by the kernel when the process dies. Whoever may open a file may lock it:
+    // this one may be opened by its owner alone. It stays: if it were removed, two could have a lock of that name.
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let lock = path.with_file_name(format!(".{name}.lock"));
     let mut how = File::options();
     how.create(true).truncate(false).write(true).mode(0o600);
-    let alone = how.open(&lock).map_err(failed)?;
-    if let Err(error) = alone.try_lock() {
-        return Err(format!("{}: {error}", lock.display()));
-    }
+    let lock = how
+        .open(path.with_file_name(format!(".{name}.lock")))
+        .map_err(failed)?;
+    let served = || format!("{}: another process serves it", path.display());
+    lock.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => served(),
+        TryLockError::Error(error) => failed(error),
+    })?;
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
@@ -185,44 +188,25 @@ async fn listen(endpoint: &str) -> Result<(UnixListener, SocketFile), String> {
             .map_err(|error| error.kind())
         {
             Err(ErrorKind::ConnectionRefused) => fs::remove_file(path).map_err(failed)?,
-            Ok(_) | Err(ErrorKind::WouldBlock) => {
-                return Err(format!("{}: another process serves it", path.display()));
-            }
+            Ok(_) | Err(ErrorKind::WouldBlock) => return Err(served()),
             Err(kind) => return Err(failed(kind.into())),
         },
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
-    let file = SocketFile::of(path).map_err(failed)?;
-    let _ = fs::remove_file(&lock);
-    Ok((listener, file))
+    let path = path.to_owned();
+    Ok((listener, SocketFile { path, _lock: lock }))
 }
 
-/// The file of this process's socket, removed at the end unless another process has put its own there.
+/// The file of this process's socket, removed at the end.
 struct SocketFile {
     path: PathBuf,
-    inode: (u64, u64),
-}
-
-impl SocketFile {
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            inode: inode(path)?,
-        })
-    }
+    _lock: File,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if inode(&self.path).is_ok_and(|inode| inode == self.inode) {
-            let _ = fs::remove_file(&self.path);
-        }
+        let _ = fs::remove_file(&self.path);
     }
-}
-
-fn inode(path: &Path) -> io::Result<(u64, u64)> {
-    let there = path.symlink_metadata()?;
-    Ok((there.dev(), there.ino()))
 }
 
 #[cfg(test)]
@@ -234,15 +218,20 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("csi.sock");
         let endpoint = format!("unix://{}", path.display());
-        drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket"));
-        let served = listen(&endpoint).await.expect("the dead one is replaced");
-        // Also when nobody accepts, and no more connections may wait.
+        let is_served = |refused: Option<String>| {
+            refused.is_some_and(|message| message.ends_with("another process serves it"))
+        };
+        // Somebody else's, who does not lock: also when nobody accepts, and no more connections may wait.
+        let other = UnixListener::bind(&path).expect("a socket");
+        assert!(is_served(listen(&endpoint).await.err()));
         let mut waiting = Vec::new();
         while let Ok(stream) = UnixStream::connect(&path).await {
             waiting.push(stream);
         }
-        let refused = listen(&endpoint).await.err();
-        assert!(refused.is_some_and(|message| message.ends_with("another process serves it")));
+        assert!(is_served(listen(&endpoint).await.err()));
+        drop((other, waiting));
+        let served = listen(&endpoint).await.expect("the dead one is replaced");
+        assert!(is_served(listen(&endpoint).await.err()));
         drop(served);
         assert!(!path.exists());
         fs::write(&path, "").expect("a file");
