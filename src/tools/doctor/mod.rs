@@ -41,6 +41,7 @@ use process::ProcessFacts;
 use socket::{Connected, SocketFacts};
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -150,7 +151,10 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
             findings.push(socket.finding());
             is_reachable = matches!(socket.connected, Connected::Accepted(_));
             process = socket.listener().map(ProcessFacts::look);
-            findings.push(ProcessFacts::finding(process.as_ref()));
+            findings.push(match is_reachable {
+                true => ProcessFacts::finding(process.as_ref()),
+                false => Finding::unknown("listener", "there is no connection"),
+            });
         }
         None => {
             let why = format!(
@@ -173,18 +177,26 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     findings.push(sizes::finding(said.volumes.as_deref()));
     let sockets = kubelet::registrations(&flags.kubelet, name, limit).await;
     let serves_node = said.advertised.serves_node;
+    let nameless = |check| Finding::unknown(check, "the driver's name is not known");
     findings.push(match name.is_empty() {
-        true => Finding::unknown("registration", "the driver's name is not known"),
-        false => kubelet::finding(sockets.as_deref(), name, serves_node),
+        true => nameless("registration"),
+        false => {
+            let sockets = sockets.as_deref().map_err(io::Error::kind);
+            kubelet::finding(sockets, name, serves_node)
+        }
     });
-    let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
-    findings.push(leftovers::finding(
-        &leftovers::folders(&parent),
-        said.volumes.as_deref(),
-    ));
     let points = mount_points::all().unwrap_or_default();
-    let points = kubelet::mounts_of(points, &flags.kubelet, name, kubelet::noted_driver);
-    findings.push(mounts::finding(&mounts::ask(&points, limit)));
+    let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
+    let folders = leftovers::folders(&parent, &points);
+    let volumes = said.volumes.as_deref();
+    findings.extend(leftovers::findings(&folders, volumes, endpoint));
+    let runs = folders.iter().filter(|folder| folder.is_of(endpoint));
+    let runs: Vec<&Path> = runs.map(|folder| folder.path.as_path()).collect();
+    let points = kubelet::mounts_of(points, &flags.kubelet, name, &runs, kubelet::noted_driver);
+    findings.push(match name.is_empty() && points.is_empty() {
+        true => nameless("mounts"),
+        false => mounts::finding(&mounts::ask(&points, limit)),
+    });
     findings.push(Finding::fine(
         "versions",
         versions(&said.info.vendor_version),
@@ -195,19 +207,20 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
 /// Connects, and lets the driver say everything.
 async fn converse(endpoint: &Endpoint, globals: &Globals) -> Said {
     let limit = globals.timeout + globals.wait.unwrap_or_default();
-    let problem = match timeout(limit, connect::session(endpoint, globals)).await {
-        Ok(Ok(session)) => {
-            let endpoint = endpoint.clone();
-            return driver::ask(&Connection { endpoint, session }).await;
-        }
-        Ok(Err(error)) => error.first_line(),
-        Err(_) => format!("no connection within {limit:?}"),
-    };
-    Said::nothing(Finding::wrong(
-        "plugin",
-        problem,
-        "look at the driver's log; --wait 1m waits for a driver that starts",
-    ))
+    let otherwise = "look at the driver's log; --wait 1m waits for a driver that starts";
+    Said::nothing(
+        match timeout(limit, connect::session(endpoint, globals)).await {
+            Ok(Ok(session)) => {
+                let endpoint = endpoint.clone();
+                return driver::ask(&Connection { endpoint, session }).await;
+            }
+            Ok(Err(error)) => driver::of_error("plugin", &error, otherwise),
+            Err(_) => {
+                let problem = format!("no connection within {limit:?}");
+                Finding::wrong("plugin", problem, otherwise)
+            }
+        },
+    )
 }
 
 /// The versions of everything that takes part.
