@@ -2,10 +2,11 @@
 
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
+use crate::support::executable;
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::SPEC_VERSION;
+use csi_proto::{SPEC_VERSION, v1};
 use rustix::process::geteuid;
 use serde_json::Value as Json;
 use std::fs::{self, Permissions};
@@ -398,4 +399,107 @@ fn a_driver_that_hangs_holds_nobody_up() {
         "{run}"
     );
     assert_eq!(hanging.calls(), ["GetPluginInfo"; 2]);
+}
+
+/// A `kubectl` that has one pod, which reaches a driver; each of its other answers is a file beside it.
+fn kubectl(driver: &ScriptedDriver) -> Csi {
+    let csi = Csi::new().called("kubectl-csi");
+    let relay = crate::support::driver::binary();
+    let script = format!(
+        "#!/bin/sh\n\
+         case $1-$2 in\n\
+         exec-*) while [ \"$1\" != -- ]; do shift; done; shift 2\n\
+         \texec env CSI_ENDPOINT={} {} \"$@\";;\n\
+         get-pods) echo 'csi nfs-x nfs';;\n\
+         logs-*) case $* in *--previous*) echo 'ended, token=abc';; *) echo 'serves, password=hunter2';; esac;;\n\
+         *) cat \"$0.$1-$2\" 2>/dev/null || {{ echo \"Forbidden: $1 $2\" >&2; exit 1; }};;\n\
+         esac\n",
+        driver.endpoint(),
+        relay.display(),
+    );
+    let path = csi.home().join("kubectl");
+    executable::script(&path, &script);
+    for (of, answer) in [
+        (
+            "get-pod",
+            r#"{"spec": {"nodeName": "node-2"}, "status": {"phase": "Running", "containerStatuses":
+            [{"name": "csi-nfs", "ready": true, "restartCount": 1}]}}"#,
+        ),
+        (
+            "get-events",
+            r#"{"items": [{"lastTimestamp": "2026", "reason": "Unhealthy", "message": "not ready"}]}"#,
+        ),
+        (
+            "get-csinodes",
+            r#"{"items": [{"metadata": {"name": "node-2"}, "spec": {"drivers": [{"name": "in.a.pod"}]}}]}"#,
+        ),
+        ("get-csidriver", "csidriver.storage.k8s.io/in.a.pod\n"),
+        ("describe-pod", "Name: nfs-x\nEvents: Unhealthy\n"),
+    ] {
+        csi.file(&format!("kubectl.{of}"), answer);
+    }
+    let path = format!("{}:/usr/bin:/bin", csi.home().display());
+    csi.env("PATH", &path)
+}
+
+#[test]
+fn a_driver_in_a_pod_is_looked_at_by_kubectl() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "GetPluginInfo",
+        Reply::message(&v1::GetPluginInfoResponse {
+            name: "in.a.pod".into(),
+            ..Default::default()
+        }),
+    );
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    driver.on(
+        "NodeGetCapabilities",
+        Reply::message(&v1::NodeGetCapabilitiesResponse::default()),
+    );
+    let csi = kubectl(&driver);
+    // A kubelet of this machine has nothing to say.
+    fs::create_dir_all(csi.home().join("kubelet/plugins_registry")).unwrap();
+    let doctor = "--node node-2 doctor --kubelet kubelet";
+    let page = csi.run(doctor).succeeds();
+    for line in [
+        "ok pod           csi/nfs-x on node-2, ready; 1 restart of csi-nfs\n",
+        "-- events        1 warning, the last at 2026: Unhealthy: not ready\n",
+        "ok plugin        in.a.pod",
+        "ok registration  CSINode node-2 lists it; its CSIDriver is there\n",
+        "-- mounts        not known from here: they are on its node\n",
+    ] {
+        assert!(page.stdout.contains(line), "{line}\n{page}");
+    }
+    assert!(
+        !page.stdout.contains("Linux") && !page.stdout.contains("socket"),
+        "{page}"
+    );
+    csi.run(&format!("{doctor} --bundle b.tar")).succeeds();
+    let bundle = fs::read(csi.home().join("b.tar")).unwrap();
+    let bundle = String::from_utf8_lossy(&bundle);
+    for part in [
+        "csi-doctor/driver.log",
+        "serves, password=",
+        "csi-doctor/previous-csi-nfs.log",
+        "ended, token=",
+        "csi-doctor/pod.txt",
+        "Events: Unhealthy",
+    ] {
+        assert!(bundle.contains(part), "{part}");
+    }
+    assert!(!bundle.contains("hunter2") && !bundle.contains("abc"));
+    // Another node's kubelet does not know it; and nobody may be asked.
+    csi.file("kubectl.get-csinodes", r#"{"items": []}"#);
+    let run = csi.run(&format!("{doctor} -o json")).exits(3);
+    assert_eq!(
+        check(&run, "registration")["text"],
+        "CSINode node-2 does not list in.a.pod: its kubelet does not know it"
+    );
+    fs::remove_file(csi.home().join("kubectl.get-csinodes")).unwrap();
+    let run = csi.run(&format!("{doctor} -o json")).succeeds();
+    assert_eq!(
+        check(&run, "registration")["text"],
+        "kubectl get csinodes exited with code 1: Forbidden: get csinodes"
+    );
 }
