@@ -215,6 +215,19 @@ impl Error {
         line.trim_start_matches("error: ").to_owned()
     }
 
+    /// The message and its causes in one line.
+    pub fn in_one_line(&self) -> String {
+        let lines = [self.first_line()].into_iter();
+        let lines = lines.chain(self.0.causes.iter().cloned());
+        let last = self.0.stderr.last().cloned();
+        lines.chain(last).collect::<Vec<_>>().join(": ")
+    }
+
+    /// The first advice, where there is some.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.hints.first().map(String::as_str)
+    }
+
     /// The text for stderr, ending in a newline.
     pub fn render(&self, style: Style) -> String {
         match style {

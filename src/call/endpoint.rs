@@ -12,6 +12,7 @@ mod error;
 mod exec;
 mod handshake;
 mod inside;
+mod kubectl;
 #[cfg(test)]
 mod live_tests;
 mod mock;
@@ -23,12 +24,13 @@ mod watched;
 pub use connect::{ConnectOptions, Connector};
 pub use error::{EndpointError, ExecOutcome};
 pub use handshake::HandshakeError;
+pub use kubectl::kubectl;
+pub use pod::Pod;
 pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
 use cluster::Sought;
 use inside::Inside;
-use pod::Pod;
 use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;

@@ -17,6 +17,7 @@ pub mod private_file;
 pub mod process_stat;
 pub mod request;
 pub mod rpc_command;
+pub mod run_folder;
 pub mod serving;
 pub mod verbs;
 pub mod volume_flags;

@@ -1,5 +1,6 @@
 //! Lines that a thread of its own formats and writes: a slow reader never delays the calls that the lines report.
 
+use super::reader::SharedStdout;
 use csi_proto::lock::lock;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -40,7 +41,7 @@ impl<T: Send + 'static> Lines<T> {
     /// # Errors
     /// When the system has no thread.
     pub fn start(format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static) -> io::Result<Self> {
-        Self::start_on(io::stdout(), format)
+        Self::start_on(SharedStdout, format)
     }
 
     fn start_on(

@@ -33,6 +33,19 @@ impl Stdout {
     }
 }
 
+/// The same for a thread that writes now and then, and keeps nobody else from it meanwhile.
+pub(super) struct SharedStdout;
+
+impl Write for SharedStdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Stdout::lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Stdout::lock().flush()
+    }
+}
+
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         remembered(self.0.write(bytes))

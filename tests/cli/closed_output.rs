@@ -3,7 +3,8 @@
 
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{ControllerGetVolumeResponse, DeleteVolumeResponse, Volume};
+use csi_proto::v1::{ControllerGetVolumeResponse, DeleteVolumeResponse, ProbeResponse, Volume};
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
 use tonic::Code;
 
@@ -159,4 +160,27 @@ fn what_a_file_does_not_take_is_shown_nowhere_else() {
         .exits(1)
         .prints("")
         .says("stdout cannot be written");
+}
+
+#[test]
+fn a_proxy_whose_lines_nobody_reads_goes_on_and_says_so_by_its_exit_code() {
+    let driver = ScriptedDriver::unix();
+    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    let csi = Csi::new();
+    let socket = format!("unix://{}", csi.home().join("p.sock").display());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = csi.command();
+    command.args(["proxy", "--listen", &socket, "--to", driver.endpoint()]);
+    let mut proxy = command.stdin(Stdio::null()).stdout(writer).spawn().unwrap();
+    let called = ["--wait", "60s", "-e", &socket, "identity", "probe"];
+    let called = [csi.run_args(called), csi.run_args(called)];
+    // It ends by itself once it is told to.
+    let told = kill_process(Pid::from_child(&proxy), Signal::TERM);
+    let code = proxy.wait().unwrap().code();
+    told.unwrap();
+    for call in called {
+        call.succeeds();
+    }
+    assert_eq!(code, Some(1));
 }

@@ -2,17 +2,21 @@
 
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
+use crate::support::executable;
 use crate::support::process::Process;
-use crate::support::program::{Csi, Output};
+use crate::support::program::{BINARY, Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::SPEC_VERSION;
+use csi_proto::{SPEC_VERSION, v1};
 use rustix::process::geteuid;
 use serde_json::Value as Json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The check of that name, as JSON.
 fn check(run: &Output, name: &str) -> Json {
@@ -120,9 +124,143 @@ fn what_earlier_runs_have_left_is_named() {
         .says("something is wrong");
     let text = check(&run, "leftovers")["text"].to_string();
     assert!(
-        text.contains("1 folder of earlier runs") && text.contains("1 volume of earlier runs"),
+        !text.contains("folder") && text.contains("1 volume of earlier runs"),
         "{run}"
     );
+    // Nobody knows of which driver that folder is.
+    assert!(run.stdout.contains("which is not known"), "{run}");
+    by_shell(&csi, &advised(&run, 0)[0]);
+    by_shell(&csi, &advised(&run, 1)[0]);
+    csi.run(&format!("doctor {flags}")).succeeds();
+}
+
+/// The commands that the finding of that number about leftovers advises.
+fn advised(run: &Output, number: usize) -> Vec<String> {
+    let page = run.json();
+    let checks = page["checks"].as_array().unwrap().iter();
+    let mut found = checks.filter(|check| check["check"] == "leftovers");
+    let advice = found.nth(number).unwrap()["advice"].as_str().unwrap();
+    let commands = advice.split('`').skip(1).step_by(2);
+    commands.map(str::to_owned).collect()
+}
+
+/// Runs a command as somebody does who pastes it.
+fn by_shell(csi: &Csi, command: &str) {
+    let folder = Path::new(BINARY).parent().unwrap().display();
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .env("PATH", format!("{folder}:/usr/bin:/bin"))
+        .env("HOME", csi.home())
+        .env("TMPDIR", csi.home())
+        .env_remove("CSI_ENDPOINT")
+        .current_dir(csi.home())
+        .args(["-c", command]);
+    let ended = Process::start(&mut shell).wait(PATIENCE).unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.code(), 0, "{command}\n{said}");
+}
+
+#[test]
+fn what_runs_against_other_drivers_have_left_is_no_fault_and_can_be_removed() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let settings = |text: &str| {
+        fs::create_dir_all(csi.home().join("m")).unwrap();
+        csi.file("m/settings.toml", text)
+    };
+    settings("delay = [\"NodeGetVolumeStats=1h\", \"DeleteVolume=1h\"]");
+    // Killed in the middle, when both have made something.
+    let is_there = |begins: &str, inside: &str| {
+        let entries = fs::read_dir(csi.home()).unwrap().flatten();
+        let mut paths = entries.map(|entry| entry.path());
+        paths.any(|path| {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            name.starts_with(begins)
+                && path
+                    .join(inside)
+                    .symlink_metadata()
+                    .is_ok_and(|it| it.len() > 0)
+        })
+    };
+    for (command, begins, inside) in [
+        ("-t 1h -e mock:m lifecycle", "csi-lifecycle-", "target"),
+        (
+            "-t 1h -e mock:m sanity --filter controller/delete-volume",
+            "csi-sanity-",
+            "journal",
+        ),
+    ] {
+        let mut run = csi.spawn(command);
+        let began = Instant::now();
+        while !is_there(begins, inside) {
+            assert!(began.elapsed() < PATIENCE, "{}", run.so_far());
+            sleep(Duration::from_millis(10));
+        }
+        run.kill();
+    }
+    settings("");
+    let has_attributes = csi.home().join("attributes");
+    fs::create_dir(&has_attributes).unwrap();
+    let flag = rustix::fs::XattrFlags::empty();
+    let has_attributes = rustix::fs::lsetxattr(&has_attributes, "user.x", b"x", flag).is_ok();
+    let doctor = format!(
+        "doctor --mount-parent {} --kubelet /nowhere -o json",
+        csi.home().display()
+    );
+    let run = csi.run(&doctor).succeeds();
+    assert_eq!(check(&run, "leftovers")["text"], "none", "{run}");
+    let named = run
+        .stdout
+        .matches(&format!("(driver: mock:{}/m)", csi.home().display()))
+        .count();
+    assert_eq!(named, 1 + usize::from(has_attributes), "{run}");
+    for command in advised(&run, 1) {
+        by_shell(&csi, &command);
+    }
+    let run = csi.run(&doctor).succeeds();
+    assert!(!run.stdout.contains("earlier runs"), "{run}");
+    assert!(
+        !is_there("csi-lifecycle-", "") && !is_there("csi-sanity-", ""),
+        "{run}"
+    );
+}
+
+#[test]
+fn one_cause_is_one_fault_and_says_what_to_do() {
+    let csi = Csi::new();
+    for (endpoint, part, advice) in [
+        ("exec:false", "exited with code 1", "carry the connection"),
+        (
+            "kubectl:/node-2",
+            "cannot start kubectl: No such file",
+            "found in PATH",
+        ),
+        ("tcp://127.0.0.1:1", "nobody listens on", "look at its log"),
+    ] {
+        let run = csi
+            .command()
+            .env(
+                "PATH",
+                if endpoint.starts_with("exec") {
+                    "/usr/bin:/bin"
+                } else {
+                    "/nowhere"
+                },
+            )
+            .args(["-o", "json", "doctor", "--kubelet", "/nowhere", endpoint])
+            .output()
+            .unwrap();
+        let page: Json = serde_json::from_slice(&run.stdout).unwrap();
+        let checks = page["checks"].as_array().unwrap().iter();
+        let wrong: Vec<&Json> = checks.filter(|check| check["state"] == "wrong").collect();
+        assert_eq!(wrong.len(), 1, "{page:#}");
+        assert!(wrong[0]["text"].to_string().contains(part), "{page:#}");
+        assert!(wrong[0]["advice"].to_string().contains(advice), "{page:#}");
+    }
 }
 
 #[test]
@@ -162,8 +300,10 @@ fn sockets_behind_which_something_is_wrong() {
     for (path, text) in [
         (&file, "is no socket"),
         (&dead, "nobody listens"),
-        (&missing, "is not there"),
+        (&missing, ": no such file"),
+        (&PathBuf::from("missing.sock"), "missing.sock: no such file"),
         (&lost, "nor is its folder"),
+        (&file.join("x.sock"), "Not a directory"),
     ] {
         let run = csi
             .run(&format!(
@@ -214,8 +354,13 @@ fn a_socket_without_permission() {
     let page = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert_eq!(ended.code(), 3, "{page}");
     assert!(page.contains("may not use it"), "{page}");
-    // And one that everybody may use.
+    // And one that everybody may use, once everybody may enter its folder.
     mode(0o777);
+    let shut = |mode| fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
+    shut(0o700);
+    let run = csi.run(&format!("doctor {} --kubelet /nowhere", reached.display()));
+    assert!(!run.stdout.contains("every user of this machine"), "{run}");
+    shut(0o755);
     let run = csi
         .run(&format!("doctor {} --kubelet /nowhere", reached.display()))
         .exits(3);
@@ -254,4 +399,107 @@ fn a_driver_that_hangs_holds_nobody_up() {
         "{run}"
     );
     assert_eq!(hanging.calls(), ["GetPluginInfo"; 2]);
+}
+
+/// A `kubectl` that has one pod, which reaches a driver; each of its other answers is a file beside it.
+fn kubectl(driver: &ScriptedDriver) -> Csi {
+    let csi = Csi::new().called("kubectl-csi");
+    let relay = crate::support::driver::binary();
+    let script = format!(
+        "#!/bin/sh\n\
+         case $1-$2 in\n\
+         exec-*) while [ \"$1\" != -- ]; do shift; done; shift 2\n\
+         \texec env CSI_ENDPOINT={} {} \"$@\";;\n\
+         get-pods) echo 'csi nfs-x nfs';;\n\
+         logs-*) case $* in *--previous*) echo 'ended, token=abc';; *) echo 'serves, password=hunter2';; esac;;\n\
+         *) cat \"$0.$1-$2\" 2>/dev/null || {{ echo \"Forbidden: $1 $2\" >&2; exit 1; }};;\n\
+         esac\n",
+        driver.endpoint(),
+        relay.display(),
+    );
+    let path = csi.home().join("kubectl");
+    executable::script(&path, &script);
+    for (of, answer) in [
+        (
+            "get-pod",
+            r#"{"spec": {"nodeName": "node-2"}, "status": {"phase": "Running", "containerStatuses":
+            [{"name": "csi-nfs", "ready": true, "restartCount": 1}]}}"#,
+        ),
+        (
+            "get-events",
+            r#"{"items": [{"lastTimestamp": "2026", "reason": "Unhealthy", "message": "not ready"}]}"#,
+        ),
+        (
+            "get-csinodes",
+            r#"{"items": [{"metadata": {"name": "node-2"}, "spec": {"drivers": [{"name": "in.a.pod"}]}}]}"#,
+        ),
+        ("get-csidriver", "csidriver.storage.k8s.io/in.a.pod\n"),
+        ("describe-pod", "Name: nfs-x\nEvents: Unhealthy\n"),
+    ] {
+        csi.file(&format!("kubectl.{of}"), answer);
+    }
+    let path = format!("{}:/usr/bin:/bin", csi.home().display());
+    csi.env("PATH", &path)
+}
+
+#[test]
+fn a_driver_in_a_pod_is_looked_at_by_kubectl() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "GetPluginInfo",
+        Reply::message(&v1::GetPluginInfoResponse {
+            name: "in.a.pod".into(),
+            ..Default::default()
+        }),
+    );
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    driver.on(
+        "NodeGetCapabilities",
+        Reply::message(&v1::NodeGetCapabilitiesResponse::default()),
+    );
+    let csi = kubectl(&driver);
+    // A kubelet of this machine has nothing to say.
+    fs::create_dir_all(csi.home().join("kubelet/plugins_registry")).unwrap();
+    let doctor = "--node node-2 doctor --kubelet kubelet";
+    let page = csi.run(doctor).succeeds();
+    for line in [
+        "ok pod           csi/nfs-x on node-2, ready; 1 restart of csi-nfs\n",
+        "-- events        1 warning, the last at 2026: Unhealthy: not ready\n",
+        "ok plugin        in.a.pod",
+        "ok registration  CSINode node-2 lists it; its CSIDriver is there\n",
+        "-- mounts        not known from here: they are on its node\n",
+    ] {
+        assert!(page.stdout.contains(line), "{line}\n{page}");
+    }
+    assert!(
+        !page.stdout.contains("Linux") && !page.stdout.contains("socket"),
+        "{page}"
+    );
+    csi.run(&format!("{doctor} --bundle b.tar")).succeeds();
+    let bundle = fs::read(csi.home().join("b.tar")).unwrap();
+    let bundle = String::from_utf8_lossy(&bundle);
+    for part in [
+        "csi-doctor/driver.log",
+        "serves, password=",
+        "csi-doctor/previous-csi-nfs.log",
+        "ended, token=",
+        "csi-doctor/pod.txt",
+        "Events: Unhealthy",
+    ] {
+        assert!(bundle.contains(part), "{part}");
+    }
+    assert!(!bundle.contains("hunter2") && !bundle.contains("abc"));
+    // Another node's kubelet does not know it; and nobody may be asked.
+    csi.file("kubectl.get-csinodes", r#"{"items": []}"#);
+    let run = csi.run(&format!("{doctor} -o json")).exits(3);
+    assert_eq!(
+        check(&run, "registration")["text"],
+        "CSINode node-2 does not list in.a.pod: its kubelet does not know it"
+    );
+    fs::remove_file(csi.home().join("kubectl.get-csinodes")).unwrap();
+    let run = csi.run(&format!("{doctor} -o json")).succeeds();
+    assert_eq!(
+        check(&run, "registration")["text"],
+        "kubectl get csinodes exited with code 1: Forbidden: get csinodes"
+    );
 }

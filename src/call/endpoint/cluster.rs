@@ -1,14 +1,10 @@
 //! The driver `csi-nfs` of a cluster, found by the labels that its chart gives to pods: `kubectl:[NAMESPACE][/NODE]`. Owns which pod
 //! it is; `pod` owns how one is reached.
 
+use super::EndpointError;
+use super::kubectl::kubectl;
 use super::pod::{Pod, check_name};
-use super::{EndpointError, ExecOutcome};
-use crate::error::StderrLines;
 use std::fmt;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Output, Stdio};
-use std::sync::Arc;
-use tokio::process::Command;
 
 /// What the chart calls its pods.
 const LABEL: &str = "app.kubernetes.io/name=csi-nfs";
@@ -86,24 +82,7 @@ impl Sought {
     /// # Errors
     /// When kubectl cannot list pods, and when there is none, or several that are not alike.
     pub(super) async fn find(&self) -> Result<Pod, EndpointError> {
-        let mut kubectl = Command::new("kubectl");
-        kubectl.args(self.query());
-        kubectl.stdin(Stdio::null()).kill_on_drop(true);
-        let failed = |cause| EndpointError::ExecStart("kubectl".to_owned(), Arc::new(cause));
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = kubectl.output().await.map_err(failed)?;
-        if !status.success() {
-            let killed = status.signal().map(ExecOutcome::Killed);
-            let stderr = String::from_utf8_lossy(&stderr).into_owned();
-            return Err(EndpointError::PodsUnknown {
-                outcome: killed.unwrap_or(ExecOutcome::Exited(status.code().unwrap_or(-1))),
-                stderr: StderrLines::new(stderr),
-            });
-        }
-        self.choose(&String::from_utf8_lossy(&stdout))
+        self.choose(&kubectl(&self.query()).await?)
     }
 }
 

@@ -1,7 +1,8 @@
-//! Opens connections to an endpoint, again after each loss, and a gRPC channel over them.
+//! Opens connections to an endpoint, again after each loss, and a gRPC channel over them; finds the pod that a connection goes to.
 
 use super::exec::ExecStream;
 use super::inside::Inside;
+use super::pod::Pod;
 use super::tls::{Tls, TlsOptions};
 use super::watched::{ByteStream, Greeting, StreamOrigin, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
@@ -91,6 +92,23 @@ impl Endpoint {
         let connector = Connector::new(self, options)?;
         let stream = connector.open(Greeting::Ignored).await?;
         Ok(Box::new(stream))
+    }
+
+    /// The pod that the driver runs in, which kubectl may have to find; `None` for a driver elsewhere.
+    ///
+    /// # Errors
+    /// When no pod is found.
+    pub async fn pod(&self) -> Option<Result<Pod, EndpointError>> {
+        match &self.target {
+            Target::Pod(pod) => Some(Ok(pod.clone())),
+            Target::Cluster(sought) => Some(sought.find().await),
+            _ => None,
+        }
+    }
+
+    /// Whether the driver is the one of this project's chart, wherever kubectl finds it.
+    pub fn is_of_the_chart(&self) -> bool {
+        matches!(self.target, Target::Cluster(_))
     }
 
     /// Opens connections for a caller that speaks HTTP/2 by itself.

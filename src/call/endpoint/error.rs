@@ -74,9 +74,11 @@ pub enum EndpointError {
         /// Its namespace and name.
         pod: String,
     },
-    /// kubectl does not tell which pods there are.
-    #[error("kubectl get pods {outcome}")]
-    PodsUnknown {
+    /// kubectl does not tell what it is asked for.
+    #[error("kubectl {command} {outcome}")]
+    Kubectl {
+        /// The first words of its command line.
+        command: String,
         /// The end of kubectl.
         outcome: ExecOutcome,
         /// Its output on stderr, if any.

@@ -10,9 +10,11 @@ const USUAL_SOCKET: &str = "/csi/csi.sock";
 
 /// A container of a pod, and the socket in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pod {
-    namespace: String,
-    name: String,
+pub struct Pod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
     container: Option<String>,
     socket: Option<String>,
 }

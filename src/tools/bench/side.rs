@@ -6,6 +6,7 @@ use super::client::{CallOutcome, Client};
 use super::flags::BenchFlags;
 use super::scenario::{CycleStep, Scenario};
 use super::template::{Filling, Knowledge};
+use crate::invocation::run_folder;
 use crate::rpc::{self, facts::Thing};
 use crate::undo::made::Made;
 use bytes::Bytes;
@@ -143,6 +144,7 @@ impl Side {
             && let Some(folder) = staging_folder(making.thing, method.request, request)
             && fs::create_dir(&folder).is_ok()
         {
+            run_folder::mark(&folder, &self.node.endpoint);
             lock(&self.folders).insert(folder);
         }
     }

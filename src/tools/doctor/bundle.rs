@@ -20,6 +20,8 @@ pub struct Bundle {
     pub document: String,
     /// The driver's log, or why there is none.
     pub log: Result<String, String>,
+    /// Further files, by their names.
+    pub files: Vec<(String, String)>,
     /// Values that are secret and can be looked for.
     pub secrets: Vec<String>,
 }
@@ -49,12 +51,12 @@ impl Bundle {
         file.sync_all()
     }
 
-    fn files(&self) -> [(&'static str, String); 4] {
+    fn files(&self) -> Vec<(&str, String)> {
         let log = match &self.log {
             Ok(log) => ("driver.log", log.clone()),
             Err(why) => ("no-driver-log.txt", format!("{why}\n")),
         };
-        [
+        let files = vec![
             ("doctor.txt", self.page.clone()),
             ("doctor.json", self.document.clone()),
             (
@@ -67,7 +69,10 @@ impl Bundle {
                 })),
             ),
             log,
-        ]
+        ];
+        let more = self.files.iter();
+        let more = more.map(|(name, text)| (name.as_str(), text.clone()));
+        files.into_iter().chain(more).collect()
     }
 }
 
@@ -104,6 +109,7 @@ mod tests {
             page: "ok plugin\n".into(),
             document: "{}\n".into(),
             log: Ok("mounted with hunter2, token=abc\n".into()),
+            files: vec![("pod.txt".into(), "password=abc\n".into())],
             secrets: vec!["hunter2".to_owned()],
         };
         bundle.write(&path).unwrap();
@@ -116,7 +122,13 @@ mod tests {
             names.push(entry.path().unwrap().display().to_string());
             entry.read_to_string(&mut texts).unwrap();
         }
-        let expected = ["doctor.txt", "doctor.json", "environment.txt", "driver.log"];
+        let expected = [
+            "doctor.txt",
+            "doctor.json",
+            "environment.txt",
+            "driver.log",
+            "pod.txt",
+        ];
         assert_eq!(names, expected.map(|name| format!("csi-doctor/{name}")));
         assert!(
             texts.contains("mounted with") && !texts.contains("hunter2") && !texts.contains("abc")

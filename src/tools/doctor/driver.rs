@@ -6,6 +6,7 @@ use super::finding::Finding;
 use crate::call::advertised::{Advertised, Asks, DriverEnd, if_served};
 use crate::call::error::call_error;
 use crate::call::session::{CallError, Connection};
+use crate::error::Error;
 use crate::rpc::facts::{ControllerCapability, PluginCapability};
 use csi_proto::{Request, v1};
 use std::time::{Duration, Instant};
@@ -93,13 +94,16 @@ pub async fn ask(driver: &Connection) -> Said {
             said.findings.extend(super::meaning::findings(&advertised));
             said.advertised = advertised;
         }
-        Err(error) => said.findings.push(asked.failed("capabilities", &error)),
+        Err(error) => {
+            said.findings.push(asked.failed("capabilities", &error));
+            said.findings.push(unasked("conditions"));
+            return said;
+        }
     }
     let finding = match said
         .advertised
         .controller(ControllerCapability::ListVolumes)
     {
-        _ if asked.silent => unasked("conditions"),
         false => Finding::unknown("conditions", "not advertised: LIST_VOLUMES"),
         true => match asked.volumes().await {
             Ok(volumes) => {
@@ -120,6 +124,15 @@ pub async fn ask(driver: &Connection) -> Said {
 /// What was not asked, after a question that had no answer.
 fn unasked(check: &'static str) -> Finding {
     Finding::unknown(check, "not asked: the driver does not answer")
+}
+
+/// What an error means: its causes, and its own advice where it has some.
+pub fn of_error(check: &'static str, error: &Error, otherwise: &str) -> Finding {
+    Finding::wrong(
+        check,
+        error.in_one_line(),
+        error.advice().unwrap_or(otherwise),
+    )
 }
 
 /// What the driver's name and version mean.
@@ -180,7 +193,9 @@ impl Asked<'_> {
     async fn send<Q: Request>(&mut self, request: &Q) -> Result<Q::Reply, CallError> {
         let answer = self.driver.session.ask(request).await;
         if let Err(error) = &answer {
-            self.silent |= error.status.code() == Code::DeadlineExceeded;
+            // One cause is one fault.
+            self.silent |= error.status.code() == Code::DeadlineExceeded
+                || self.driver.endpoint.last_error().is_some();
         }
         answer
     }
@@ -235,15 +250,16 @@ impl Asked<'_> {
                 format!("no answer within {:?}", error.timeout.unwrap_or_default()),
                 "the driver accepts calls and does not answer: look at its log, and at the storage that it waits for",
             ),
-            Code::Unimplemented => Finding::wrong(
+            Code::Unimplemented if error.method.service == "Identity" => Finding::wrong(
                 check,
                 "UNIMPLEMENTED",
                 "every CSI driver serves this: is this endpoint one?",
             ),
-            _ => {
-                let error = call_error(error, &self.driver.endpoint);
-                Finding::wrong(check, error.first_line(), "look at the driver's log")
-            }
+            _ => of_error(
+                check,
+                &call_error(error, &self.driver.endpoint),
+                "look at the driver's log",
+            ),
         }
     }
 }

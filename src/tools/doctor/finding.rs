@@ -50,6 +50,12 @@ impl Finding {
         Self::of(check, State::Unknown, why.into(), None)
     }
 
+    /// The same with what may be done.
+    pub fn advised(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
     fn of(check: &'static str, state: State, text: String, advice: Option<String>) -> Self {
         Self {
             check,

@@ -6,6 +6,7 @@ use super::finding::Finding;
 use super::socket::{Connected, connect};
 use serde_json::Value as Json;
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,13 +21,16 @@ pub struct Registration {
     pub connected: Connected,
 }
 
-/// The sockets that bear the driver's name; nothing where there is no kubelet.
+/// The sockets that bear the driver's name.
+///
+/// # Errors
+/// Why the kubelet's folder cannot be read.
 pub async fn registrations(
     kubelet: &Path,
     driver: &str,
     limit: Duration,
-) -> Option<Vec<Registration>> {
-    let folder = fs::read_dir(kubelet.join("plugins_registry")).ok()?;
+) -> io::Result<Vec<Registration>> {
+    let folder = fs::read_dir(kubelet.join("plugins_registry"))?;
     let mut found = Vec::new();
     for entry in folder.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -36,17 +40,30 @@ pub async fn registrations(
         }
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
-    Some(found)
+    Ok(found)
 }
 
 /// What the sockets mean for a driver that serves a node, or does not.
-pub fn finding(found: Option<&[Registration]>, driver: &str, serves_node: bool) -> Finding {
-    let Some(found) = found else {
-        return Finding::unknown(
-            CHECK,
-            "no kubelet's folder is visible here (--kubelet names another)",
-        );
+pub fn finding(
+    found: Result<&[Registration], ErrorKind>,
+    driver: &str,
+    serves_node: bool,
+) -> Finding {
+    let found = match found {
+        Ok(found) => found,
+        Err(ErrorKind::NotFound) => {
+            let why = "no kubelet's folder is visible here (--kubelet names another)";
+            return Finding::unknown(CHECK, why);
+        }
+        Err(kind) => {
+            let why = format!("the kubelet's folder cannot be read: {kind}; try as root");
+            return Finding::unknown(CHECK, why);
+        }
     };
+    if found.iter().any(|one| one.connected == Connected::Denied) {
+        let why = "this user may not use the kubelet's sockets; try as root";
+        return Finding::unknown(CHECK, why);
+    }
     let dead = found.iter().find(|one| one.connected == Connected::Refused);
     let silent = |one: &&Registration| !matches!(one.connected, Connected::Accepted(_));
     match (found, dead, found.iter().find(silent)) {
@@ -75,17 +92,18 @@ pub fn finding(found: Option<&[Registration]>, driver: &str, serves_node: bool) 
     }
 }
 
-/// The mount points among these that are the driver's: its pods' volumes, what it has staged, and what lifecycles have
-/// published. `driver_of` tells whose a pod's volume is, from the folder beside the mount.
+/// The mount points among these that are the driver's: its pods' volumes, what it has staged, and what `runs` have published in
+/// their folders. `driver_of` tells whose a pod's volume is, from the folder beside the mount.
 pub fn mounts_of(
     points: Vec<PathBuf>,
     kubelet: &Path,
     driver: &str,
+    runs: &[&Path],
     driver_of: impl Fn(&Path) -> Option<String>,
 ) -> Vec<PathBuf> {
     let is_its_own = |point: &PathBuf| {
         let parts: Vec<_> = point.iter().map(|part| part.to_string_lossy()).collect();
-        if parts.iter().any(|part| part.starts_with("csi-lifecycle-")) {
+        if runs.iter().any(|run| point.starts_with(run)) {
             return true;
         }
         if !point.starts_with(kubelet) || driver.is_empty() {
@@ -124,29 +142,42 @@ mod tests {
         };
         let listens = || Connected::Accepted(None);
         for (found, serves_node, state, part) in [
-            (None, true, State::Unknown, "no kubelet"),
-            (Some(vec![]), false, State::Unknown, "no node service"),
-            (Some(vec![]), true, State::Wrong, "does not know it"),
+            (Err(ErrorKind::NotFound), true, State::Unknown, "no kubelet"),
             (
-                Some(vec![socket(listens())]),
+                Err(ErrorKind::PermissionDenied),
+                true,
+                State::Unknown,
+                "permission denied; try as root",
+            ),
+            (
+                Ok(vec![socket(Connected::Denied)]),
+                true,
+                State::Unknown,
+                "try as root",
+            ),
+            (Ok(vec![]), false, State::Unknown, "no node service"),
+            (Ok(vec![]), true, State::Wrong, "does not know it"),
+            (
+                Ok(vec![socket(listens())]),
                 true,
                 State::Fine,
                 "d.example-reg.sock",
             ),
             (
-                Some(vec![socket(listens()), socket(Connected::Refused)]),
+                Ok(vec![socket(listens()), socket(Connected::Refused)]),
                 true,
                 State::Wrong,
                 "nobody listens",
             ),
             (
-                Some(vec![socket(Connected::Full)]),
+                Ok(vec![socket(Connected::Full)]),
                 true,
                 State::Wrong,
                 "cannot be reached",
             ),
         ] {
-            let finding = finding(found.as_deref(), "d.example", serves_node);
+            let found = found.as_deref().map_err(|kind| *kind);
+            let finding = finding(found, "d.example", serves_node);
             assert_eq!(finding.state, state, "{finding:?}");
             assert!(finding.text.contains(part), "{finding:?}");
         }
@@ -162,6 +193,7 @@ mod tests {
                 "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
                 "/k/plugins/kubernetes.io/csi/e.example/abc/globalmount",
                 "/tmp/csi-lifecycle-1-2/a b",
+                "/tmp/csi-lifecycle-3-4/of-another",
                 "/elsewhere/d.example/x",
             ]
             .map(PathBuf::from)
@@ -171,13 +203,15 @@ mod tests {
             let is = folder.ends_with("pvc-1");
             Some(if is { "d.example" } else { "e.example" }.to_owned())
         };
-        let found = mounts_of(points(), Path::new("/k"), "d.example", driver_of);
+        let runs = [Path::new("/tmp/csi-lifecycle-1-2")];
+        let found = mounts_of(points(), Path::new("/k"), "d.example", &runs, driver_of);
         let expected = [
             "/k/plugins/kubernetes.io/csi/d.example/abc/globalmount",
             "/k/pods/u/volumes/kubernetes.io~csi/pvc-1/mount",
             "/tmp/csi-lifecycle-1-2/a b",
         ];
         assert_eq!(found, expected.map(PathBuf::from));
-        assert_eq!(mounts_of(points(), Path::new("/k"), "", driver_of).len(), 1);
+        let found = mounts_of(points(), Path::new("/k"), "", &runs, driver_of);
+        assert_eq!(found.len(), 1);
     }
 }

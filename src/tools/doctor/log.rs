@@ -406,6 +406,7 @@ mod tests {
             page: String::new(),
             document: String::new(),
             log,
+            files: Vec::new(),
             secrets: vec!["hunter2".to_owned()],
         };
         bundle.write(&path).unwrap();

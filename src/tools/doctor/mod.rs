@@ -1,8 +1,8 @@
 //! `csi doctor`: looks at a driver from all sides, and says on one page what is well and what to do about what is not.
 //!
 //! Owns the command and the order of the checks. Each check has a file, in which looking and judging are apart: `socket.rs`,
-//! `process.rs`, `driver.rs` with `meaning.rs`, `sizes.rs`, `kubelet.rs`, `leftovers.rs`, `mounts.rs`. `finding.rs` is what they
-//! say. What goes into a bug report is in `bundle.rs`, with `log.rs` and `redacted.rs`. Nothing here changes anything, nor waits
+//! `process.rs`, `driver.rs` with `meaning.rs`, `sizes.rs`, `kubelet.rs`, `leftovers.rs`, `mounts.rs`; for a driver in a pod
+//! `pod.rs` has those that would look at this machine. `finding.rs` is what they say. What goes into a bug report is in `bundle.rs`, with `log.rs` and `redacted.rs`. Nothing here changes anything, nor waits
 //! longer than its limit.
 
 mod bundle;
@@ -13,6 +13,7 @@ mod leftovers;
 mod log;
 mod meaning;
 mod mounts;
+mod pod;
 mod process;
 mod redacted;
 mod sizes;
@@ -37,10 +38,12 @@ use clap::{ArgMatches, Args, Command};
 use driver::Said;
 use finding::{Finding, WIDTH, document, page, wrong};
 use log::LogPlaces;
+use pod::{PodSeen, Registered};
 use process::ProcessFacts;
 use socket::{Connected, SocketFacts};
 use std::env;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -136,30 +139,26 @@ fn pretty(endpoint: &Endpoint, findings: &[Finding]) -> Result<String, Error> {
 #[derive(Default)]
 struct Looked {
     findings: Vec<Finding>,
-    process: Option<ProcessFacts>,
+    place: Place,
+}
+
+/// Where the driver runs, as far as that can be looked at.
+enum Place {
+    /// On this machine, or nobody knows where; with its process.
+    Here(Option<ProcessFacts>),
+    /// In a pod, which may be missing.
+    Pod(Option<PodSeen>),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Here(None)
+    }
 }
 
 async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {
     let limit = globals.timeout;
-    let mut findings = Vec::new();
-    let mut process = None;
-    let mut is_reachable = true;
-    match endpoint.socket() {
-        Some(path) => {
-            let socket = SocketFacts::look(path, limit).await;
-            findings.push(socket.finding());
-            is_reachable = matches!(socket.connected, Connected::Accepted(_));
-            process = socket.listener().map(ProcessFacts::look);
-            findings.push(ProcessFacts::finding(process.as_ref()));
-        }
-        None => {
-            let why = format!(
-                "{} is no socket of this machine",
-                endpoint.without_credentials()
-            );
-            findings.push(Finding::unknown("socket", why));
-        }
-    }
+    let (place, mut findings, is_reachable) = look_at_place(endpoint, limit).await;
     let said = match is_reachable {
         true => converse(endpoint, globals).await,
         // One cause is one fault.
@@ -168,50 +167,111 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
             "not asked: there is no connection",
         )),
     };
-    let name = &said.info.name;
-    findings.extend(said.findings);
+    findings.extend_from_slice(&said.findings);
     findings.push(sizes::finding(said.volumes.as_deref()));
-    let sockets = kubelet::registrations(&flags.kubelet, name, limit).await;
-    let serves_node = said.advertised.serves_node;
-    findings.push(match name.is_empty() {
-        true => Finding::unknown("registration", "the driver's name is not known"),
-        false => kubelet::finding(sockets.as_deref(), name, serves_node),
-    });
-    let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
-    findings.push(leftovers::finding(
-        &leftovers::folders(&parent),
-        said.volumes.as_deref(),
-    ));
+    findings.push(registration(&place, endpoint, &said, flags, limit).await);
     let points = mount_points::all().unwrap_or_default();
-    let points = kubelet::mounts_of(points, &flags.kubelet, name, kubelet::noted_driver);
-    findings.push(mounts::finding(&mounts::ask(&points, limit)));
+    let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
+    let folders = leftovers::folders(&parent, &points);
+    let volumes = said.volumes.as_deref();
+    findings.extend(leftovers::findings(&folders, volumes, endpoint));
+    let runs = folders.iter().filter(|folder| folder.is_of(endpoint));
+    let runs: Vec<&Path> = runs.map(|folder| folder.path.as_path()).collect();
+    let name = &said.info.name;
+    let points = kubelet::mounts_of(points, &flags.kubelet, name, &runs, kubelet::noted_driver);
+    findings.push(match &place {
+        Place::Pod(_) => Finding::unknown("mounts", "not known from here: they are on its node"),
+        Place::Here(_) if name.is_empty() && points.is_empty() => nameless("mounts"),
+        Place::Here(_) => mounts::finding(&mounts::ask(&points, limit)),
+    });
     findings.push(Finding::fine(
         "versions",
-        versions(&said.info.vendor_version),
+        versions(&said.info.vendor_version, &place),
     ));
-    Looked { findings, process }
+    Looked { findings, place }
+}
+
+/// Looks at what the driver runs in, and says whether it can be asked.
+async fn look_at_place(endpoint: &Endpoint, limit: Duration) -> (Place, Vec<Finding>, bool) {
+    match PodSeen::look(endpoint, limit).await {
+        Some(Ok(pod)) => {
+            let findings = pod.findings().to_vec();
+            return (Place::Pod(Some(pod)), findings, true);
+        }
+        Some(Err(missing)) => return (Place::Pod(None), vec![missing], false),
+        None => {}
+    }
+    let Some(path) = endpoint.socket() else {
+        let named = endpoint.without_credentials();
+        let why = format!("{named} is no socket of this machine");
+        let findings = vec![Finding::unknown("socket", why)];
+        return (Place::Here(None), findings, true);
+    };
+    let socket = SocketFacts::look(path, limit).await;
+    let is_reachable = matches!(socket.connected, Connected::Accepted(_));
+    let process = socket.listener().map(ProcessFacts::look);
+    let listener = match is_reachable {
+        true => ProcessFacts::finding(process.as_ref()),
+        false => Finding::unknown("listener", "there is no connection"),
+    };
+    let findings = vec![socket.finding(), listener];
+    (Place::Here(process), findings, is_reachable)
+}
+
+/// Whether Kubernetes knows the driver: by the API server where it is in a pod, by this node's kubelet where it is here.
+async fn registration(
+    place: &Place,
+    endpoint: &Endpoint,
+    said: &Said,
+    flags: &DoctorFlags,
+    limit: Duration,
+) -> Finding {
+    let (name, serves_node) = (&said.info.name, said.advertised.serves_node);
+    match place {
+        _ if name.is_empty() => nameless("registration"),
+        Place::Pod(pod) => {
+            let node = pod.as_ref().and_then(PodSeen::node);
+            let registered = Registered::ask(name, limit).await;
+            let node = node.filter(|_| serves_node);
+            registered.finding(name, node, endpoint.is_of_the_chart())
+        }
+        Place::Here(_) if endpoint.socket().is_none() => Finding::unknown(
+            "registration",
+            "kubelets use drivers on sockets of their nodes",
+        ),
+        Place::Here(_) => {
+            let sockets = kubelet::registrations(&flags.kubelet, name, limit).await;
+            let sockets = sockets.as_deref().map_err(io::Error::kind);
+            kubelet::finding(sockets, name, serves_node)
+        }
+    }
+}
+
+fn nameless(check: &'static str) -> Finding {
+    Finding::unknown(check, "the driver's name is not known")
 }
 
 /// Connects, and lets the driver say everything.
 async fn converse(endpoint: &Endpoint, globals: &Globals) -> Said {
     let limit = globals.timeout + globals.wait.unwrap_or_default();
-    let problem = match timeout(limit, connect::session(endpoint, globals)).await {
-        Ok(Ok(session)) => {
-            let endpoint = endpoint.clone();
-            return driver::ask(&Connection { endpoint, session }).await;
-        }
-        Ok(Err(error)) => error.first_line(),
-        Err(_) => format!("no connection within {limit:?}"),
-    };
-    Said::nothing(Finding::wrong(
-        "plugin",
-        problem,
-        "look at the driver's log; --wait 1m waits for a driver that starts",
-    ))
+    let otherwise = "look at the driver's log; --wait 1m waits for a driver that starts";
+    Said::nothing(
+        match timeout(limit, connect::session(endpoint, globals)).await {
+            Ok(Ok(session)) => {
+                let endpoint = endpoint.clone();
+                return driver::ask(&Connection { endpoint, session }).await;
+            }
+            Ok(Err(error)) => driver::of_error("plugin", &error, otherwise),
+            Err(_) => {
+                let problem = format!("no connection within {limit:?}");
+                Finding::wrong("plugin", problem, otherwise)
+            }
+        },
+    )
 }
 
 /// The versions of everything that takes part.
-fn versions(driver: &str) -> String {
+fn versions(driver: &str, place: &Place) -> String {
     let mut all = vec![
         format!("csi {}", env!("CARGO_PKG_VERSION")),
         format!("CSI {}", csi_proto::SPEC_VERSION),
@@ -219,7 +279,9 @@ fn versions(driver: &str) -> String {
     if !driver.is_empty() {
         all.push(format!("driver {driver}"));
     }
-    if let Ok(kernel) = fs::read_to_string("/proc/sys/kernel/osrelease") {
+    // That of a pod is its node's.
+    if let (Place::Here(_), Ok(kernel)) = (place, fs::read_to_string("/proc/sys/kernel/osrelease"))
+    {
         all.push(format!("Linux {}", kernel.trim_end()));
     }
     all.join(", ")
@@ -231,10 +293,19 @@ async fn bundle(
     endpoint: &Endpoint,
     secrets: &Secrets,
 ) -> Result<(), Error> {
+    let (log, files) = match &looked.place {
+        Place::Here(process) => {
+            let log = log::of(process.as_ref(), &LogPlaces::default()).await;
+            (log, Vec::new())
+        }
+        Place::Pod(Some(pod)) => pod.files().await,
+        Place::Pod(None) => (Err("its pod was not found".to_owned()), Vec::new()),
+    };
     let bundle = Bundle {
         page: page(&looked.findings, WIDTH),
         document: pretty(endpoint, &looked.findings)?,
-        log: log::of(looked.process.as_ref(), &LogPlaces::default()).await,
+        log,
+        files,
         secrets: looked_for(secrets.reveal().values().cloned().collect()),
     };
     if let Err(why) = &bundle.log {

@@ -2,6 +2,7 @@
 
 use super::finding::Finding;
 use rustix::fs::statfs;
+use rustix::io::Errno;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
@@ -24,19 +25,24 @@ pub enum Answer {
     Fails(String),
     /// It does not answer within the time.
     Hangs,
+    /// It was not asked, or not for an answer that says anything of it.
+    Unasked(String),
 }
 
 /// Asks each mount by statfs(2), all at a time; none is waited for longer than `limit`.
 pub fn ask(points: &[PathBuf], limit: Duration) -> Vec<(PathBuf, Answer)> {
-    ask_by(points, limit, |point| {
-        statfs(point).map(drop).map_err(|error| error.to_string())
+    ask_by(points, limit, |point| match statfs(point) {
+        Ok(_) => Answer::Answers,
+        // Of the path, not of the mount.
+        Err(error @ (Errno::ACCESS | Errno::PERM)) => Answer::Unasked(error.to_string()),
+        Err(error) => Answer::Fails(error.to_string()),
     })
 }
 
 fn ask_by(
     points: &[PathBuf],
     limit: Duration,
-    question: fn(&PathBuf) -> Result<(), String>,
+    question: fn(&PathBuf) -> Answer,
 ) -> Vec<(PathBuf, Answer)> {
     let (answer, answers) = mpsc::channel();
     let mut found: Vec<(PathBuf, Answer)> = Vec::new();
@@ -48,20 +54,17 @@ fn ask_by(
         });
         let state = match started {
             Ok(_) => Answer::Hangs,
-            Err(error) => Answer::Fails(format!("it was not asked: {error}")),
+            Err(error) => Answer::Unasked(error.to_string()),
         };
         found.push((point.clone(), state));
     }
     // So that the channel ends with the last thread.
     drop(answer);
     let end = Instant::now() + limit;
-    while let Ok((place, result)) =
+    while let Ok((place, answer)) =
         answers.recv_timeout(end.saturating_duration_since(Instant::now()))
     {
-        found[place].1 = match result {
-            Ok(()) => Answer::Answers,
-            Err(error) => Answer::Fails(error),
-        };
+        found[place].1 = answer;
     }
     found
 }
@@ -71,7 +74,9 @@ pub fn finding(asked: &[(PathBuf, Answer)]) -> Finding {
     let named = |wanted: fn(&Answer) -> bool| {
         let bad: Vec<_> = asked.iter().filter(|(_, answer)| wanted(answer)).collect();
         let shown = bad.iter().take(NAMED).map(|(point, answer)| match answer {
-            Answer::Fails(error) => format!("{} ({error})", point.display()),
+            Answer::Fails(error) | Answer::Unasked(error) => {
+                format!("{} ({error})", point.display())
+            }
             _ => point.display().to_string(),
         });
         let shown = shown.collect::<Vec<_>>().join(", ");
@@ -97,6 +102,16 @@ pub fn finding(asked: &[(PathBuf, Answer)]) -> Finding {
             CHECK,
             format!("{failing} of {} fail: {which}", asked.len()),
             "unpublish the volume there and publish it again: restart the pod that uses it",
+        );
+    }
+    let (unasked, which) = named(|answer| matches!(answer, Answer::Unasked(_)));
+    if unasked > 0 {
+        return Finding::unknown(
+            CHECK,
+            format!(
+                "{unasked} of {} may not be looked at by this user: {which}",
+                asked.len()
+            ),
         );
     }
     match asked.len() {
@@ -130,6 +145,14 @@ mod tests {
                 "1 of 2 do not answer: /m",
             ),
             (vec![point(Answer::Hangs); 7], State::Wrong, "and 2 more"),
+            (
+                vec![
+                    point(Answer::Unasked("denied".into())),
+                    point(Answer::Answers),
+                ],
+                State::Unknown,
+                "1 of 2 may not be looked at by this user: /m (denied)",
+            ),
         ] {
             let finding = finding(&asked);
             assert_eq!(finding.state, state, "{finding:?}");
@@ -146,8 +169,8 @@ mod tests {
                 Some("/hangs") => loop {
                     thread::park();
                 },
-                Some("/fails") => Err("no".to_owned()),
-                _ => Ok(()),
+                Some("/fails") => Answer::Fails("no".to_owned()),
+                _ => Answer::Answers,
             },
         );
         let answers: Vec<Answer> = asked.into_iter().map(|(_, answer)| answer).collect();

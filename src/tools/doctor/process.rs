@@ -80,7 +80,7 @@ impl ProcessFacts {
         let Some(facts) = facts else {
             return Finding::unknown(
                 CHECK,
-                "the process is not visible here: it is in another container or on another machine",
+                "its process is not visible here: it is in another container or another namespace",
             );
         };
         let program = facts

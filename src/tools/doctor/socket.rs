@@ -3,6 +3,7 @@
 //! [`SocketFacts::look`] looks, and never waits longer than its limit; [`SocketFacts::finding`] decides.
 
 use super::finding::Finding;
+use crate::call::endpoint::absolute;
 use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use std::io;
@@ -17,11 +18,13 @@ const CHECK: &str = "socket";
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Nothing; whether its folder is there.
+    /// No such file; whether its folder is there.
     Nothing {
         /// Whether it is.
         folder: bool,
     },
+    /// A path through something that is no folder, or another that names nothing.
+    NoPath(String),
     /// It cannot be looked at.
     Hidden(String),
     /// A file that is no socket.
@@ -36,6 +39,8 @@ pub enum Place {
         gid: u32,
         /// Whether this process may write to it.
         usable: bool,
+        /// Whether every user of this machine may.
+        open: bool,
     },
 }
 
@@ -48,6 +53,8 @@ pub enum Connected {
     Refused,
     /// Somebody listens and accepts nothing: the queue is full.
     Full,
+    /// This user may not connect.
+    Denied,
     /// Another error.
     Failed(String),
     /// None was tried.
@@ -97,13 +104,18 @@ impl SocketFacts {
         match &self.place {
             Place::Nothing { folder: false } => Finding::wrong(
                 CHECK,
-                format!("{path} is not there, nor is its folder"),
+                format!("{path}: no such file, nor is its folder there"),
                 "is the path right, and is the driver's folder mounted into this container?",
             ),
             Place::Nothing { folder: true } => Finding::wrong(
                 CHECK,
-                format!("{path} is not there"),
+                format!("{path}: no such file"),
                 "start the driver, or look in its log for why it makes no socket; its --endpoint names the path",
+            ),
+            Place::NoPath(error) => Finding::wrong(
+                CHECK,
+                format!("{path}: {error}"),
+                "is the path right? The driver's --endpoint names it",
             ),
             Place::Hidden(error) => Finding::wrong(
                 CHECK,
@@ -120,16 +132,17 @@ impl SocketFacts {
                 uid,
                 gid,
                 usable,
+                open,
             } => {
                 let shown = format!("{path}, mode {:04o} of {uid}:{gid}", mode & 0o7777);
-                self.of_socket(shown, *mode, *usable)
+                self.of_socket(shown, *open, *usable)
             }
         }
     }
 
-    fn of_socket(&self, shown: String, mode: u32, usable: bool) -> Finding {
+    fn of_socket(&self, shown: String, open: bool, usable: bool) -> Finding {
         match &self.connected {
-            _ if !usable => Finding::wrong(
+            connected if !usable || *connected == Connected::Denied => Finding::wrong(
                 CHECK,
                 format!("{shown}: this user ({}) may not use it", self.user),
                 "try as root, or as a member of the socket's group",
@@ -149,30 +162,44 @@ impl SocketFacts {
                 format!("{shown}: {error}"),
                 "name the socket that the driver's --endpoint names",
             ),
-            Connected::Accepted(_) | Connected::Untried if mode & 0o002 != 0 => Finding::wrong(
+            Connected::Accepted(_) | Connected::Untried if open => Finding::wrong(
                 CHECK,
                 format!("{shown}: every user of this machine may call the driver"),
                 format!("chmod o-w {}, and the driver's umask", self.path.display()),
             ),
-            Connected::Accepted(_) | Connected::Untried => Finding::fine(CHECK, shown),
+            _ => Finding::fine(CHECK, shown),
         }
     }
 }
 
 fn place(path: &Path) -> Place {
+    let path = &absolute(path);
     match path.metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Nothing {
-            folder: path.parent().is_some_and(Path::is_dir),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound => Place::Nothing {
+                folder: path.parent().is_some_and(Path::is_dir),
+            },
+            io::ErrorKind::PermissionDenied => Place::Hidden(error.to_string()),
+            _ => Place::NoPath(error.to_string()),
         },
-        Err(error) => Place::Hidden(error.to_string()),
         Ok(found) if !found.file_type().is_socket() => Place::Other,
         Ok(found) => Place::Socket {
             mode: found.mode(),
             uid: found.uid(),
             gid: found.gid(),
             usable: access(path, Access::WRITE_OK).is_ok(),
+            open: found.mode() & 0o002 != 0 && is_open_to_all(path),
         },
     }
+}
+
+/// Whether every user may come as far as the file.
+fn is_open_to_all(path: &Path) -> bool {
+    let Ok(real) = path.canonicalize() else {
+        return false;
+    };
+    let mut folders = real.ancestors().skip(1);
+    folders.all(|folder| folder.metadata().is_ok_and(|it| it.mode() & 0o001 != 0))
 }
 
 /// Connects, and asks the kernel who listens.
@@ -189,6 +216,7 @@ pub async fn connect(path: &Path, limit: Duration) -> Connected {
         Ok(Err(error)) => match error.kind() {
             io::ErrorKind::ConnectionRefused => Connected::Refused,
             io::ErrorKind::WouldBlock => Connected::Full,
+            io::ErrorKind::PermissionDenied => Connected::Denied,
             _ => Connected::Failed(error.to_string()),
         },
     }
@@ -206,6 +234,7 @@ mod tests {
             uid: 0,
             gid: 4,
             usable,
+            open: mode & 0o002 != 0,
         };
         let listens = Connected::Accepted(Some(7));
         for (place, connected, state, part) in [
@@ -223,7 +252,7 @@ mod tests {
             ),
             (
                 socket(0o600, false),
-                Connected::Failed("denied".into()),
+                Connected::Denied,
                 State::Wrong,
                 "this user (5)",
             ),
@@ -258,10 +287,16 @@ mod tests {
                 "denied",
             ),
             (
+                Place::NoPath("Not a directory".into()),
+                Connected::Untried,
+                State::Wrong,
+                "/s: Not a directory",
+            ),
+            (
                 Place::Nothing { folder: true },
                 Connected::Untried,
                 State::Wrong,
-                "/s is not there",
+                "/s: no such file",
             ),
             (
                 Place::Nothing { folder: false },

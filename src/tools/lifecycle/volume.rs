@@ -3,6 +3,7 @@
 use super::calls::{Lifecycle, Way, text};
 use crate::call::advertised::Advertised;
 use crate::error::{Error, OrError};
+use crate::invocation::run_folder;
 use crate::say::say;
 use crate::undo::made::Item;
 use csi_proto::lock::lock;
@@ -45,7 +46,10 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// Makes the folder of this run.
     pub(super) fn make_folder(&self) -> Result<(), Error> {
-        self.make(&self.folder())
+        let folder = self.folder();
+        self.make(&folder)?;
+        run_folder::mark(&folder, &self.node.endpoint);
+        Ok(())
     }
 
     fn make(&self, path: &Path) -> Result<(), Error> {

@@ -130,7 +130,7 @@ pub async fn run_watched(
     };
     let two_processes = settings.controller_endpoint.is_some();
     let driver = DriverInfo::ask(&mut ends, two_processes).await?;
-    let endpoints = [node.endpoint.to_string(), controller.endpoint.to_string()];
+    let endpoints = [&node, &controller].map(|peer| peer.endpoint.named_everywhere());
     let endpoints = [endpoints[0].as_str(), endpoints[1].as_str()];
     let [name, new_seed] = drawn()?;
     let name = format!("{}{:08x}", journal::PREFIX, name as u32);
@@ -204,7 +204,7 @@ async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
 
 /// Takes down what runs of this user have left that were killed, as far as it can be done soon.
 async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
-    let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.to_string());
+    let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.named_everywhere());
     let parent = run.settings.mount_folder();
     let end = tokio::time::Instant::now() + run.settings.leftovers_limit;
     for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {

@@ -120,7 +120,6 @@ const SUBJECTS: &[Subject] = &[
                     "DeleteVolume",
                     // Capabilities of these names.
                     "GetCapacity",
-                    "ListSnapshots",
                 ],
             ),
             (

@@ -10,6 +10,7 @@ use csi_proto::v1;
 use csi_proto::v1::controller_get_volume_response::VolumeStatus;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use rustix::process::Signal;
+use std::fs;
 use tonic::Code;
 
 /// A driver that makes volumes and clones, and does what else is needed for that.
@@ -64,6 +65,26 @@ fn every_step_is_done_as_far_as_it_is_advertised() {
     assert_eq!(count(&run.stdout, "ok find the data"), 2, "{run}");
     let listed = embedded.run("controller list-volumes -o name").succeeds();
     assert_eq!(listed.stdout, "", "{run}");
+}
+
+#[test]
+fn a_driver_that_does_not_say_when_expands_what_is_not_published() {
+    let csi = Csi::at("mock:m");
+    fs::create_dir(csi.home().join("m")).unwrap();
+    let settings = "capability = [\"-plugin/ONLINE\", \"-plugin/OFFLINE\"]";
+    csi.file("m/settings.toml", settings);
+    let run = csi.run("lifecycle --only expand").succeeds();
+    let place = |step: &str| {
+        run.stdout
+            .find(step)
+            .unwrap_or_else(|| panic!("{step}\n{run}"))
+    };
+    assert!(
+        place("ok controller expand-volume") < place("ok node publish"),
+        "{run}"
+    );
+    // Nor does that contradict anything.
+    csi.run("doctor --kubelet /nowhere").succeeds();
 }
 
 #[test]
