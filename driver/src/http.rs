@@ -9,6 +9,7 @@ pub use get::get;
 
 use crate::accepting::Connections;
 use crate::driver::Driver;
+use crate::health::Obstacle;
 use crate::log::Log;
 use crate::metrics::METRICS;
 use crate::registration::Progress;
@@ -118,7 +119,18 @@ impl Watched {
         let unregistered = registration.and_then(|progress| progress.borrow().obstacle());
         match unregistered {
             Some(obstacle) => Some(obstacle),
-            None => self.driver.health().obstacle().await,
+            None => {
+                let obstacle = self.driver.health().obstacle().await?;
+                Some(obstacle.to_string())
+            }
+        }
+    }
+
+    /// Why this instance had better be started anew.
+    async fn not_alive(&self) -> Option<String> {
+        match self.driver.health().obstacle().await? {
+            Obstacle::NoNfsClient(_) => None,
+            Obstacle::Fault(why) => Some(why),
         }
     }
 
@@ -131,7 +143,7 @@ impl Watched {
             );
         }
         match request.uri().path() {
-            "/healthz" => verdict(self.driver.health().obstacle().await),
+            "/healthz" => verdict(self.not_alive().await),
             "/readyz" => verdict(self.not_ready().await),
             "/metrics" => {
                 let registration = self.registration.as_ref();
