@@ -147,11 +147,9 @@ impl Watched {
             "/readyz" => verdict(self.not_ready().await),
             "/metrics" => {
                 let registration = self.registration.as_ref();
-                let registered =
-                    registration.is_some_and(|progress| progress.borrow().obstacle().is_none());
-                METRICS.registered.set(registered.into());
+                let registered = registration.map(|it| it.borrow().obstacle().is_none());
                 self.driver.observe().await;
-                let text = METRICS.text(self.driver.name(), &crate::driver::BUILD);
+                let text = METRICS.text(self.driver.name(), &crate::driver::BUILD, registered);
                 reply(StatusCode::OK, METRICS_TEXT, text)
             }
             _ => {
