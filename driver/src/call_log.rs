@@ -199,15 +199,16 @@ impl Call {
             return;
         }
         let milliseconds = took.as_secs_f64() * 1000.0;
+        // What went wrong stands where eyes begin; the long part stands where a line may be cut off.
         let mut fields = vec![
-            ("method", self.path.trim_start_matches(PACKAGE).into()),
-            ("request", self.request()),
             ("code", csi_proto::codes::name(code.into()).into()),
             ("ms", ((milliseconds * 10.0).round() / 10.0).into()),
         ];
         if !message.is_empty() {
             fields.push(("message", clipped(message, MESSAGE_LIMIT).into()));
         }
+        fields.push(("method", self.path.trim_start_matches(PACKAGE).into()));
+        fields.push(("request", self.request()));
         self.calls.log.event(level, "call", &fields);
     }
 

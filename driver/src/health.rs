@@ -3,9 +3,13 @@
 
 use crate::config::Config;
 use crate::disk_thread::DiskThread;
-use crate::mount::helper::Helpers;
+use crate::log::{Level, Log};
+use crate::mount::helper::{HelperError, Helpers};
+#[cfg(debug_assertions)]
+use crate::mount::task::Failure;
 use crate::mount::task::{FailureKind, Task};
 use rustix::fs::{Access, access};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +17,28 @@ use std::time::Duration;
 
 /// How long asking the kernel may take; loading the module of its NFS client is part of it.
 const KERNEL_BOUND: Duration = Duration::from_secs(10);
+
+/// How often a node without an NFS client is asked again. Each time the kernel tries to load the module.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// After how many looks it is said again that the client is missing: once a minute.
+const LOOKS_A_LINE: u64 = 12;
+
+/// Why an instance cannot work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its folders or its privileges are not as they should be, which another start may find mended.
+    Fault(String),
+    /// The kernel of its node has no NFS client, which no other start brings: the instance waits for it.
+    NoNfsClient(String),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Fault(why) | Self::NoNfsClient(why)) = self;
+        f.write_str(why)
+    }
+}
 
 /// The health of one instance. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
@@ -37,39 +63,76 @@ impl Health {
     }
 
     /// Why this instance cannot work. Nothing here asks an NFS server, or waits for work on shares.
-    pub async fn obstacle(&self) -> Option<String> {
+    pub async fn obstacle(&self) -> Option<Obstacle> {
         let config = Arc::clone(&self.config);
         let looked = self.thread.run(move || Ok(obstacle_in_folders(&config)));
         match looked.await {
-            Ok(None) => {}
-            Ok(obstacle) => return obstacle,
-            Err(error) => {
-                return Some(format!(
-                    "the work folder, or the folder of a local share: {error}: is it there?"
-                ));
-            }
+            Ok(None) => self.obstacle_in_kernel().await,
+            Ok(obstacle) => obstacle.map(Obstacle::Fault),
+            Err(error) => Some(Obstacle::Fault(format!(
+                "the work folder, or the folder of a local share: {error}: is it there?"
+            ))),
         }
+    }
+
+    /// What this instance has to wait for before it can be of use to its node: the kernel's NFS client.
+    pub async fn missing_client(&self) -> Option<String> {
+        // Local shares need none, and no helper to ask.
+        if !self.config.mode.node() || !self.config.local_shares.is_empty() {
+            return None;
+        }
+        match self.obstacle_in_kernel().await {
+            Some(Obstacle::NoNfsClient(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Waits until the kernel has what [`Health::missing_client`] has missed. Meanwhile `log` is told once a minute.
+    pub async fn client_found(self, log: Log) {
+        let mut looks = 0_u64;
+        while let Some(obstacle) = self.obstacle_in_kernel().await {
+            if looks.is_multiple_of(LOOKS_A_LINE) {
+                let fields = [("error", obstacle.to_string().into())];
+                log.event(Level::Error, "waiting for an NFS client", &fields);
+            }
+            looks += 1;
+            tokio::time::sleep(LOOK).await;
+        }
+        log.event(Level::Info, "the kernel has an NFS client now", &[]);
+    }
+
+    async fn obstacle_in_kernel(&self) -> Option<Obstacle> {
         // What this process may do, and the kernel has, it keeps.
         if self.config.symlink_fallback || self.may_mount.load(Ordering::Relaxed) {
             return None;
         }
-        match self.helpers.run(&Task::TryNfsClient, KERNEL_BOUND).await {
-            Ok(_) => {
-                self.may_mount.store(true, Ordering::Relaxed);
+        let Err(error) = self.try_client().await else {
+            self.may_mount.store(true, Ordering::Relaxed);
+            return None;
+        };
+        let (is_node, why) = (self.config.mode.node(), error.to_string());
+        match error.kind() {
+            // Local shares need neither client nor, for the controller, a mount.
+            Some(FailureKind::NoNfsClient) if !self.config.local_shares.is_empty() => None,
+            Some(FailureKind::NoNfsClient) if is_node => Some(Obstacle::NoNfsClient(why)),
+            Some(FailureKind::NotPermitted) if !is_node && !self.config.local_shares.is_empty() => {
                 None
             }
-            // Local shares need neither client nor, for the controller, a mount.
-            Err(error) if error.kind() == Some(FailureKind::NoNfsClient) => self
-                .config
-                .local_shares
-                .is_empty()
-                .then(|| error.to_string()),
-            Err(error) if error.kind() == Some(FailureKind::NotPermitted) => {
-                let needed = self.config.mode.node() || self.config.local_shares.is_empty();
-                needed.then(|| error.to_string())
-            }
-            Err(error) => Some(error.to_string()),
+            _ => Some(Obstacle::Fault(why)),
         }
+    }
+
+    /// Asks the kernel. In a debug build a test answers, where `CSI_NFS_CLIENT` names a file: the client is there when the file is.
+    async fn try_client(&self) -> Result<(), HelperError> {
+        #[cfg(debug_assertions)]
+        if let Some(file) = std::env::var_os("CSI_NFS_CLIENT") {
+            return match tokio::fs::try_exists(file).await {
+                Ok(true) => Ok(()),
+                _ => Err(HelperError::Failed(Failure::no_nfs_client())),
+            };
+        }
+        let asked = self.helpers.run(&Task::TryNfsClient, KERNEL_BOUND).await;
+        asked.map(drop)
     }
 }
 

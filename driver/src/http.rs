@@ -9,6 +9,7 @@ pub use get::get;
 
 use crate::accepting::Connections;
 use crate::driver::Driver;
+use crate::health::Obstacle;
 use crate::log::Log;
 use crate::metrics::METRICS;
 use crate::registration::Progress;
@@ -118,7 +119,18 @@ impl Watched {
         let unregistered = registration.and_then(|progress| progress.borrow().obstacle());
         match unregistered {
             Some(obstacle) => Some(obstacle),
-            None => self.driver.health().obstacle().await,
+            None => {
+                let obstacle = self.driver.health().obstacle().await?;
+                Some(obstacle.to_string())
+            }
+        }
+    }
+
+    /// Why this instance had better be started anew.
+    async fn not_alive(&self) -> Option<String> {
+        match self.driver.health().obstacle().await? {
+            Obstacle::NoNfsClient(_) => None,
+            Obstacle::Fault(why) => Some(why),
         }
     }
 
@@ -131,15 +143,13 @@ impl Watched {
             );
         }
         match request.uri().path() {
-            "/healthz" => verdict(self.driver.health().obstacle().await),
+            "/healthz" => verdict(self.not_alive().await),
             "/readyz" => verdict(self.not_ready().await),
             "/metrics" => {
                 let registration = self.registration.as_ref();
-                let registered =
-                    registration.is_some_and(|progress| progress.borrow().obstacle().is_none());
-                METRICS.registered.set(registered.into());
+                let registered = registration.map(|it| it.borrow().obstacle().is_none());
                 self.driver.observe().await;
-                let text = METRICS.text(self.driver.name(), &crate::driver::BUILD);
+                let text = METRICS.text(self.driver.name(), &crate::driver::BUILD, registered);
                 reply(StatusCode::OK, METRICS_TEXT, text)
             }
             _ => {

@@ -1,7 +1,7 @@
 //! The Identity service: who this driver is and whether this instance can work.
 
 use crate::config::Config;
-use crate::health::Health;
+use crate::health::{Health, Obstacle};
 use csi_proto::v1::identity_server::Identity;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
@@ -54,9 +54,11 @@ impl Identity for IdentityService {
     }
 
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        match self.health.obstacle().await {
-            None => Ok(Response::new(ProbeResponse { ready: Some(true) })),
-            Some(obstacle) => Err(Status::failed_precondition(obstacle)),
-        }
+        let ready = match self.health.obstacle().await {
+            None => true,
+            Some(Obstacle::NoNfsClient(_)) => false,
+            Some(Obstacle::Fault(why)) => return Err(Status::failed_precondition(why)),
+        };
+        Ok(Response::new(ProbeResponse { ready: Some(ready) }))
     }
 }

@@ -76,9 +76,17 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             }
             log.event(Level::Info, "serving", &fields);
             // The socket listens: the kubelet may call as soon as it knows of it.
-            let registration = match &serving.kubelet {
-                Some(kubelet) => Some(Registration::begin(kubelet, driver.name(), log).await?),
-                None => None,
+            let missing = driver.health().missing_client().await;
+            let held = missing.map(|why| (why, driver.health().clone().client_found(log)));
+            let registration = match (&serving.kubelet, held) {
+                (Some(kubelet), held) => {
+                    Some(Registration::begin(kubelet, driver.name(), log, held).await?)
+                }
+                (None, Some((_, found))) => {
+                    tokio::spawn(found);
+                    None
+                }
+                (None, None) => None,
             };
             Ok::<_, Box<dyn Error>>((listener, http, driver, registration))
         };
@@ -102,15 +110,17 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
         let stopped = driver.stopped();
         let routes = driver.routes();
         let ended = server::serve(listener, routes, log, signals, drain, give_up, stopped).await?;
-        if let Some(registration) = registration {
-            registration.end().await;
-        }
+        let held_up = match registration {
+            Some(registration) => registration.end().await,
+            None => None,
+        };
         if let Some(answers) = answers {
             answers.abort();
             // It was aborted, which is an error; its socket is gone then.
             let _ = answers.await;
         }
-        Ok(ended)
+        // The last line, which Kubernetes shows as the container's termination message.
+        held_up.map_or(Ok(ended), |why| Err(why.into()))
     });
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();

@@ -47,6 +47,8 @@ pub struct Kubelet {
 /// How far the registration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// There is no socket yet: the driver is of no use to its node, for this reason.
+    Held(String),
     /// The socket is there, and the kubelet has not decided.
     Offered,
     /// The kubelet uses the driver.
@@ -62,6 +64,7 @@ impl Progress {
     pub fn obstacle(&self) -> Option<String> {
         Some(match self {
             Self::Registered => return None,
+            Self::Held(why) => why.clone(),
             Self::Offered => "the kubelet has not registered this driver yet".to_owned(),
             Self::Refused(error) => format!("the kubelet has refused this driver: {error}"),
             Self::Lost(error) => format!("the registration socket is gone: {error}"),
@@ -77,8 +80,8 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// Serves `FOLDER/DRIVER@reg.sock` from now on. The driver's own socket must listen already, because the kubelet calls it at
-    /// once.
+    /// Serves `FOLDER/DRIVER@reg.sock` from now on, or from the end of what it is `held` up by: a reason, and what waits for its
+    /// end. The driver's own socket must listen already, because the kubelet calls it at once.
     ///
     /// # Errors
     /// When the socket's place is taken by another process or cannot be used, or when a sidecar registers this driver.
@@ -86,10 +89,14 @@ impl Registration {
         kubelet: &Kubelet,
         driver_name: &str,
         log: Log,
+        held: Option<(String, impl Future<Output = ()> + Send + 'static)>,
     ) -> Result<Self, SocketError> {
         let place = Place::of(kubelet, driver_name);
-        let socket = place.listen().await?;
-        let (sender, progress) = watch::channel(Progress::Offered);
+        let first = match &held {
+            None => Progress::Offered,
+            Some((why, _)) => Progress::Held(why.clone()),
+        };
+        let (sender, progress) = watch::channel(first);
         let offer = Offer {
             info: Arc::new(PluginInfo {
                 r#type: KIND.to_owned(),
@@ -100,8 +107,18 @@ impl Registration {
             progress: Arc::new(sender),
             log,
         };
-        offer.tell_of_offer(&place);
-        let task = tokio::spawn(offer.keep_up(place, socket));
+        let task = match held {
+            None => {
+                let socket = place.listen().await?;
+                offer.tell_of_offer(&place);
+                tokio::spawn(offer.keep_up(place, socket))
+            }
+            Some((_, over)) => tokio::spawn(async move {
+                over.await;
+                let socket = offer.offer_again(&place).await;
+                offer.keep_up(place, socket).await;
+            }),
+        };
         Ok(Self { progress, task })
     }
 
@@ -110,11 +127,15 @@ impl Registration {
         self.progress.clone()
     }
 
-    /// Removes the socket, upon which the kubelet forgets the driver.
-    pub async fn end(mut self) {
+    /// Removes the socket, upon which the kubelet forgets the driver. Tells why there was none, if the driver was held up to its end.
+    pub async fn end(mut self) -> Option<String> {
         self.task.abort();
         // It was aborted, which is an error.
         let _ = (&mut self.task).await;
+        match &*self.progress.borrow() {
+            Progress::Held(why) => Some(why.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -174,10 +195,15 @@ impl Offer {
             }
             // It may wait for the folder.
             let _ = spawn_blocking(move || drop(file)).await;
-            socket = self.listen_again(&place).await;
-            self.progress.send_replace(Progress::Offered);
-            self.tell_of_offer(&place);
+            socket = self.offer_again(&place).await;
         }
+    }
+
+    async fn offer_again(&self, place: &Place) -> (UnixListener, SocketFile) {
+        let socket = self.listen_again(place).await;
+        self.progress.send_replace(Progress::Offered);
+        self.tell_of_offer(place);
+        socket
     }
 
     /// Tries until the place can be had. Each reason why it cannot is told once.

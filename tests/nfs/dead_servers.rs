@@ -3,11 +3,11 @@
 
 use crate::server::{Away, Server};
 use crate::support::PATIENCE;
+use crate::support::alerts::{found, of_the_chart, vector};
 use crate::support::calls::{self, Calls, Map, repeated};
 use crate::support::driver::{self, Driver};
 use csi_proto::v1::{ProbeRequest, ProbeResponse};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tonic::Code;
@@ -90,55 +90,27 @@ fn three_of_them_with_fifty_shares_keep_nobody_else_waiting() {
     });
 }
 
-/// What follows `begin` in the chart's alert of that name, up to `end`.
-fn of_alert(alert: &str, begin: &str, end: char) -> String {
-    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/csi-nfs");
-    let rules = fs::read_to_string(chart.join("templates/monitoring.yaml")).unwrap();
-    let (_, rule) = rules.split_once(&format!("alert: {alert}\n")).unwrap();
-    let (_, rest) = rule.split_once(begin).unwrap();
-    rest.split(end).next().unwrap().to_owned()
+/// The metrics of a driver.
+fn metrics(http: &str) -> String {
+    let mut get = Command::new(driver::binary());
+    let asked = get.args(["get", http, "/metrics"]).output().unwrap();
+    String::from_utf8(asked.stdout).unwrap()
 }
 
-/// The metrics of a driver.
-struct Metrics(String);
+const UNREACHABLE: &str = "CsiNfsShareUnreachable";
 
-impl Metrics {
-    fn of(http: &str) -> Self {
-        let mut get = Command::new(driver::binary());
-        let asked = get.args(["get", http, "/metrics"]).output().unwrap();
-        Self(String::from_utf8(asked.stdout).unwrap())
-    }
-
-    fn value(&self, name: &str) -> u64 {
-        let mut lines = self.0.lines();
-        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        value
-            .unwrap_or_else(|| panic!("no {name}\n{}", self.0))
-            .parse()
-            .unwrap()
-    }
-
-    /// Whether what the alert about shares asks for is so.
-    fn alerts_of_a_share(&self) -> bool {
-        let query = of_alert("CsiNfsShareUnreachable", "expr: ", '\n');
-        let (reached, all) = query.split_once(" < ").unwrap();
-        self.value(reached) < self.value(all)
-    }
-
-    /// The calls of CreateVolume that the alert about calls counts.
-    fn failed_creations(&self) -> u64 {
-        let codes = of_alert("CsiNfsCallsFail", "grpc_status_code=~\"", '"');
-        let of_codes = self.0.lines().filter(|line| {
-            let is_count = line.starts_with("csi_plugin_operations_seconds_count{");
-            let mut codes = codes.split('|');
-            is_count
-                && line.contains("/CreateVolume\"")
-                && codes.any(|code| line.contains(&format!("grpc_status_code=\"{code}\"")))
-        });
-        of_codes
-            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
-            .sum()
-    }
+/// The calls of CreateVolume that the alert about calls has counted since.
+fn failed_creations(before: &str, now: &str) -> f64 {
+    let mut alerts = of_the_chart().into_iter();
+    let alert = alerts
+        .find(|alert| alert.name == "CsiNfsCallsFail")
+        .unwrap();
+    let (count, _) = alert.query.rsplit_once(" > ").unwrap();
+    let counted = vector(count, before, now);
+    let creations = counted
+        .iter()
+        .filter(|(labels, _)| labels["method_name"].ends_with("/CreateVolume"));
+    creations.map(|(_, count)| count).sum()
 }
 
 /// The deadline of calls to a server that is stopped: like that of external-provisioner, long enough to see that it is.
@@ -158,8 +130,8 @@ fn one_that_is_stopped_while_it_is_mounted_is_told_by_calls_metrics_and_alerts()
             .create(calls::volume("first", &parameters))
             .await
             .unwrap();
-        let before = Metrics::of(&http);
-        assert!(!before.alerts_of_a_share(), "{}", before.0);
+        let before = metrics(&http);
+        assert!(found("", &before).is_empty(), "{before}");
         server.leave(Away::Stopped);
 
         let named = format!("the share {}:/ has not answered for ", server.address());
@@ -174,16 +146,15 @@ fn one_that_is_stopped_while_it_is_mounted_is_told_by_calls_metrics_and_alerts()
         }
         let status = hurried.volumes().await.unwrap_err();
         assert!(status.message().starts_with(&named), "{status}");
-        let during = Metrics::of(&http);
-        assert!(during.alerts_of_a_share(), "{}", during.0);
-        let failed = during.failed_creations() - before.failed_creations();
-        assert!(failed >= 2, "{}", during.0);
+        let during = metrics(&http);
+        assert!(found("", &during).contains(UNREACHABLE), "{during}");
+        assert!(failed_creations(&before, &during) >= 2.0, "{during}");
 
         server.come_back(Away::Stopped);
         repeated(|| calls.create(request.clone())).await.unwrap();
         let end = Instant::now() + PATIENCE;
-        while Metrics::of(&http).alerts_of_a_share() {
-            assert!(Instant::now() < end, "{}", Metrics::of(&http).0);
+        while found("", &metrics(&http)).contains(UNREACHABLE) {
+            assert!(Instant::now() < end, "{}", metrics(&http));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     });

@@ -3,6 +3,7 @@
 //! Every test program includes this folder by path and uses a part of it.
 #![allow(dead_code)]
 
+pub mod alerts;
 pub mod calls;
 pub mod certificates;
 pub mod dice;

@@ -208,7 +208,7 @@ fn mount_once(
         Err(errno @ (Errno::NOSYS | Errno::PERM)) => {
             return mount_old_way(source, options, place, what, errno);
         }
-        Err(Errno::NODEV) => return Err(no_nfs_client()),
+        Err(Errno::NODEV) => return Err(Failure::no_nfs_client()),
         Err(errno) => return Err(mount_failure(errno, what.to_owned())),
     };
     let flags = source.options.flags;
@@ -295,7 +295,7 @@ fn mount_old_way(
         &*data,
     );
     mounted.map_err(|errno| match errno {
-        Errno::NODEV => no_nfs_client(),
+        Errno::NODEV => Failure::no_nfs_client(),
         Errno::PERM => may_not(errno),
         errno => refusal(errno, what, ""),
     })?;
@@ -393,16 +393,6 @@ fn is_about_an_option(errno: Errno, words: &str) -> bool {
         .any(|text| words.contains(text))
 }
 
-fn no_nfs_client() -> Failure {
-    Failure {
-        kind: FailureKind::NoNfsClient,
-        errno: 0,
-        detail: "this kernel has no NFS client: load the module nfsv4 (or nfsv3) on the node (modprobe nfsv4), or \
-                 install the kernel package that has it"
-            .to_owned(),
-    }
-}
-
 /// The root of a mount as a folder that can be read and synced, which the descriptor of a mount cannot. It keeps the
 /// mount alive.
 fn open_root(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
@@ -425,7 +415,7 @@ fn attributes(flags: MountFlags) -> MountAttrFlags {
 pub(super) fn try_nfs_client() -> Result<(), Failure> {
     match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
         Ok(_) => Ok(()),
-        Err(Errno::NODEV) => Err(no_nfs_client()),
+        Err(Errno::NODEV) => Err(Failure::no_nfs_client()),
         Err(Errno::PERM) => Err(Failure::new(
             FailureKind::NotPermitted,
             Errno::PERM,

@@ -195,4 +195,15 @@ impl Failure {
             detail: detail.into(),
         }
     }
+
+    /// The kernel knows no NFS.
+    pub fn no_nfs_client() -> Self {
+        Self {
+            kind: FailureKind::NoNfsClient,
+            errno: 0,
+            detail: "this kernel has no NFS client: load the module nfsv4 (or nfsv3) on the node (modprobe nfsv4), or \
+                     install the kernel package that has it"
+                .to_owned(),
+        }
+    }
 }

@@ -15,13 +15,17 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use tonic::Request;
 use tonic::transport::Endpoint;
+use tonic::{Code, Request};
 
 /// A driver with HTTP on a port that the kernel chooses, and where that is.
 fn watched(rig: &Rig, flags: &[&str]) -> (Driver, HttpAddress) {
-    let mut command = rig.driver_command();
-    let mut driver = Driver::start(command.args(["--http", "127.0.0.1:0"]).args(flags));
+    listening(rig.driver_command().args(flags))
+}
+
+/// The same for the command of a driver.
+fn listening(command: &mut Command) -> (Driver, HttpAddress) {
+    let mut driver = Driver::start(command.args(["--http", "127.0.0.1:0"]));
     let line = driver.wait_for("serving");
     let (_, address) = line.split_once("http=").unwrap();
     let address = address.split(' ').next().unwrap();
@@ -80,6 +84,80 @@ async fn a_node_is_ready_when_its_kubelet_knows_it() {
     let (ready, why) = ask(&http, "/readyz");
     assert!(!ready && why.contains("socket is gone"), "{why}");
     assert!(ask(&http, "/healthz").0);
+}
+
+const NO_CLIENT: &str = "this kernel has no NFS client: load the module nfsv4";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_node_waits_for_its_kernel_to_have_an_nfs_client() {
+    let rig = Rig::new();
+    let folder = rig.path("plugins_registry");
+    std::fs::create_dir(&folder).unwrap();
+    let socket = folder.join("nfs.csi.internal@reg.sock");
+    let mut command = rig.clientless_command();
+    command.args(["--mode", "node", "--kubelet-registration"]);
+    command.arg(&folder);
+    let (mut driver, http) = listening(&mut command);
+    let line = driver.wait_for("waiting for an NFS client");
+    assert!(line.contains(NO_CLIENT), "{line}");
+    let (ready, why) = ask(&http, "/readyz");
+    assert!(!ready && why.contains(NO_CLIENT), "{why}");
+    // To start it anew would help nobody.
+    assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    let client = Client::connect(&rig).await;
+    let probe = client.call(ProbeRequest {}).await.unwrap();
+    assert_eq!(probe.ready, Some(false));
+    assert!(!socket.exists());
+    assert_eq!(value(&http, "csi_nfs_registered"), 0.0);
+    std::fs::write(rig.path("client"), "").unwrap();
+    driver.wait_for("the kernel has an NFS client now");
+    driver.wait_for("waiting for the kubelet");
+    let probe = client.call(ProbeRequest {}).await.unwrap();
+    assert_eq!(probe.ready, Some(true));
+    register(&socket).await;
+    assert_eq!(ask(&http, "/readyz"), (true, "ok\n".to_owned()));
+    let told = |line: &&String| line.contains(NO_CLIENT);
+    assert_eq!(driver.log().iter().filter(told).count(), 1);
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+}
+
+#[test]
+fn a_node_that_has_never_had_an_nfs_client_ends_with_the_reason() {
+    let rig = Rig::new();
+    let folder = rig.path("plugins_registry");
+    std::fs::create_dir(&folder).unwrap();
+    let mut command = rig.clientless_command();
+    command.args(["--mode", "node", "--kubelet-registration"]);
+    let mut driver = Driver::start(command.arg(&folder));
+    driver.wait_for("waiting for an NFS client");
+    driver.signal(Signal::TERM);
+    assert!(!driver.wait().success());
+    let last = driver.log().pop().unwrap();
+    assert!(last.starts_with(&format!("csi-nfs: {NO_CLIENT}")), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn only_a_node_waits_for_an_nfs_client_and_may_be_stopped_meanwhile() {
+    for (mode, waits) in [("all", true), ("node", true), ("controller", false)] {
+        let rig = Rig::new();
+        let (mut driver, http) = listening(rig.clientless_command().args(["--mode", mode]));
+        assert_eq!(ask(&http, "/healthz").0, waits, "{mode}");
+        let (ready, why) = ask(&http, "/readyz");
+        assert!(!ready && why.contains(NO_CLIENT), "{mode}: {why}");
+        let probe = Client::connect(&rig).await.call(ProbeRequest {}).await;
+        let said = probe.map(|reply| reply.ready).map_err(|error| error.code());
+        let expected = if waits {
+            Ok(Some(false))
+        } else {
+            Err(Code::FailedPrecondition)
+        };
+        assert_eq!(said, expected, "{mode}");
+        driver.signal(Signal::TERM);
+        assert!(driver.wait().success(), "{mode}");
+        let log = driver.log().join("\n");
+        assert_eq!(log.contains("waiting for an NFS client"), waits, "{log}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -182,6 +260,8 @@ async fn what_happens_is_counted() {
         let found = value(&http, &format!("csi_nfs_{name}"));
         assert!(found >= least, "{name}: {found}");
     }
+    // Nobody has to register it.
+    assert!(!ask(&http, "/metrics").1.contains("csi_nfs_registered"));
     for name in [
         "calls_in_progress",
         "copies_in_progress",
@@ -235,7 +315,10 @@ fn names(text: &str) -> BTreeSet<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn every_metric_is_documented_and_no_other() {
     let rig = Rig::new();
-    let (_driver, http) = watched(&rig, &[]);
+    let folder = rig.path("plugins_registry");
+    std::fs::create_dir(&folder).unwrap();
+    let folder = folder.display().to_string();
+    let (_driver, http) = watched(&rig, &["--kubelet-registration", &folder]);
     Client::connect(&rig)
         .await
         .call(ProbeRequest {})

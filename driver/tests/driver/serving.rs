@@ -337,6 +337,11 @@ async fn one_line_a_call_and_no_secret_in_it() {
     assert_eq!(value["code"], "NOT_FOUND");
     assert_eq!(value["request"]["volumeId"], "none\n\u{1b}[31m");
     assert!(value["ms"].as_f64().unwrap() > 0.0);
+    let keys: Vec<_> = value.as_object().unwrap().keys().collect();
+    let order = [
+        "time", "level", "event", "code", "ms", "message", "method", "request",
+    ];
+    assert_eq!(keys, order);
     assert!(!driver.log().join("\n").contains("hunter2"));
 }
 

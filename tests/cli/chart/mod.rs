@@ -1,6 +1,7 @@
 //! The chart and the driver agree: every flag can be reached, every value is in the schema, and the plain manifests are of this
 //! version. What only helm can tell, `charts/render --check` tells.
 
+mod alerts;
 mod fixed_fields;
 mod queries;
 mod translated;

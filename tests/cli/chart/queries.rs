@@ -32,7 +32,9 @@ fn told() -> BTreeMap<String, BTreeSet<String>> {
     let folder = tempfile::tempdir().unwrap();
     let share = format!("localhost:/share={}", folder.path().display());
     let http = format!("unix://{}", folder.path().join("http.sock").display());
-    let driver = Driver::with_args(&["--local-share", &share, "--http", &http]);
+    let kubelet = folder.path().display().to_string();
+    let args = ["--local-share", &share, "--http", &http];
+    let driver = Driver::with_args(&[&args[..], &["--kubelet-registration", &kubelet]].concat());
     // Series of calls begin with a call.
     Csi::at(&driver.endpoint()).run("identity probe").succeeds();
     let asked = Command::new(driver::binary())

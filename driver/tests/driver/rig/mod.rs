@@ -163,15 +163,28 @@ impl Rig {
         driver
     }
 
+    /// A driver's command without any share, for which the kernel has an NFS client as soon as the file `client` is there.
+    pub fn clientless_command(&self) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_csi-nfs"));
+        command.env("CSI_NFS_CLIENT", self.path("client"));
+        self.add_places(&mut command);
+        command
+    }
+
     /// The flags of every driver of this rig.
     pub fn add_flags(&self, command: &mut Command) {
+        self.add_places(command);
+        command
+            .arg("--local-share")
+            .arg(format!("server:/={}", self.path("export").display()));
+    }
+
+    fn add_places(&self, command: &mut Command) {
         command
             .arg("--endpoint")
             .arg(self.path("csi.sock"))
             .arg("--work-dir")
             .arg(self.path("work"))
-            .arg("--local-share")
-            .arg(format!("server:/={}", self.path("export").display()))
             .args(["--node-id", "node-1"]);
     }
 
