@@ -1,4 +1,5 @@
-//! The driver's image as an OCI archive: what a container runtime reads in it, and that the same binary gives the same bytes.
+//! The driver's image as an OCI archive: what a container runtime reads in it, and that the same binary gives the same bytes. What is
+//! linked into the driver besides crates.
 
 use crate::support::driver;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ fn build(folder: &Path, binary: &Path) -> Vec<u8> {
         .arg(&out)
         .arg(binary)
         .env("SOURCE_DATE_EPOCH", "1700000000")
+        .env("CSI_SOURCE", "https://example.com/fork")
         .output()
         .unwrap();
     assert!(ended.status.success(), "{ended:?}");
@@ -76,14 +78,58 @@ fn an_image_holds_one_binary_and_is_the_same_each_time() {
     );
     assert_eq!(config["config"]["User"], "0:0");
     assert_eq!(config["created"], "2023-11-14T22:13:20Z");
-    let version = &config["config"]["Labels"]["org.opencontainers.image.version"];
-    assert_eq!(*version, env!("CARGO_PKG_VERSION"));
+    let label = |name: &str| {
+        let label = &config["config"]["Labels"][format!("org.opencontainers.image.{name}")];
+        label.as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(label("version"), env!("CARGO_PKG_VERSION"));
+    assert_eq!(label("source"), "https://example.com/fork");
+    assert_eq!(label("revision").trim_end_matches("-modified"), revision());
     let (digest, layer) = blob(&manifest["layers"][0]);
     assert_eq!(config["rootfs"]["diff_ids"][0], *digest);
     let layer = unpack(&files[&layer]);
     assert_eq!(layer.keys().collect::<Vec<_>>(), ["csi-nfs"]);
     assert!(layer["csi-nfs"] == fs::read(driver::binary()).unwrap());
     assert_eq!(files.len(), 5);
+}
+
+/// The commit that these sources are of.
+fn revision() -> String {
+    let git = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "HEAD"];
+    let ended = Command::new("git").args(git).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    String::from_utf8(ended.stdout)
+        .unwrap()
+        .trim_end()
+        .to_owned()
+}
+
+/// What is no crate, in the words of the programs: the C library tells its version in each of them.
+#[test]
+fn an_sbom_names_the_c_library_that_is_linked_in() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages/linked");
+    let ended = Command::new(script).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let lines = String::from_utf8(ended.stdout).unwrap();
+    let components = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .map(|component| (component["name"].as_str().unwrap().to_owned(), component));
+    let components: BTreeMap<_, _> = components.collect();
+    assert_eq!(
+        components.keys().collect::<Vec<_>>(),
+        ["glibc", "libgcc", "rust-std"]
+    );
+    let program = fs::read(driver::binary()).unwrap();
+    let banner = b"GNU C Library (";
+    let at = program.windows(banner.len()).position(|it| it == banner);
+    let banner = &program[at.expect("a static glibc")..][..120];
+    let banner = String::from_utf8_lossy(banner);
+    let version = components["glibc"]["version"].as_str().unwrap();
+    assert!(
+        banner.contains(&format!(" {version}")),
+        "{banner}: {version}"
+    );
 }
 
 /// Both ways to the image make the same of it.
@@ -102,9 +148,9 @@ fn the_dockerfile_says_what_the_script_does() {
             .filter(|(key, _)| key.starts_with("org."))
     });
     let labels: Vec<_> = labels.collect();
-    assert_eq!(labels.len(), 4);
+    assert_eq!(labels.len(), 6);
     for (key, value) in labels {
-        let value = if value == "\"$VERSION\"" {
+        let value = if value.starts_with("\"$") {
             "\"%s\""
         } else {
             value
