@@ -1,4 +1,5 @@
-//! Lines that a thread of its own formats and writes: a slow reader never delays the calls that the lines report.
+//! Lines that a thread of its own formats and writes: a slow reader, or a slow disk, never delays the calls that the lines
+//! report.
 
 use super::reader::SharedStdout;
 use csi_proto::lock::lock;
@@ -26,9 +27,11 @@ const REST: Duration = Duration::from_millis(5);
 
 /// Sends items to the thread that writes. Dropping it writes the waiting items.
 pub struct Lines<T> {
-    sender: Option<SyncSender<(T, usize)>>,
+    sender: SyncSender<(T, usize)>,
     /// The bytes of the waiting items.
     waiting: Arc<AtomicUsize>,
+    /// The items that were taken and are not written.
+    unwritten: Arc<AtomicU64>,
     lost: Arc<AtomicU64>,
     /// Hears of what was written, and of the thread's end.
     progress: Mutex<Receiver<()>>,
@@ -44,7 +47,11 @@ impl<T: Send + 'static> Lines<T> {
         Self::start_on(SharedStdout, format)
     }
 
-    fn start_on(
+    /// As [`Lines::start`], to another place than stdout.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub fn start_on(
         out: impl Write + Send + 'static,
         format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static,
     ) -> io::Result<Self> {
@@ -53,13 +60,20 @@ impl<T: Send + 'static> Lines<T> {
         let counted = Arc::clone(&lost);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
+        let unwritten = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&unwritten);
         let (written, progress) = sync_channel(1);
+        let tell = move |count| {
+            counter.fetch_sub(count, Ordering::Relaxed);
+            let _ = written.try_send(());
+        };
         std::thread::Builder::new()
             .name("lines".to_owned())
-            .spawn(move || write(&receiver, &counted, &left, out, format, &written))?;
+            .spawn(move || write(&receiver, &counted, &left, out, format, tell))?;
         Ok(Self {
-            sender: Some(sender),
+            sender,
             waiting,
+            unwritten,
             lost,
             progress: Mutex::new(progress),
         })
@@ -67,11 +81,12 @@ impl<T: Send + 'static> Lines<T> {
 
     /// Shows an item of so many bytes soon; not at all, when too many wait already.
     pub fn show(&self, item: T, bytes: usize) {
-        let Some(sender) = &self.sender else { return };
         let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.unwritten.fetch_add(1, Ordering::Relaxed);
         let has_room = waiting == 0 || waiting.saturating_add(bytes) <= WAITING_BYTES_MAX;
-        if !has_room || sender.try_send((item, bytes)).is_err() {
+        if !has_room || self.sender.try_send((item, bytes)).is_err() {
             self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            self.unwritten.fetch_sub(1, Ordering::Relaxed);
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -84,12 +99,20 @@ impl<T> Lines<T> {
     }
 }
 
-impl<T> Drop for Lines<T> {
-    fn drop(&mut self) {
-        self.sender = None;
+impl<T> Lines<T> {
+    /// Waits until everything is written, and returns the number of items that could not be.
+    pub fn flush(&self) -> u64 {
+        let unwritten = || self.unwritten.load(Ordering::Relaxed);
         // A reader that lags so far behind, or takes nothing, may never read: the end of the process does not wait for it.
         let progress = lock(&self.progress);
-        while self.is_read() && progress.recv_timeout(FLUSH_PATIENCE).is_ok() {}
+        while self.is_read() && unwritten() > 0 && progress.recv_timeout(FLUSH_PATIENCE).is_ok() {}
+        unwritten() + self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl<T> Drop for Lines<T> {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 
@@ -99,7 +122,7 @@ fn write<T>(
     waiting: &AtomicUsize,
     mut out: impl Write,
     mut format: impl FnMut(&T, u64, &mut Vec<u8>),
-    written: &SyncSender<()>,
+    tell_written: impl Fn(u64),
 ) {
     let mut text = Vec::new();
     let mut put = |(item, bytes): (T, usize), text: &mut Vec<u8>| {
@@ -108,17 +131,20 @@ fn write<T>(
     };
     while let Ok(first) = items.recv() {
         text.clear();
+        let (mut bytes, mut count) = (first.1, 1);
         put(first, &mut text);
-        while text.len() < BATCH
+        while text.len().max(bytes) < BATCH
             && let Ok(next) = items.try_recv()
         {
+            bytes += next.1;
+            count += 1;
             put(next, &mut text);
         }
         // A reader that went away is no reason to end what is shown.
         if out.write_all(&text).and_then(|()| out.flush()).is_err() {
             return;
         }
-        let _ = written.try_send(());
+        tell_written(count);
         std::thread::sleep(REST);
     }
 }

@@ -75,6 +75,12 @@ impl RecordedCall {
     pub fn secrets(&self) -> Vec<String> {
         secrets_in(self.method, &self.requests)
     }
+
+    /// The bytes of memory that its messages take.
+    pub fn memory(&self) -> usize {
+        let messages = self.requests.iter().chain(&self.replies);
+        messages.map(FramedMessage::memory).sum()
+    }
 }
 
 /// The secret values in requests, which must be masked wherever they occur.

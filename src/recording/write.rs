@@ -105,6 +105,11 @@ impl Recorder {
         }
     }
 
+    /// Counts calls that are not added.
+    pub fn leave_out(&mut self, calls: u64) {
+        self.missing += calls;
+    }
+
     /// Adds a call. A call that cannot be written is missing from the file; that is reported once.
     pub fn add(&mut self, call: &RecordedCall) {
         let line = Line {

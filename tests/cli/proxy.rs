@@ -61,12 +61,21 @@ impl Proxy {
     /// Ends it with SIGTERM; returns what it wrote to stdout and stderr.
     #[track_caller]
     fn ends(self) -> (String, String) {
+        let [stdout, stderr, _] = self.ends_recorded();
+        (stdout, stderr)
+    }
+
+    /// As `ends`, with its recording `r.jsonl`, which is empty where there is none.
+    #[track_caller]
+    fn ends_recorded(self) -> [String; 3] {
         self.process.signal(Signal::TERM);
         let ended = self.process.wait(crate::support::PATIENCE).unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         assert_eq!(ended.code(), 0, "{}", text(ended.stderr));
         assert!(!self.socket.exists(), "the socket stayed");
-        (text(ended.stdout), text(ended.stderr))
+        let recording = std::fs::read_to_string(self.csi.home().join("r.jsonl"));
+        let recording = recording.unwrap_or_default();
+        [text(ended.stdout), text(ended.stderr), recording]
     }
 }
 

@@ -5,10 +5,10 @@ use crate::support::executable;
 use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::ProbeResponse;
+use csi_proto::v1::{GetPluginInfoResponse, ProbeResponse};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{PipeReader, PipeWriter, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, Stdio};
 
 /// A pipe that has no room for a byte.
@@ -75,4 +75,38 @@ fn a_tool_that_serves_needs_no_reader() {
         assert!(tool.0.wait().unwrap().success(), "{line}");
         assert!(!csi.home().join("s.sock").exists(), "{line}");
     }
+}
+
+#[test]
+fn a_recording_that_nobody_reads_holds_up_no_call() {
+    let driver = ScriptedDriver::unix();
+    let large = GetPluginInfoResponse {
+        name: "own.example".into(),
+        // More than the pipe takes.
+        vendor_version: "1".repeat(100_000),
+        ..Default::default()
+    };
+    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    driver.on("GetPluginInfo", Reply::message(&large));
+    let csi = Csi::at("unix:s.sock");
+    let (_unread, stdout) = std::io::pipe().unwrap();
+    let mut command = csi.command();
+    command.args("proxy --listen unix:s.sock --quiet --record /dev/stdout --overwrite".split(' '));
+    command
+        .args(["--to", driver.endpoint()])
+        .stdin(Stdio::null());
+    command.stdout(stdout).stderr(Stdio::piped());
+    let mut tool = Tool(command.spawn().unwrap());
+    drop(command);
+    for _ in 0..8 {
+        csi.run("--wait 1m identity plugin-info").succeeds();
+    }
+    kill_process(Pid::from_child(&tool.0), Signal::TERM).unwrap();
+    assert!(ends_within(&tool.0, PATIENCE));
+    assert!(tool.0.wait().unwrap().success());
+    let mut said = String::new();
+    let mut stderr = tool.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    let tells = "warning: the recording takes nothing: the last 1";
+    assert!(said.contains(tells), "{said}");
 }

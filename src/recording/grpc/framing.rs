@@ -24,6 +24,16 @@ pub enum FramedMessage {
     Omitted(usize),
 }
 
+impl FramedMessage {
+    /// The bytes of memory that it takes.
+    pub fn memory(&self) -> usize {
+        match self {
+            Self::Plain(bytes) => bytes.len(),
+            Self::Compressed(_) | Self::Omitted(_) => 0,
+        }
+    }
+}
+
 /// The messages so far.
 #[derive(Debug, Default)]
 pub struct Messages {

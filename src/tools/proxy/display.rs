@@ -15,6 +15,7 @@ use csi_proto::text::escaped;
 use csi_proto::value::{Key, MASK, Value};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The most of a message that a line shows.
@@ -42,19 +43,15 @@ pub enum Event {
         secrets: Vec<String>,
     },
     /// A call has ended.
-    Ended(CallMark, Box<RecordedCall>),
+    Ended(CallMark, Arc<RecordedCall>),
 }
 
 impl Event {
-    /// The memory that its messages take.
-    pub fn bytes(&self) -> usize {
-        let kept = |message: &FramedMessage| match message {
-            FramedMessage::Plain(bytes) => bytes.len(),
-            FramedMessage::Compressed(_) | FramedMessage::Omitted(_) => 0,
-        };
+    /// The bytes of memory that its messages take.
+    pub fn memory(&self) -> usize {
         match self {
-            Self::Request { message, .. } | Self::Reply { message, .. } => kept(message),
-            Self::Ended(_, call) => call.requests.iter().chain(&call.replies).map(kept).sum(),
+            Self::Request { message, .. } | Self::Reply { message, .. } => message.memory(),
+            Self::Ended(_, call) => call.memory(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The proxy's journal: numbers the calls, shows them as they happen, and records each when it ends.
+//! The proxy's journal: numbers the calls, shows them as they happen, and records each when it ends. Neither
+//! ever delays a call.
 
 use super::carry::Witness;
 use super::display::{CallMark, Display, Event};
@@ -6,14 +7,14 @@ use crate::output::lines::Lines;
 use crate::recording::Recorder;
 use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
 use crate::recording::grpc::framing::Messages;
+use crate::say::note;
 use bytes::Bytes;
 use csi_proto::grpc_timeout;
-use csi_proto::lock::lock;
 use csi_proto::methods;
 use csi_proto::schema::Method;
 use http::HeaderMap;
 use std::io;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -24,7 +25,7 @@ const CLOCKS: Duration = Duration::from_millis(50);
 pub struct CallJournal {
     number: AtomicU64,
     started: Instant,
-    recorder: Option<Mutex<Recorder>>,
+    recorded: Option<Lines<Arc<RecordedCall>>>,
     lines: Option<Lines<Event>>,
     /// Whether events before a call's end are shown.
     as_it_happens: bool,
@@ -48,15 +49,22 @@ impl CallJournal {
     /// A journal that begins now, shown by `display` and kept by `recorder`, where they are wanted.
     ///
     /// # Errors
-    /// When the system has no thread to show it.
+    /// When the system has no thread to show it, or to keep it.
     pub fn new(display: Option<Display>, recorder: Option<Recorder>) -> io::Result<Self> {
         let start = |display: Display| {
             Lines::start(move |event, lost, out| display.write(event, lost, out))
         };
+        // A file is on a disk that may hang, or is a pipe that nobody reads.
+        let keep = |mut recorder: Recorder| {
+            Lines::start_on(io::sink(), move |call: &Arc<RecordedCall>, lost, _| {
+                recorder.leave_out(lost);
+                recorder.add(call);
+            })
+        };
         Ok(Self {
             number: AtomicU64::new(0),
             started: Instant::now(),
-            recorder: recorder.map(Mutex::new),
+            recorded: recorder.map(keep).transpose()?,
             as_it_happens: display.is_some_and(|display| !display.json),
             lines: display.map(start).transpose()?,
         })
@@ -74,7 +82,7 @@ impl CallJournal {
         method: Option<&'static Method>,
         headers: &HeaderMap,
     ) -> Option<CallEntry<'_>> {
-        if self.recorder.is_none() && self.lines.is_none() {
+        if self.recorded.is_none() && self.lines.is_none() {
             return None;
         }
         let began_at = SystemTime::now();
@@ -99,10 +107,20 @@ impl CallJournal {
         })
     }
 
+    /// Waits until the recording has the calls so far, unless its file takes nothing.
+    pub fn keep(&self) {
+        let missing = self.recorded.as_ref().map_or(0, Lines::flush);
+        if missing > 0 {
+            note!(
+                "warning: the recording takes nothing: the last {missing} calls are missing in it"
+            );
+        }
+    }
+
     fn show(&self, event: Event) {
         if let Some(lines) = &self.lines {
-            let bytes = event.bytes();
-            lines.show(event, bytes);
+            let memory = event.memory();
+            lines.show(event, memory);
         }
     }
 }
@@ -133,11 +151,11 @@ impl CallEntry<'_> {
             injected,
             sent: self.sent,
         };
-        if let Some(recorder) = &self.journal.recorder {
-            lock(recorder).add(&call);
+        let call = Arc::new(call);
+        if let Some(recorded) = &self.journal.recorded {
+            recorded.show(Arc::clone(&call), call.memory());
         }
-        let mark = now(&self.mark);
-        self.journal.show(Event::Ended(mark, Box::new(call)));
+        self.journal.show(Event::Ended(now(&self.mark), call));
     }
 
     fn streams(&self) -> bool {

@@ -139,6 +139,7 @@ impl Relay {
                 "{left} calls were not answered within {drain:?} and are cut off"
             ));
         }
+        self.journal.keep();
     }
 
     /// Looks after a socket that was taken over. `trouble` is the last problem that was reported: each is reported once,

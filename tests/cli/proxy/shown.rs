@@ -135,8 +135,7 @@ fn secrets_appear_nowhere_even_when_the_driver_repeats_them() {
     ))
     .exits(64 + 13);
     let (first, _) = json.ends();
-    let recording = std::fs::read_to_string(proxy.csi.home().join("r.jsonl")).unwrap();
-    let (second, _) = proxy.ends();
+    let [second, _, recording] = proxy.ends_recorded();
     // The driver got them.
     let request = driver
         .request()
@@ -306,8 +305,7 @@ async fn messages_of_unknown_methods_are_shown_to_who_asks_and_never_recorded() 
         let json = Proxy::with(&lines.endpoint(), &format!("{flags} -o json"));
         echoes(&json, &frames).await;
         let (json, _) = json.ends();
-        let recording = std::fs::read_to_string(lines.csi.home().join("r.jsonl")).unwrap();
-        let (lines, _) = lines.ends();
+        let [lines, _, recording] = lines.ends_recorded();
         let json: Json = serde_json::from_str(&json).unwrap();
         for name in ["requests", "replies"] {
             assert_eq!(json[name][1]["@hidden"], "compressed", "{json}");
