@@ -15,7 +15,6 @@ use crate::operations::Operations;
 use crate::share::agents;
 use crate::share::compared;
 use crate::share::database::{Expect, Share};
-use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
 use crate::share::limits::Answered;
 use crate::share::records::snapshot::Snapshot;
@@ -24,6 +23,7 @@ use crate::share::recovery;
 use crate::share::token::NameKey;
 use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
 use csi_proto::lock::lock;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,6 +42,9 @@ const ODD_TOLD: usize = 1000;
 
 /// Between two looks whether a call has ended.
 const CALL_PAUSE: Duration = Duration::from_secs(1);
+
+/// What holds a volume that is taken up.
+const RECOVERY: &str = "the recovery after a restart";
 
 /// For clocks that go a little differently.
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
@@ -101,12 +104,18 @@ impl Shares {
         }
     }
 
-    pub(super) async fn recover(self: Arc<Self>, export: Export) {
-        if self.take_up(&export).await {
-            self.sweep_later(export);
-        } else if let Some(known) = lock(&self.known).get_mut(&export) {
-            known.recovered = false;
-        }
+    /// Recovers a share. Boxed, since it uses the share, and the first use of a share begins this.
+    pub(super) fn recover(
+        self: Arc<Self>,
+        export: Export,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            if self.take_up(&export).await {
+                self.sweep_later(export);
+            } else if let Some(known) = lock(&self.known).get_mut(&export) {
+                known.recovered = false;
+            }
+        })
     }
 
     /// Goes through the share once and takes up what is not finished: all of it, or the part that is an agent's. Returns
@@ -114,26 +123,14 @@ impl Shares {
     pub(crate) async fn take_up(self: &Arc<Self>, export: &Export) -> bool {
         let shares = Arc::clone(self);
         let address = export.clone();
-        let expect = self.expect_or(export, Expect::Initialised);
-        let recovered = self
-            .with_root_for(Work::Upkeep, export, &Options::Own, move |root| {
-                let share = match Share::open(root, expect) {
-                    Err(ShareError::NotInitialised) => return Ok(None),
-                    other => other?,
-                };
-                if shares.config.role == Role::Agent {
-                    return recovery::recover_copies(&share).map(Some);
-                }
-                let share = shares.placed(&address, share)?;
-                recovery::recover(&share, |key| {
-                    shares
-                        .operations
-                        .hold((address.clone(), key), "the recovery after a restart")
-                })
-                .map(Some)
-            })
-            .await;
-        match recovered {
+        let recover = move |share: &Share| match shares.config.role {
+            Role::Agent => recovery::recover_copies(share),
+            Role::Controller => recovery::recover(share, |key| {
+                let volume = (address.clone(), key);
+                shares.operations.hold(volume, RECOVERY)
+            }),
+        };
+        match self.with_records(Work::Upkeep, export, recover).await {
             Ok(None) => {}
             Ok(Some(recovered)) => {
                 self.resume_copies(export, recovered.volumes, recovered.snapshots);
@@ -174,12 +171,12 @@ impl Shares {
         (volumes, snapshots): (Vec<NameKey>, Vec<NameKey>),
         requests: Vec<String>,
     ) -> bool {
-        let expect = self.expect_or(export, Expect::Initialised);
-        let taken = self.with_share(export, &Options::Own, expect, move |share| {
+        let taken = self.with_records(Work::Call, export, move |share| {
             recovery::take_up(share, volumes, snapshots, &requests)
         });
         match taken.await {
-            Ok(taken) => {
+            Ok(None) => false,
+            Ok(Some(taken)) => {
                 self.resume_copies(export, taken.copies.volumes, taken.copies.snapshots);
                 let is_refused = taken.answered.iter().any(Answered::is_refused);
                 for answered in taken.answered {
@@ -221,14 +218,9 @@ impl Shares {
                 () = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN) => {}
                 _ = hurry.wait_for(|count| *count > 0) => return,
             }
-            let expect = shares.expect_or(&export, Expect::Initialised);
-            let sweep = move |root| match Share::open(root, expect) {
-                Err(ShareError::NotInitialised) => Ok(()),
-                share => trash::sweep_drafts(&share?),
-            };
-            let swept = shares.with_root_for(Work::Upkeep, &export, &Options::Own, sweep);
+            let swept = shares.with_records(Work::Upkeep, &export, trash::sweep_drafts);
             match swept.await {
-                Ok(()) => shares.purge_soon(&export),
+                Ok(_) => shares.purge_soon(&export),
                 Err(error) => (shares.config.notice)(&format!("drafts are not swept: {error}")),
             }
         });
@@ -249,8 +241,7 @@ impl Shares {
         };
         let of = (export.clone(), key);
         self.spawn(async move {
-            let owner = "the recovery after a restart";
-            let Some(_guard) = operations(&shares).hold(of.clone(), owner) else {
+            let Some(_guard) = operations(&shares).hold(of.clone(), RECOVERY) else {
                 let is_running = || operations(&shares).is_running(&of);
                 return shares.purge_after(&of.0, is_running).await;
             };
@@ -337,27 +328,22 @@ impl Shares {
     ) -> Result<usize, ControllerError> {
         let tries = Arc::new(Mutex::new(Tries::default()));
         loop {
-            let expect = self.expect_or(export, Expect::Initialised);
             let admission = &self.config.admission;
             let threads = admission.extra_threads(export.server(), Work::Upkeep);
             let tries = Arc::clone(&tries);
             let (shares, address) = (Arc::clone(self), export.clone());
-            let purge = move |root| {
-                let share = match Share::open(root, expect) {
-                    Err(ShareError::NotInitialised) => return Ok(Purged::ButFor(0)),
-                    share => shares.placed(&address, share?)?,
-                };
-                let agent = agents::at_work(&share)?;
-                compared::learn(&share);
+            let purge = move |share: &Share| {
+                let agent = agents::at_work(share)?;
+                compared::learn(share);
                 let lives = agent.is_some();
                 shares.saw_agent(&address, agent.map(|agent| agent.can));
                 match lives && may_be_left {
-                    true => trash::count(&share).map(Purged::ButFor),
-                    false => trash::purge(&share, &threads, &mut lock(&tries)),
+                    true => trash::count(share).map(Purged::ButFor),
+                    false => trash::purge(share, &threads, &mut lock(&tries)),
                 }
             };
-            let purged = self.with_root_for(Work::Upkeep, export, &Options::Own, purge);
-            if let Purged::ButFor(left) = purged.await? {
+            let purged = self.with_records(Work::Upkeep, export, purge);
+            if let Purged::ButFor(left) = purged.await?.unwrap_or(Purged::ButFor(0)) {
                 self.saw_trash(export, left);
                 return Ok(left);
             }

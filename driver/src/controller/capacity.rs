@@ -76,25 +76,18 @@ async fn room(
         None => Question::Free(parameters.sub_dir.as_ref().map(SubPath::to_path)),
     };
     let options = &Options::of_call(parameters.mount_options.clone(), Vec::new());
-    let once = || {
-        let (question, of, address) = (question.clone(), Arc::clone(shares), export.clone());
-        shares.with_root(export, options, move |root| {
-            question.about_any(&root, |share| of.counting(&address, share))
-        })
-    };
     match shares.expect_or(export, Expect::Any) {
         // The room of another share, or of the folder on which its disk is not mounted, says nothing.
         known @ Expect::Known(_) => {
-            let question = question.clone();
             let asked = shares.with_share(export, options, known, move |it| question.about(it));
             asked.await
         }
         // It may have no records yet, and gets none by a question.
-        _ => match once().await {
-            // The mount of a folder that is gone has been let go of.
-            Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await,
-            room => room,
-        },
+        _ => {
+            let (of, address) = (Arc::clone(shares), export.clone());
+            let about = move |root| question.about_any(&root, |share| of.counting(&address, share));
+            shares.with_root(export, options, about).await
+        }
     }
 }
 

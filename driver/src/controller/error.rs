@@ -104,3 +104,10 @@ pub enum ControllerError {
     #[error("the driver is shutting down: repeat the call")]
     ShuttingDown,
 }
+
+impl ControllerError {
+    /// Whether the share has no records, and was to have them.
+    pub(crate) fn is_no_records(&self) -> bool {
+        matches!(self, Self::Share { source, .. } if matches!(**source, ShareError::NotInitialised))
+    }
+}

@@ -2,12 +2,9 @@
 //! be gone for good.
 
 use super::error::ControllerError;
-use super::options::Options;
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
-use crate::share::database::Expect;
-use crate::share::error::ShareError;
 use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,16 +48,8 @@ impl Shares {
 
     /// Opens the share, if it has records.
     async fn reach(self: &Arc<Self>, export: &Export) -> Result<(), ControllerError> {
-        let expect = self.expect_or(export, Expect::Initialised);
-        let reached = self.with_share_for(Work::List, export, &Options::Own, expect, |_| Ok(()));
-        match reached.await {
-            Err(ControllerError::Share { source, .. })
-                if matches!(*source, ShareError::NotInitialised) =>
-            {
-                Ok(())
-            }
-            other => other,
-        }
+        let reached = self.with_records(Work::List, export, |_| Ok(()));
+        reached.await.map(drop)
     }
 
     /// Shares of which it is not known yet whether they are others than the rest.

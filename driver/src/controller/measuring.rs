@@ -11,7 +11,7 @@ use super::pace::{PART, Pace};
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
-use crate::share::database::{Expect, Share};
+use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::measures::{self, Measure, ServerClock};
 use crate::share::records::store;
@@ -96,22 +96,6 @@ impl Shares {
         }
     }
 
-    /// Does `work` with the share, as upkeep; nothing where it has no records.
-    async fn with_measured<T: Send + 'static>(
-        self: &Arc<Self>,
-        export: &Export,
-        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
-    ) -> Result<Option<T>, ControllerError> {
-        let (shares, address) = (Arc::clone(self), export.clone());
-        let expect = self.expect_or(export, Expect::Initialised);
-        let work = move |root| match Share::open(root, expect) {
-            Err(ShareError::NotInitialised) => Ok(None),
-            share => work(&shares.placed(&address, share?)?).map(Some),
-        };
-        self.with_root_for(Work::Upkeep, export, &Options::Own, work)
-            .await
-    }
-
     /// Measures what is due on one share. Returns what is known then, and why a volume could not be measured.
     async fn measure_share(
         self: &Arc<Self>,
@@ -128,12 +112,13 @@ impl Shares {
             Ok((keys, clock))
         };
         let (mut sum, mut trouble) = (MeasuredShare::default(), None);
-        let Some((keys, Some(clock))) = self.with_measured(export, begin).await? else {
+        let Some((keys, Some(clock))) = self.with_records(Work::Upkeep, export, begin).await?
+        else {
             return Ok((sum, None));
         };
         for part in keys.chunks(PART) {
             let (keys, interval) = (part.to_vec(), pace.interval);
-            let looked = self.with_measured(export, move |share| {
+            let looked = self.with_records(Work::Upkeep, export, move |share| {
                 let look = |key| Ok((key, measures::look(share, key, clock, interval)?));
                 keys.into_iter()
                     .map(look)
@@ -168,12 +153,13 @@ impl Shares {
     ) -> Result<Option<Measure>, ControllerError> {
         let interval = pace.interval;
         let begin = move |share: &Share| measures::begin(share, volume, interval);
-        let Some(Some(mut measuring)) = self.with_measured(export, begin).await? else {
+        let Some(Some(mut measuring)) = self.with_records(Work::Upkeep, export, begin).await?
+        else {
             return Ok(None);
         };
         loop {
             // The folders that are open lead on from where it was: the share itself is not looked at.
-            let part = move |_| match measuring.go_on(PART) {
+            let part = move |_, _| match measuring.go_on(PART) {
                 Ok(Some(looked)) => Ok(Some((measuring, looked))),
                 Ok(None) => Ok(None),
                 Err(error) => {
@@ -181,7 +167,8 @@ impl Shares {
                     Err(error)
                 }
             };
-            let part = self.with_root_for(Work::Upkeep, export, &Options::Own, part);
+            let options = self.options(export, &Options::Own);
+            let part = self.with_opened(Work::Upkeep, export, options, false, part);
             let Some((left, looked)) = part.await? else {
                 return Ok(None);
             };
@@ -192,7 +179,10 @@ impl Shares {
             }
         }
         let finish = move |share: &Share| measuring.finish(share);
-        let measured = self.with_measured(export, finish).await?.flatten();
+        let measured = self
+            .with_records(Work::Upkeep, export, finish)
+            .await?
+            .flatten();
         if let Some(measure) = &measured {
             (self.config.debug)(&format!(
                 "{export}: measured volumes/{}: {} bytes in {} files and {} folders, in {} ms",

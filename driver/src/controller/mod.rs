@@ -223,7 +223,8 @@ impl Controller {
         if request.volume_capabilities.is_empty() {
             return Err(CapabilityError::NoneGiven.into());
         }
-        let (export, _, listed) = volumes::get(&self.shares, &request.volume_id).await?;
+        let found = volumes::get(&self.shares, &request.volume_id, |_, _| Ok(()));
+        let (export, _, listed, ()) = found.await?;
         let objection = validation::objection(&self.shares, &export, &listed.record, &request);
         Ok(validation::answer(objection, request))
     }
@@ -262,8 +263,8 @@ impl Controller {
         &self,
         request: csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        let (export, uuid, listed) = volumes::get(&self.shares, &request.volume_id).await?;
-        let obstacle = self.shares.obstacle(&export, uuid, &listed.record).await?;
+        let found = volumes::get(&self.shares, &request.volume_id, sizes::obstacle);
+        let (export, uuid, listed, obstacle) = found.await?;
         let volume = answer::volume(&export, uuid, &listed.record);
         let condition = answer::condition(listed, obstacle);
         Ok(answer::one_volume(volume, condition))

@@ -2,10 +2,9 @@
 //! export whose pods would see the records or volumes of others.
 
 use super::error::ControllerError;
-use super::options::Options;
 use super::shares::Shares;
+use crate::admission::Work;
 use crate::export::Export;
-use crate::share::database::Expect;
 use crate::share::error::ShareError;
 use crate::share::paths::claim;
 use crate::share::paths::sub_path::SubPath;
@@ -71,8 +70,7 @@ impl Shares {
         export: &Export,
     ) -> Result<(), ControllerError> {
         for (outer, path) in self.enclosing(export) {
-            let expect = self.expect_or(&outer, Expect::Initialised);
-            let looked = self.with_share(&outer, &Options::Own, expect, move |share| {
+            let looked = self.with_records(Work::Call, &outer, move |share| {
                 claim::refuse_taken(share, &path)
             });
             let Err(ControllerError::Share { source, .. }) = looked.await else {

@@ -2,12 +2,10 @@
 
 use super::error::ControllerError;
 use super::lists::{Limit, Page};
-use super::options::Options;
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::export::Export;
-use crate::share::database::{Expect, Share};
-use crate::share::error::ShareError;
+use crate::share::database::Share;
 use crate::share::listing::{self, List, Walked};
 use crate::share::token::{NameKey, ShareUuid};
 use prost::Message;
@@ -83,7 +81,6 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
     let mut page = Part::of(max_entries);
     let mut last = None;
     while let Some(export) = exports.next() {
-        let expect = shares.expect_or(&export, Expect::Initialised);
         let mut part = page.rest();
         let from = after.take();
         let (of, address) = (Arc::clone(shares), export.clone());
@@ -104,19 +101,13 @@ pub(super) async fn page<R: List, E: Message + Send + 'static>(
                 })?;
             Ok((part, walked))
         };
-        let walked = shares.with_share_for(Work::List, &export, &Options::Own, expect, read);
-        let walked = match walked.await {
-            Ok((part, walked)) => {
+        let walked = match shares.with_records(Work::List, &export, read).await? {
+            Some((part, walked)) => {
                 page.join(part);
                 walked
             }
             // Named at the start and not used yet: there is nothing on it.
-            Err(ControllerError::Share { source, .. })
-                if matches!(*source, ShareError::NotInitialised) =>
-            {
-                Walked::default()
-            }
-            Err(other) => return Err(other),
+            None => Walked::default(),
         };
         if let Some(after) = walked.last {
             let share = share_key(&export);
@@ -185,6 +176,7 @@ mod tests {
     use super::*;
     use crate::controller::ControllerConfig;
     use crate::roots::local::LocalRoots;
+    use crate::share::database::Expect;
     use crate::share::records::volume::Volume;
     use std::path::Path;
     use std::time::{Duration, Instant};

@@ -1,16 +1,37 @@
-//! Where this process works, seen from a share: on the server or away from it, and whether it sets limits there. Changes nothing.
+//! What an opened share knows of this process: where that works, what it may use, and whether it sets limits. Changes nothing.
 
 use super::config::Role;
 use super::shares::Shares;
+use crate::admission::Work;
 use crate::export::Export;
+use crate::roots::MoreMounts;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 impl Shares {
-    /// The share as one that this process works on from where it is.
-    pub(super) fn placed(&self, export: &Export, share: Share) -> Result<Share, ShareError> {
-        let share = share.remembering(Arc::clone(&self.agent_memory));
+    /// The share, opened with `mount_options`, as one on which this process does work of a `kind` from where it is.
+    pub(super) fn placed(
+        &self,
+        export: &Export,
+        kind: Work,
+        mount_options: &[String],
+        share: Share,
+    ) -> Result<Share, ShareError> {
+        let share = self
+            .counting(export, share)
+            .remembering(Arc::clone(&self.agent_memory))
+            .with_archives(self.config.archives);
+        let share = match kind {
+            Work::Copy => share.with_more_mounts(MoreMounts {
+                roots: Arc::clone(&self.config.roots),
+                export: export.clone(),
+                mount_options: mount_options.to_vec(),
+                runtime: Handle::current(),
+            }),
+            _ => share,
+        };
         let share = match self.config.role {
             Role::Agent => share.as_agent()?,
             Role::Controller if self.config.roots.is_local(export) => share,

@@ -18,7 +18,7 @@ use crate::disk_thread::DiskThread;
 use crate::export::Export;
 use crate::operations::Operations;
 use crate::parameters::Parameters;
-use crate::roots::{MoreMounts, Root, RootError};
+use crate::roots::{Root, RootError};
 use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Can;
 use crate::share::database::{Expect, Share};
@@ -33,7 +33,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// What a walk through all shares gives to those who wait for it.
@@ -102,7 +101,7 @@ pub(crate) struct Shares {
 enum ShareUse<T, W> {
     Done(T),
     /// The root folder is one that the server does not know any more; the work was not begun.
-    Stale(W, ShareError),
+    Stale(W),
     /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
     Twins(W, (Root, ShareUuid), Vec<Export>),
 }
@@ -377,7 +376,7 @@ impl Shares {
 
     /// Does `work`, which may block, with the root folder of a share, opened with `mount_options` as [`Shares::open`] does. It
     /// waits for its turn among work of its `kind` after that, so a server that cannot be reached has nobody wait for it here.
-    async fn with_opened<T: Send + 'static>(
+    pub(super) async fn with_opened<T: Send + 'static>(
         &self,
         kind: Work,
         export: &Export,
@@ -416,31 +415,28 @@ impl Shares {
         }
     }
 
-    /// Does `work` of a call, which may block, with the root folder of a share. Nothing is learned of the share.
+    /// Does `work` of a call, which may block, with the root folder of a share, which may have no records. Nothing is learned of
+    /// the share.
     pub(crate) async fn with_root<T: Send + 'static>(
         &self,
         export: &Export,
         given: &Options,
-        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
+        work: impl Fn(Root) -> Result<T, ShareError> + Clone + Send + 'static,
     ) -> Result<T, ControllerError> {
-        self.with_root_for(Work::Call, export, given, work).await
+        let once = || {
+            let (options, work) = (self.options(export, given), work.clone());
+            self.with_opened(Work::Call, export, options, false, move |root, _| {
+                work(root)
+            })
+        };
+        match once().await {
+            // The mount of a folder that is gone has been let go of.
+            Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await,
+            done => done,
+        }
     }
 
-    /// The same for work of any kind.
-    pub(super) async fn with_root_for<T: Send + 'static>(
-        &self,
-        kind: Work,
-        export: &Export,
-        given: &Options,
-        work: impl FnOnce(Root) -> Result<T, ShareError> + Send + 'static,
-    ) -> Result<T, ControllerError> {
-        let options = self.options(export, given);
-        self.with_opened(kind, export, options, false, |root, _| work(root))
-            .await
-    }
-
-    /// Does `work` of a call, which may block, with a share that is what `expect` says. The first use of a share starts its
-    /// recovery.
+    /// Does `work` of a call, which may block, with a share that is what `expect` says.
     pub(crate) async fn with_share<T: Send + 'static>(
         self: &Arc<Self>,
         export: &Export,
@@ -452,31 +448,66 @@ impl Shares {
             .await
     }
 
-    /// The same for work of any kind.
+    /// Does the driver's own `work` with a share; nothing where that has no records.
+    pub(crate) async fn with_records<T: Send + 'static>(
+        self: &Arc<Self>,
+        kind: Work,
+        export: &Export,
+        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<Option<T>, ControllerError> {
+        let expect = self.expect_or(export, Expect::Initialised);
+        let working = self.with_share_for(kind, export, &Options::Own, expect, work);
+        match working.await {
+            Err(error) if error.is_no_records() => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
+    /// Does `work` of any kind with a share that is what `expect` says. The first use of a share starts its recovery; upkeep is
+    /// no use, and nothing is learned by it.
     pub(super) async fn with_share_for<T: Send + 'static>(
         self: &Arc<Self>,
         kind: Work,
         export: &Export,
         given: &Options,
         expect: Expect,
-        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+        mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
+        let by_id = matches!(expect, Expect::Known(_));
         let options = self.options(export, given);
-        let (mut work, mut is_second) = (work, false);
+        let mut is_second = false;
         loop {
-            let once = self.with_share_once(kind, export, (given, &options), expect, work);
-            work = match once.await? {
+            let (shares, address, given) = (Arc::clone(self), export.clone(), given.clone());
+            let with_root = move |root: Root, options: Vec<String>| {
+                let share = match Share::open(Arc::clone(&root), expect) {
+                    // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+                    Err(stale) if stale.is_stale() && !is_second => {
+                        shares.config.roots.forget(&address, &options);
+                        return Ok(ShareUse::Stale(work));
+                    }
+                    share => share?,
+                };
+                let uuid = share.uuid();
+                let twins = shares.twins(&address, uuid);
+                if !twins.is_empty() {
+                    return Ok(ShareUse::Twins(work, (root, uuid), twins));
+                }
+                let share = shares.placed(&address, kind, &options, share)?;
+                let is_first_use =
+                    kind != Work::Upkeep && shares.learn(&address, &given, options, uuid);
+                let result = work(&share);
+                // An agent walks through its shares anyway.
+                if is_first_use && shares.config.role == Role::Controller {
+                    shares.spawn(Arc::clone(&shares).recover(address));
+                }
+                result.map(ShareUse::Done)
+            };
+            let used = self.with_opened(kind, export, options.clone(), by_id, with_root);
+            work = match used.await? {
                 ShareUse::Done(done) => return Ok(done),
-                // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
-                ShareUse::Stale(work, _) if !is_second => {
+                ShareUse::Stale(work) => {
                     is_second = true;
                     work
-                }
-                ShareUse::Stale(_, source) => {
-                    return Err(ControllerError::Share {
-                        export: export.clone(),
-                        source: Arc::new(source),
-                    });
                 }
                 ShareUse::Twins(work, share, others) => {
                     self.compare(export, share, others).await?;
@@ -484,53 +515,5 @@ impl Shares {
                 }
             };
         }
-    }
-
-    async fn with_share_once<T: Send + 'static, W>(
-        self: &Arc<Self>,
-        kind: Work,
-        export: &Export,
-        (given, mount_options): (&Options, &[String]),
-        expect: Expect,
-        work: W,
-    ) -> Result<ShareUse<T, W>, ControllerError>
-    where
-        W: FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
-    {
-        let shares = Arc::clone(self);
-        let (address, given) = (export.clone(), given.clone());
-        let by_id = matches!(expect, Expect::Known(_));
-        let work = move |root, options: Vec<String>| {
-            let share = match Share::open(Arc::clone(&root), expect) {
-                Err(stale) if stale.is_stale() => {
-                    shares.config.roots.forget(&address, &options);
-                    return Ok(ShareUse::Stale(work, stale));
-                }
-                share => share?.with_archives(shares.config.archives),
-            };
-            let share = shares.placed(&address, shares.counting(&address, share))?;
-            let share = match kind {
-                Work::Copy => share.with_more_mounts(MoreMounts {
-                    roots: Arc::clone(&shares.config.roots),
-                    export: address.clone(),
-                    mount_options: options.clone(),
-                    runtime: Handle::current(),
-                }),
-                _ => share,
-            };
-            let twins = shares.twins(&address, share.uuid());
-            if !twins.is_empty() {
-                return Ok(ShareUse::Twins(work, (root, share.uuid()), twins));
-            }
-            let first_use = shares.learn(&address, &given, options, share.uuid());
-            let result = work(&share);
-            // An agent walks through its shares anyway.
-            if first_use && shares.config.role == Role::Controller {
-                shares.spawn(Arc::clone(&shares).recover(address));
-            }
-            result.map(ShareUse::Done)
-        };
-        self.with_opened(kind, export, mount_options.to_vec(), by_id, work)
-            .await
     }
 }

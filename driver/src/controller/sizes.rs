@@ -3,19 +3,17 @@
 
 use super::Controller;
 use super::config::Role;
-use super::error::ControllerError;
-use super::options::Options;
 use super::shares::Shares;
+use crate::admission::Work;
 use crate::export::Export;
 use crate::quota::ability::{FileSystem, Unable};
 use crate::share::comparison;
-use crate::share::database::Expect;
+use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::quotas;
 use crate::share::records::record::Record;
 use crate::share::records::size::Size;
 use crate::share::records::volume::Volume;
-use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,12 +52,12 @@ impl Controller {
 impl Shares {
     /// Compares the limits of all volumes with the records, and tells what an administrator should know.
     pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
-        let expect = self.expect_or(export, Expect::Initialised);
-        let kept = self.with_share(export, &Options::Own, expect, |share| {
+        let kept = self.with_records(Work::Call, export, |share| {
             Ok((share.quotas().cloned(), comparison::keep_up(share)?))
         });
         let (here, report, troubles) = match kept.await {
-            Ok((quotas, compared)) => {
+            Ok(None) => return,
+            Ok(Some((quotas, compared))) => {
                 let here = matches!(quotas, Some(Ok(_)));
                 let ability = match self.config.role {
                     Role::Controller => quotas.map(ability),
@@ -68,11 +66,6 @@ impl Shares {
                 };
                 let troubles = ability.into_iter().chain(compared.told).collect();
                 (here, compared.report, troubles)
-            }
-            Err(ControllerError::Share { source, .. })
-                if matches!(*source, ShareError::NotInitialised) =>
-            {
-                return;
             }
             Err(error) => {
                 let trouble = format!("limits are not compared: {error}");
@@ -94,22 +87,14 @@ impl Shares {
     }
 }
 
-impl Shares {
-    /// Why this volume could not be expanded now, where it is held to its size and that is so.
-    pub(super) async fn obstacle(
-        self: &Arc<Self>,
-        export: &Export,
-        uuid: ShareUuid,
-        record: &Record<Volume>,
-    ) -> Result<Option<String>, ControllerError> {
-        match record.what.size {
-            Some(Size::Enforced { .. }) => {
-                let expect = Expect::Known(uuid);
-                self.with_share(export, &Options::None, expect, quotas::obstacle)
-                    .await
-            }
-            _ => Ok(None),
-        }
+/// Why this volume could not be expanded now, where it is held to its size and that is so.
+pub(super) fn obstacle(
+    share: &Share,
+    record: &Record<Volume>,
+) -> Result<Option<String>, ShareError> {
+    match record.what.size {
+        Some(Size::Enforced { .. }) => quotas::obstacle(share),
+        _ => Ok(None),
     }
 }
 

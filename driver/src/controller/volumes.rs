@@ -11,11 +11,12 @@ use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{MUTABLE, Parameters, secret_options};
-use crate::share::database::Expect;
+use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life;
 use crate::share::listing::{List, Listed, ListedVolume};
 use crate::share::records::origin::{Origin, Source};
+use crate::share::records::record::Record;
 use crate::share::records::volume::{Changes, Volume, Wanted};
 use crate::share::token::NameKey;
 use crate::share::token::ShareUuid;
@@ -234,12 +235,10 @@ async fn uuid_of_other(
     let uuid = shares.with_share(export, &Options::None, expect, |share| Ok(share.uuid()));
     uuid.await.map_err(|error| match error {
         // The copy's share has records, so it is another one.
-        ControllerError::Share { source, .. } if matches!(*source, ShareError::NotInitialised) => {
-            ControllerError::Share {
-                export: export.clone(),
-                source: Arc::new(ShareError::SourceElsewhere),
-            }
-        }
+        none if none.is_no_records() => ControllerError::Share {
+            export: export.clone(),
+            source: Arc::new(ShareError::SourceElsewhere),
+        },
         other => other,
     })
 }
@@ -327,22 +326,26 @@ pub(super) async fn expand(
         .map(Some)
 }
 
-/// The volume of an id.
-pub(super) async fn get(
+/// The volume of an id, and what `more` finds of it on its share.
+pub(super) async fn get<T: Send + 'static>(
     shares: &Arc<Shares>,
     volume_id: &str,
-) -> Result<(Export, ShareUuid, ListedVolume), ControllerError> {
+    more: impl FnOnce(&Share, &Record<Volume>) -> Result<T, ShareError> + Send + 'static,
+) -> Result<(Export, ShareUuid, ListedVolume, T), ControllerError> {
     limits::required("volume_id", volume_id)?;
     let id: VolumeId = volume_id.parse()?;
     let export = shares.locate(&id.location)?;
     let (key, nonce) = (id.key, id.nonce);
-    let listed = shares
+    let (listed, more) = shares
         .with_share(
             &export,
             &Options::None,
             Expect::Known(id.uuid),
             move |share| match Volume::read(share, key)? {
-                Some(Listed::Volume(listed)) if listed.record.nonce == nonce => Ok(*listed),
+                Some(Listed::Volume(listed)) if listed.record.nonce == nonce => {
+                    let more = more(share, &listed.record)?;
+                    Ok((*listed, more))
+                }
                 Some(Listed::Unreadable(of, detail)) if of.is_none_or(|of| of == nonce) => {
                     Err(ShareError::Damaged {
                         what: format!("the volume with the record volumes/{key}"),
@@ -353,5 +356,5 @@ pub(super) async fn get(
             },
         )
         .await?;
-    Ok((export, id.uuid, listed))
+    Ok((export, id.uuid, listed, more))
 }

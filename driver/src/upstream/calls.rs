@@ -84,21 +84,13 @@ async fn look<T: Send + 'static>(
     work: impl Fn(&Root) -> Result<Option<T>, ShareError> + Clone + Send + 'static,
 ) -> Result<Option<T>, ControllerError> {
     let options = &reach(shares, export, options).await?;
-    let once = || {
-        let work = work.clone();
-        let found = move |root: Root| match work(&root)? {
-            Some(found) => Ok(Some(found)),
-            // Not gone, but not there: its disk is away.
-            None if folders::is_empty(&root)? => Err(ShareError::Empty),
-            None => Ok(None),
-        };
-        shares.with_root(export, options, found)
+    let found = move |root: Root| match work(&root)? {
+        Some(found) => Ok(Some(found)),
+        // Not gone, but not there: its disk is away.
+        None if folders::is_empty(&root)? => Err(ShareError::Empty),
+        None => Ok(None),
     };
-    match once().await {
-        // The mount of a folder that is gone has been let go of.
-        Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await,
-        found => found,
-    }
+    shares.with_root(export, options, found).await
 }
 
 /// Makes sure that the volume is there.
@@ -308,9 +300,7 @@ async fn take_away(
         .with_share(&export, &options, expect, work.clone())
         .await;
     let done = match done {
-        Err(ControllerError::Share { source, .. })
-            if matches!(*source, ShareError::NotInitialised) =>
-        {
+        Err(none) if none.is_no_records() => {
             let there = look(&shares, &export, &options, move |root| {
                 Ok(folders::is_there(root, &path)?.then_some(()))
             });
