@@ -100,11 +100,11 @@ fn may_take(work: Work, own: usize, jobs: usize, taken: usize, free: usize) -> b
 /// The turns of one process. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
-    desk: Arc<Mutex<Desk>>,
+    queues: Arc<Mutex<Queues>>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Queues {
     /// Threads of all jobs.
     threads: usize,
     extra: usize,
@@ -133,9 +133,9 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk")
+        f.debug_struct("Queues")
             .field("threads", &self.threads)
             .field("extra", &self.extra)
             .finish_non_exhaustive()
@@ -153,12 +153,12 @@ pub struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut desk = self.admission.lock();
-        desk.threads -= self.work.most().threads;
-        if let Some(server) = desk.servers.get_mut(&self.server) {
+        let mut queues = self.admission.lock();
+        queues.threads -= self.work.most().threads;
+        if let Some(server) = queues.servers.get_mut(&self.server) {
             server.running[self.work as usize] -= 1;
         }
-        self.admission.call_up(desk);
+        self.admission.call_up(queues);
     }
 }
 
@@ -168,34 +168,34 @@ fn name_of(server: &str) -> Arc<str> {
 }
 
 impl Admission {
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        lock(&self.desk)
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        lock(&self.queues)
     }
 
     /// Waits until one more job may begin on `server`; first come, first served among those of its kind.
     pub async fn enter(&self, server: &str, work: Work) -> Turn {
         let (sender, turn) = oneshot::channel();
         {
-            let mut desk = self.lock();
-            let waiting = &mut desk.servers.entry(name_of(server)).or_default().waiting;
+            let mut queues = self.lock();
+            let waiting = &mut queues.servers.entry(name_of(server)).or_default().waiting;
             let line = &mut waiting[work as usize];
             // Callers that have given up, which nobody else would take away while the server is dead.
             line.retain(|sender| !sender.is_closed());
             line.push_back(sender);
-            self.call_up(desk);
+            self.call_up(queues);
         }
         match turn.await {
             Ok(turn) => turn,
-            // Senders are dropped with the desk alone, which `self` keeps.
+            // Senders are dropped with the queues alone, which `self` keeps.
             Err(_) => std::future::pending().await,
         }
     }
 
     /// Whether a job that comes now has to wait.
     pub fn would_wait(&self, server: &str, work: Work) -> bool {
-        let desk = self.lock();
-        let free = THREADS - desk.threads;
-        match desk.servers.get(&*name_of(server)) {
+        let queues = self.lock();
+        let free = THREADS - queues.threads;
+        match queues.servers.get(&*name_of(server)) {
             None => !may_begin(work, &[0; KINDS.len()], free),
             Some(server) => {
                 let line = &server.waiting[work as usize];
@@ -216,12 +216,12 @@ impl Admission {
     }
 
     /// Gives turns to those who wait, as far as they may begin: the server that has the fewest threads comes first.
-    fn call_up(&self, mut desk: MutexGuard<'_, Desk>) {
+    fn call_up(&self, mut queues: MutexGuard<'_, Queues>) {
         // Turns that nobody waits for any more give themselves back, which takes the lock.
         let mut unwanted = Vec::new();
         loop {
-            let free = THREADS - desk.threads;
-            let candidates = desk.servers.iter_mut().flat_map(|(name, server)| {
+            let free = THREADS - queues.threads;
+            let candidates = queues.servers.iter_mut().flat_map(|(name, server)| {
                 let ready = KINDS.into_iter().filter(|kind| {
                     !server.waiting[*kind as usize].is_empty()
                         && may_begin(*kind, &server.running, free)
@@ -235,8 +235,8 @@ impl Admission {
             let Some((_, work, name)) = candidates.min_by_key(|(threads, ..)| *threads) else {
                 break;
             };
-            desk.threads += work.most().threads;
-            let next = desk.servers.get_mut(&name).and_then(|server| {
+            queues.threads += work.most().threads;
+            let next = queues.servers.get_mut(&name).and_then(|server| {
                 server.running[work as usize] += 1;
                 server.waiting[work as usize].pop_front()
             });
@@ -250,8 +250,8 @@ impl Admission {
                 None => unwanted.push(turn),
             }
         }
-        desk.servers.retain(|_, server| !server.is_idle());
-        drop(desk);
+        queues.servers.retain(|_, server| !server.is_idle());
+        drop(queues);
         drop(unwanted);
     }
 }
@@ -266,7 +266,7 @@ struct Extra {
     admission: Admission,
     server: Arc<str>,
     work: Work,
-    /// How many this job has. Changed under the desk's lock alone.
+    /// How many this job has. Changed under the queues's lock alone.
     own: AtomicUsize,
 }
 
@@ -280,16 +280,16 @@ impl ExtraThreads {
         let Some(extra) = &self.0 else {
             return Some(ExtraThread(None));
         };
-        let mut desk = extra.admission.lock();
-        let free = EXTRA - desk.extra;
+        let mut queues = extra.admission.lock();
+        let free = EXTRA - queues.extra;
         let kind = extra.work as usize;
-        let server = desk.servers.entry(Arc::clone(&extra.server)).or_default();
+        let server = queues.servers.entry(Arc::clone(&extra.server)).or_default();
         let (jobs, taken) = (server.running[kind], server.extra[kind]);
         if !may_take(extra.work, extra.own.load(Relaxed), jobs, taken, free) {
             return None;
         }
         server.extra[kind] += 1;
-        desk.extra += 1;
+        queues.extra += 1;
         extra.own.fetch_add(1, Relaxed);
         Some(ExtraThread(Some(Arc::clone(extra))))
     }
@@ -297,8 +297,8 @@ impl ExtraThreads {
     /// Whether other jobs of this kind wait for their turn on this server.
     pub fn others_wait(&self) -> bool {
         let Some(extra) = &self.0 else { return false };
-        let desk = extra.admission.lock();
-        let server = desk.servers.get(&extra.server);
+        let queues = extra.admission.lock();
+        let server = queues.servers.get(&extra.server);
         let mut line = server
             .into_iter()
             .flat_map(|it| &it.waiting[extra.work as usize]);
@@ -310,8 +310,8 @@ impl ExtraThread {
     /// Whether this job has more of them than its part is now, since others have come.
     pub fn is_wanted_back(&self) -> bool {
         let Some(extra) = &self.0 else { return false };
-        let desk = extra.admission.lock();
-        let server = desk.servers.get(&extra.server);
+        let queues = extra.admission.lock();
+        let server = queues.servers.get(&extra.server);
         let jobs = server.map_or(0, |server| server.running[extra.work as usize]);
         extra.own.load(Relaxed) > fair_part(extra.work, jobs)
     }
@@ -320,12 +320,12 @@ impl ExtraThread {
 impl Drop for ExtraThread {
     fn drop(&mut self) {
         let Some(extra) = &self.0 else { return };
-        let mut desk = extra.admission.lock();
-        desk.extra -= 1;
-        if let Some(server) = desk.servers.get_mut(&extra.server) {
+        let mut queues = extra.admission.lock();
+        queues.extra -= 1;
+        if let Some(server) = queues.servers.get_mut(&extra.server) {
             server.extra[extra.work as usize] -= 1;
             if server.is_idle() {
-                desk.servers.remove(&extra.server);
+                queues.servers.remove(&extra.server);
             }
         }
         extra.own.fetch_sub(1, Relaxed);

@@ -23,7 +23,7 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Work on the NFS server itself for the controllers elsewhere: make copies with its disks, by reflink where the file
-    /// system can; purge; and hold volumes to their sizes (--quotas)
+    /// system can; purge; and enforce the sizes of volumes (--quotas)
     ///
     /// It finds its work on the shares and needs neither a port nor a socket. Run it as root on the server that exports
     /// them; it keeps the rights that it needs for files, and gives up all others.

@@ -34,7 +34,7 @@ pub struct Config {
     pub shares: Vec<NamedShare>,
     /// Exports that are folders of this machine.
     pub local_shares: Vec<LocalShare>,
-    /// Whether the controller holds the volumes on these to their sizes.
+    /// Whether the controller enforces the sizes of the volumes on these.
     pub quotas: bool,
     /// Private folder for what must outlive a restart.
     pub work_dir: PathBuf,
@@ -42,7 +42,7 @@ pub struct Config {
     pub policy: Policy,
     /// How long things may take.
     pub bounds: Bounds,
-    /// How often volumes are measured that nobody holds to their sizes; never, without it.
+    /// How often volumes are measured whose sizes nobody enforces; never, without it.
     pub measure: Option<Duration>,
     /// Whether a publish makes a symlink where mounting is refused.
     pub symlink_fallback: bool,

@@ -188,7 +188,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
                 .map_err(|error| error.to_string())
         }),
         measure: config.measure.map(Pace::every),
-        patience: config.bounds.mount,
+        timeout: config.bounds.mount,
         remember: Some(config.work_dir.join("share-options.json")),
         notice: Arc::new(move |text| {
             log.event(Level::Info, "controller", &[("notice", text.into())])

@@ -459,7 +459,7 @@ fn check_inline(
     }
 }
 
-/// Refuses to hold volumes to their sizes where nothing could, or where pods of this very process would get round it.
+/// Refuses to enforce the sizes of volumes where nothing could, or where pods of this very process would get round it.
 fn check_quotas(mode: Mode, has_local_shares: bool, is_given: bool) -> Result<(), ConfigError> {
     let why = match (mode, has_local_shares) {
         _ if !is_given => return Ok(()),

@@ -91,7 +91,7 @@ impl Metrics {
         histogram.observe(took.as_secs_f64());
     }
 
-    /// Counts a volume that was held to its size after so long.
+    /// Counts a volume whose size was enforced after so long.
     pub fn limit(&self, took: Duration) {
         self.limits.observe(took.as_secs_f64());
     }
@@ -118,7 +118,7 @@ impl Metrics {
         own.register("build", "The version of this driver", build);
         own.register_with_unit(
             "limit",
-            "How long it took to hold a volume to its size, the wait for an agent included",
+            "How long it took to enforce the size of a volume, the wait for an agent included",
             Unit::Seconds,
             self.limits.clone(),
         );

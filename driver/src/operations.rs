@@ -127,13 +127,13 @@ where
         &self,
         key: K,
         operation: Operation,
-        patience: Duration,
+        timeout: Duration,
         work: impl FnOnce() -> W,
     ) -> Result<T, Busy>
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let (result, _) = self.run_or_join(key, operation, patience, work).await?;
+        let (result, _) = self.run_or_join(key, operation, timeout, work).await?;
         Ok(result)
     }
 
@@ -146,7 +146,7 @@ where
         &self,
         key: K,
         operation: Operation,
-        patience: Duration,
+        timeout: Duration,
         may_be_old: impl FnOnce(&T) -> bool,
         work: impl Fn() -> W,
     ) -> Result<T, Busy>
@@ -154,10 +154,10 @@ where
         W: Future<Output = T> + Send + 'static,
     {
         let began = Instant::now();
-        let first = self.run_or_join(key.clone(), operation.clone(), patience, &work);
+        let first = self.run_or_join(key.clone(), operation.clone(), timeout, &work);
         match first.await? {
             (result, true) if may_be_old(&result) => {
-                let left = patience.saturating_sub(began.elapsed());
+                let left = timeout.saturating_sub(began.elapsed());
                 self.run(key, operation, left, work).await
             }
             (result, _) => Ok(result),
@@ -169,7 +169,7 @@ where
         &self,
         key: K,
         operation: Operation,
-        patience: Duration,
+        timeout: Duration,
         work: impl FnOnce() -> W,
     ) -> Result<(T, bool), Busy>
     where
@@ -213,7 +213,7 @@ where
                 }
             }
         };
-        let waited = tokio::time::timeout(patience, result.wait_for(Option::is_some)).await;
+        let waited = tokio::time::timeout(timeout, result.wait_for(Option::is_some)).await;
         match waited {
             Ok(Ok(result)) => match result.clone() {
                 Some(result) => Ok((result, joined)),
@@ -382,8 +382,8 @@ mod tests {
                 go.notified().await;
                 7
             };
-            let patience = Duration::from_millis(1);
-            operations.run(key, operation("A", arguments), patience, work)
+            let timeout = Duration::from_millis(1);
+            operations.run(key, operation("A", arguments), timeout, work)
         };
         for key in 0..MOST {
             let busy = run(key, "x").await.unwrap_err();
@@ -408,13 +408,13 @@ mod tests {
     async fn the_work_outlives_its_caller() {
         let operations = Operations::<u8, u8>::default();
         let go = Arc::new(Notify::new());
-        let run = |patience| {
+        let run = |timeout| {
             let go = go.clone();
             let work = || async move {
                 go.notified().await;
                 7
             };
-            operations.run(1, operation("A", ""), patience, work)
+            operations.run(1, operation("A", ""), timeout, work)
         };
         let busy = run(Duration::from_millis(1)).await.unwrap_err();
         assert!(matches!(busy, Busy::RunningOperation { .. }), "{busy}");

@@ -91,7 +91,7 @@ impl Registration {
         log: Log,
         held: Option<(String, impl Future<Output = ()> + Send + 'static)>,
     ) -> Result<Self, SocketError> {
-        let place = Place::of(kubelet, driver_name);
+        let place = SocketPlaces::of(kubelet, driver_name);
         let first = match &held {
             None => Progress::Offered,
             Some((why, _)) => Progress::Held(why.clone()),
@@ -145,13 +145,13 @@ impl Drop for Registration {
     }
 }
 
-/// The socket's place, and that of a node-driver-registrar, of which only one may be taken.
-struct Place {
+/// The place of the socket, and that of a node-driver-registrar, of which only one may be taken.
+struct SocketPlaces {
     own: SocketPlace,
     sidecars: SocketPlace,
 }
 
-impl Place {
+impl SocketPlaces {
     fn of(kubelet: &Kubelet, driver_name: &str) -> Self {
         let [own, sidecars] = ["@reg", "-reg"].map(|end| SocketPlace {
             path: kubelet.folder.join(format!("{driver_name}{end}.sock")),
@@ -178,7 +178,7 @@ struct Offer {
 
 impl Offer {
     /// Serves the socket, and another one whenever it is lost. Never ends by itself.
-    async fn keep_up(self, place: Place, mut socket: (UnixListener, SocketFile)) {
+    async fn keep_up(self, place: SocketPlaces, mut socket: (UnixListener, SocketFile)) {
         loop {
             let (listener, file) = socket;
             let serving = Server::builder()
@@ -199,7 +199,7 @@ impl Offer {
         }
     }
 
-    async fn offer_again(&self, place: &Place) -> (UnixListener, SocketFile) {
+    async fn offer_again(&self, place: &SocketPlaces) -> (UnixListener, SocketFile) {
         let socket = self.listen_again(place).await;
         self.progress.send_replace(Progress::Offered);
         self.tell_of_offer(place);
@@ -207,7 +207,7 @@ impl Offer {
     }
 
     /// Tries until the place can be had. Each reason why it cannot is told once.
-    async fn listen_again(&self, place: &Place) -> (UnixListener, SocketFile) {
+    async fn listen_again(&self, place: &SocketPlaces) -> (UnixListener, SocketFile) {
         let mut told = None;
         loop {
             match place.listen().await {
@@ -224,7 +224,7 @@ impl Offer {
         }
     }
 
-    fn tell_of_offer(&self, place: &Place) {
+    fn tell_of_offer(&self, place: &SocketPlaces) {
         let fields = [
             ("socket", place.own.path.display().to_string().into()),
             ("endpoint", self.info.endpoint.clone().into()),

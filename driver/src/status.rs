@@ -242,7 +242,7 @@ mod tests {
 
     fn no_space() -> ShareError {
         ShareError::Io {
-            doing: "writing".to_owned(),
+            context: "writing".to_owned(),
             source: Errno::NOSPC.into(),
         }
     }
@@ -260,12 +260,12 @@ mod tests {
         for number in 1..134 {
             let source = || Errno::from_raw_os_error(number).into();
             let copying = ShareError::Copy(CopyError::Io {
-                doing: "copying",
+                context: "copying",
                 path: "a".to_owned(),
                 source: source(),
             });
             let looking = ShareError::Io {
-                doing: "looking".to_owned(),
+                context: "looking".to_owned(),
                 source: source(),
             };
             for error in [copying, looking] {

@@ -1,17 +1,17 @@
-//! `csi-nfs take-in`: holds volumes that were made without an agent to their sizes from now on. Owns its command line and what it
-//! says; what is done to a volume is the business of `share::volume::take_in`.
+//! `csi-nfs take-in`: enforces from now on the sizes of volumes that were made without an agent. Owns its command line and what it
+//! says; what is done to a volume is the business of `share::volume::enable_quota`.
 
 use crate::config::LocalShare;
 use crate::log::{Format, Level, Log};
 use crate::privileges::Needs;
-use crate::quota::take_in::Found;
+use crate::quota::enable_quota::Found;
 use crate::roots::local::open_folder;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
-use crate::share::volume::take_in::{Does, TakeInError, take_in};
+use crate::share::volume::enable_quota::{Does, EnableQuotaError, enable_quota};
 use crate::start;
 use crate::volume_id::VolumeId;
 use clap::Args;
@@ -82,10 +82,10 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
     let mut out = io::stdout().lock();
     for key in keys {
         // One after the other: what is taken in is told even if the next one fails.
-        let taken = take_in(&share, key, does);
+        let taken = enable_quota(&share, key, does);
         tally.add(&taken);
         let is_named = !command.volumes.is_empty();
-        if is_named || !matches!(taken, Err(TakeInError::Enforced)) {
+        if is_named || !matches!(taken, Err(EnableQuotaError::Enforced)) {
             out.write_all(page(&label(&share, key)?, &taken).as_bytes())?;
         }
     }
@@ -115,7 +115,7 @@ fn label(share: &Share, key: NameKey) -> Result<String, ShareError> {
 }
 
 /// What is said of one volume.
-fn page(label: &str, taken: &Result<Found, TakeInError>) -> String {
+fn page(label: &str, taken: &Result<Found, EnableQuotaError>) -> String {
     let found = match taken {
         Ok(found) => found,
         Err(error) => return format!("{label}: not taken in: {error}\n"),
@@ -135,10 +135,10 @@ fn page(label: &str, taken: &Result<Found, TakeInError>) -> String {
 }
 
 impl Tally {
-    fn add(&mut self, taken: &Result<Found, TakeInError>) {
+    fn add(&mut self, taken: &Result<Found, EnableQuotaError>) {
         match taken {
             Ok(_) => self.taken += 1,
-            Err(TakeInError::Enforced) => self.enforced += 1,
+            Err(EnableQuotaError::Enforced) => self.enforced += 1,
             Err(_) => self.refused += 1,
         }
     }
@@ -167,7 +167,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quota::take_in::Because;
+    use crate::quota::enable_quota::Because;
 
     #[test]
     fn what_is_said() {
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(lines[0], "v (path): 2 folders and 3 files, 4096 bytes");
         assert!(lines[1].starts_with("  a/link is neither"), "{}", lines[1]);
         assert_eq!(lines[2], "  and 3 more");
-        let refused = Err(TakeInError::Sizeless);
+        let refused = Err(EnableQuotaError::Sizeless);
         let page = super::page("v", &refused);
         assert_eq!(page, "v: not taken in: it was made without a size\n");
     }
@@ -195,8 +195,8 @@ mod tests {
         let mut tally = Tally::default();
         assert!(!tally.sentence(Does::Looks).contains("--unpublished"));
         tally.add(&Ok(Found::default()));
-        tally.add(&Err(TakeInError::Enforced));
-        tally.add(&Err(TakeInError::Sizeless));
+        tally.add(&Err(EnableQuotaError::Enforced));
+        tally.add(&Err(EnableQuotaError::Sizeless));
         let said = tally.sentence(Does::Looks);
         assert!(said.starts_with("can be taken in: 1, not: 1, enforced already: 1\n"));
         assert!(said.contains("--unpublished") && said.contains("--i-accept-exdev"));

@@ -46,7 +46,7 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         "ok probe         ready\n",
         "ok capabilities  makes and deletes volumes; clones volumes;",
         "ok conditions    1 volume, none abnormal\n",
-        "-- sizes         the driver does not say whether volumes are held to them\n",
+        "-- sizes         the driver does not say whether sizes are enforced\n",
         "-- registration  no kubelet's folder is visible here",
         "ok leftovers     none\n",
         "ok mounts        none of this driver are visible here\n",

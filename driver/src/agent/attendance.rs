@@ -30,7 +30,7 @@ const ABSENT: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// One share that is attended.
-pub(super) struct Attendance {
+pub(super) struct ShareSession {
     controller: Controller,
     export: Export,
     log: Log,
@@ -41,7 +41,7 @@ pub(super) struct Attendance {
 /// Why an attendance ends, which begins anew then.
 type Obstacle = String;
 
-impl Attendance {
+impl ShareSession {
     pub(super) fn new(controller: Controller, export: Export, log: Log) -> Self {
         Self {
             controller,
@@ -55,7 +55,7 @@ impl Attendance {
     pub(super) async fn go_on(mut self) {
         loop {
             let obstacle = match self.begin().await {
-                Ok((presence, watch)) => self.attend(presence, watch).await,
+                Ok((presence, watch)) => self.serve(presence, watch).await,
                 Err(obstacle) => obstacle,
             };
             if obstacle != self.told {
@@ -95,13 +95,17 @@ impl Attendance {
             Presence::announce(share)
         };
         let presence = self.with_share(announce).await?;
-        self.event(Level::Info, "attended", &presence.can().to_string());
+        self.event(
+            Level::Info,
+            "attended",
+            &presence.capabilities().to_string(),
+        );
         self.told.clear();
         Ok((presence, watch))
     }
 
     /// Takes up what appears, until the presence or the share is gone.
-    async fn attend(&self, presence: Presence, watch: Watch) -> Obstacle {
+    async fn serve(&self, presence: Presence, watch: Watch) -> Obstacle {
         let presence = Arc::new(Mutex::new(presence));
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -173,7 +177,7 @@ impl Attendance {
             watching.add(share)?;
             let mut presence = lock(&presence);
             let is_new = presence.renew(share)?;
-            Ok(is_new.then(|| presence.can().to_string()))
+            Ok(is_new.then(|| presence.capabilities().to_string()))
         };
         if let Some(can) = self.with_share(look).await? {
             self.event(Level::Info, "attended", &can);

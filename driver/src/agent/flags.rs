@@ -11,9 +11,9 @@ use std::time::Duration;
 pub struct Agent {
     /// The shares that it attends, and the folders that they are here.
     pub shares: Vec<LocalShare>,
-    /// Whether it holds volumes to their sizes.
+    /// Whether it enforces the sizes of volumes.
     pub quotas: bool,
-    /// How often it measures volumes that nobody holds to their sizes; never, without it.
+    /// How often it measures volumes whose sizes nobody enforces; never, without it.
     pub measure: Option<Duration>,
     /// How long the end may take.
     pub drain: Duration,

@@ -1,5 +1,5 @@
 //! `csi-nfs agent`: the process on the NFS server that makes copies and purges the trash where the folder lies, and
-//! holds volumes to their sizes. Owns its start and its end.
+//! enforces the sizes of volumes. Owns its start and its end.
 //!
 //! It is a controller that no call reaches: the same recovery, over the same records, by the same rules for who copies
 //! (`controller::Role::Agent`). What a controller does once, at its first use of a share, the agent does all the time, as soon
@@ -18,7 +18,7 @@ use crate::roots::local::LocalRoots;
 use crate::server::{Ended, StopSignals};
 use crate::start;
 use crate::upstream;
-use attendance::Attendance;
+use attendance::ShareSession;
 use flags::Agent;
 use std::error::Error;
 use std::sync::Arc;
@@ -64,7 +64,7 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
     controller.measure();
     let mut attendances = JoinSet::new();
     for share in &agent.shares {
-        let attendance = Attendance::new(controller.clone(), share.export.clone(), log);
+        let attendance = ShareSession::new(controller.clone(), share.export.clone(), log);
         attendances.spawn(attendance.go_on());
     }
     let name = signals.next().await;

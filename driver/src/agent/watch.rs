@@ -141,7 +141,7 @@ impl Watching {
             let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
             let number = inotify::add_watch(&*self.events, path, flags);
             let number = number.map_err(|errno| ShareError::Io {
-                doing: "watching the share, by inotify".to_owned(),
+                context: "watching the share, by inotify".to_owned(),
                 source: errno.into(),
             })?;
             let mut folders = csi_proto::lock::lock(&self.folders);

@@ -336,7 +336,7 @@ impl Shares {
                 let agent = agents::at_work(share)?;
                 compared::learn(share);
                 let lives = agent.is_some();
-                shares.saw_agent(&address, agent.map(|agent| agent.can));
+                shares.saw_agent(&address, agent.map(|agent| agent.capabilities));
                 match lives && may_be_left {
                     true => trash::count(share).map(Purged::ButFor),
                     false => trash::purge(share, &threads, &mut lock(&tries)),

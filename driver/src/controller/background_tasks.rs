@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 /// What runs in the background, and how it is told to come to an end.
 pub(super) struct BackgroundTasks {
     pub(super) tasks: Mutex<JoinSet<()>>,
-    /// How many wait for the background now: nothing there waits for better times then.
+    /// How many wait for the background now: while above zero, background tasks skip their delays.
     pub(super) hurry: watch::Sender<usize>,
     pub(super) stopping: AtomicBool,
 }

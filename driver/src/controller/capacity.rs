@@ -11,7 +11,7 @@ use crate::limits;
 use crate::parameters::Parameters;
 use crate::roots::Root;
 use crate::share::database::{Expect, Share};
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::promise_memory::Counting;
 use crate::share::promised;
@@ -120,12 +120,12 @@ fn free(root: &Root, path: Option<&PathBuf>) -> Result<u64, ShareError> {
     let folder = path.map(|path| beneath::if_there(beneath::folder(root, path)));
     let folder = folder
         .transpose()
-        .doing(|| "opening the volumes' folder".to_owned())?;
+        .context(|| "opening the volumes' folder".to_owned())?;
     let asked = match folder.flatten() {
         Some(folder) => rustix::fs::fstatvfs(folder),
         None => rustix::fs::fstatvfs(root),
     };
-    let asked = asked.doing(|| "asking for the room on the share".to_owned())?;
+    let asked = asked.context(|| "asking for the room on the share".to_owned())?;
     Ok(asked.f_bavail.saturating_mul(asked.f_frsize))
 }
 

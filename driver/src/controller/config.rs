@@ -47,7 +47,7 @@ pub enum Role {
 pub struct ControllerConfig {
     /// What it is to them.
     pub role: Role,
-    /// Whether it holds the volumes on local folders to their sizes by itself.
+    /// Whether it enforces the sizes of the volumes on local folders by itself.
     pub quotas: bool,
     /// How to get at the shares.
     pub roots: Arc<dyn ShareRoots>,
@@ -55,7 +55,7 @@ pub struct ControllerConfig {
     pub archives: Option<&'static dyn Archives>,
     /// Where work on them waits for its turn.
     pub admission: Admission,
-    /// How volumes are measured that are not held to their sizes; without it they are not.
+    /// How volumes are measured whose sizes are not enforced; without it they are not.
     pub measure: Option<Pace>,
     /// Shares with a name.
     pub named_shares: Vec<NamedShare>,
@@ -74,7 +74,7 @@ pub struct ControllerConfig {
     /// How long a share that was not named at the start is expected to come back before lists go on without it.
     pub forget_after: Duration,
     /// How long a call without a deadline waits for its operation.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Where notices about work in the background go.
     pub notice: Notice,
     /// Where goes what only those want to know who look for it.
@@ -99,7 +99,7 @@ impl ControllerConfig {
             check_mount_options: Arc::new(|_| Ok(())),
             remember: None,
             forget_after: Duration::from_secs(600),
-            patience: Duration::from_secs(110),
+            timeout: Duration::from_secs(110),
             notice: Arc::new(|_| ()),
             debug: Arc::new(|_| ()),
         }
@@ -111,7 +111,7 @@ impl fmt::Debug for ControllerConfig {
         f.debug_struct("ControllerConfig")
             .field("named_shares", &self.named_shares)
             .field("other_exports", &self.other_exports)
-            .field("patience", &self.patience)
+            .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
 }

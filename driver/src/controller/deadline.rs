@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::metadata::MetadataMap;
 
 /// How long to wait for an operation: the caller's time less a margin, or `otherwise` when it has set none.
-pub(crate) fn patience(metadata: &MetadataMap, otherwise: Duration) -> Duration {
+pub(crate) fn timeout(metadata: &MetadataMap, otherwise: Duration) -> Duration {
     match grpc_timeout::of(metadata) {
         Some(given) => given.saturating_sub((given / 10).clamp(MARGIN, Duration::from_secs(2))),
         None => otherwise,
@@ -21,7 +21,7 @@ mod tests {
     #[test]
     fn the_answer_leaves_in_time() {
         let otherwise = Duration::from_secs(7);
-        assert_eq!(patience(&MetadataMap::new(), otherwise), otherwise);
+        assert_eq!(timeout(&MetadataMap::new(), otherwise), otherwise);
         for (text, expected) in [
             ("1000m", Duration::from_millis(900)),
             ("10M", Duration::from_secs(598)),
@@ -30,7 +30,7 @@ mod tests {
         ] {
             let mut metadata = MetadataMap::new();
             metadata.insert("grpc-timeout", text.parse().unwrap());
-            assert_eq!(patience(&metadata, otherwise), expected, "{text}");
+            assert_eq!(timeout(&metadata, otherwise), expected, "{text}");
         }
     }
 }

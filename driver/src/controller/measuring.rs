@@ -1,4 +1,4 @@
-//! Measures in the background what volumes take that are not held to their sizes. Owns when that is done, and how it takes turns with
+//! Measures in the background the disk usage of volumes whose sizes are not enforced. Owns when that is done, and how it takes turns with
 //! other work; what is counted, and who counts, is the share's business.
 //!
 //! One volume of a server is counted at a time, in parts. Each part waits for its turn as upkeep, and nobody holds a thread while

@@ -127,14 +127,14 @@ impl Controller {
         self.shares.stop().await;
     }
 
-    pub(crate) fn patience<T>(&self, request: &Request<T>) -> Duration {
-        deadline::patience(request.metadata(), self.shares.config.patience)
+    pub(crate) fn timeout<T>(&self, request: &Request<T>) -> Duration {
+        deadline::timeout(request.metadata(), self.shares.config.timeout)
     }
 
     /// CreateVolume. A `given` source counts instead of the one that the request names.
     pub(crate) async fn create(
         &self,
-        patience: Duration,
+        timeout: Duration,
         request: csi::CreateVolumeRequest,
         given: Option<GivenSource>,
     ) -> Result<csi::CreateVolumeResponse, ControllerError> {
@@ -161,7 +161,7 @@ impl Controller {
             .run_anew(
                 key.clone(),
                 operation.clone(),
-                patience,
+                timeout,
                 |outcome| matches!(outcome, Ok(Some(_))),
                 || creation.clone().run(Arc::clone(&shares), own.clone()),
             )
@@ -183,7 +183,7 @@ impl Controller {
 
     async fn delete(
         &self,
-        patience: Duration,
+        timeout: Duration,
         request: csi::DeleteVolumeRequest,
     ) -> Result<csi::DeleteVolumeResponse, ControllerError> {
         limits::map("secrets", &request.secrets)?;
@@ -208,7 +208,7 @@ impl Controller {
         let work = || volumes::delete(shares, export.clone(), id.clone(), options.clone());
         self.shares
             .operations
-            .run((export.clone(), id.key), operation, patience, work)
+            .run((export.clone(), id.key), operation, timeout, work)
             .await
             .map_err(|busy| self.shares.busy(&export, busy))??;
         Ok(csi::DeleteVolumeResponse {})
@@ -231,7 +231,7 @@ impl Controller {
 
     async fn list(
         &self,
-        patience: Duration,
+        timeout: Duration,
         request: csi::ListVolumesRequest,
     ) -> Result<csi::ListVolumesResponse, ControllerError> {
         let max_entries = pages::max_entries(request.max_entries)?;
@@ -249,7 +249,7 @@ impl Controller {
                 .await
                 .map(Arc::new)
         };
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let listed = self.shares.volume_lists.join(question, deadline, work);
         let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
         let (entries, next_token) = Arc::unwrap_or_clone(page);
@@ -272,7 +272,7 @@ impl Controller {
 
     async fn expand(
         &self,
-        patience: Duration,
+        timeout: Duration,
         request: csi::ControllerExpandVolumeRequest,
     ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
         limits::map("secrets", &request.secrets)?;
@@ -293,7 +293,7 @@ impl Controller {
         let outcome = self
             .shares
             .operations
-            .run((export.clone(), id.key), operation, patience, work)
+            .run((export.clone(), id.key), operation, timeout, work)
             .await
             .map_err(|busy| self.shares.busy(&export, busy))??;
         let record = outcome.ok_or(ControllerError::ShuttingDown)?;
@@ -308,17 +308,17 @@ impl Controller {
     /// For calls that change nothing, and so need no table of what runs. A dead server must not hold them for ever.
     pub(crate) async fn bounded<T>(
         &self,
-        patience: Duration,
+        timeout: Duration,
         call: impl Future<Output = Result<T, ControllerError>>,
     ) -> Result<T, ControllerError> {
         let _turn = reading()?;
-        let bounded = tokio::time::timeout(patience, call).await;
-        bounded.unwrap_or_else(|_| Err(self.shares.no_answer(patience)))
+        let bounded = tokio::time::timeout(timeout, call).await;
+        bounded.unwrap_or_else(|_| Err(self.shares.no_answer(timeout)))
     }
 
     async fn modify(
         &self,
-        patience: Duration,
+        timeout: Duration,
         request: csi::ControllerModifyVolumeRequest,
     ) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
         limits::required("volume_id", &request.volume_id)?;
@@ -349,7 +349,7 @@ impl Controller {
         let work = || volumes::modify(shares, export.clone(), id.clone(), options, changes);
         self.shares
             .operations
-            .run((export.clone(), id.key), operation, patience, work)
+            .run((export.clone(), id.key), operation, timeout, work)
             .await
             .map_err(|busy| self.shares.busy(&export, busy))??;
         Ok(csi::ControllerModifyVolumeResponse {})
@@ -368,25 +368,25 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::CreateVolumeRequest>,
     ) -> Answer<csi::CreateVolumeResponse> {
-        let patience = self.patience(&request);
-        answer_with(self.create(patience, request.into_inner(), None).await)
+        let timeout = self.timeout(&request);
+        answer_with(self.create(timeout, request.into_inner(), None).await)
     }
 
     async fn delete_volume(
         &self,
         request: Request<csi::DeleteVolumeRequest>,
     ) -> Answer<csi::DeleteVolumeResponse> {
-        let patience = self.patience(&request);
-        answer_with(self.delete(patience, request.into_inner()).await)
+        let timeout = self.timeout(&request);
+        answer_with(self.delete(timeout, request.into_inner()).await)
     }
 
     async fn validate_volume_capabilities(
         &self,
         request: Request<csi::ValidateVolumeCapabilitiesRequest>,
     ) -> Answer<csi::ValidateVolumeCapabilitiesResponse> {
-        let patience = self.patience(&request);
+        let timeout = self.timeout(&request);
         answer_with(
-            self.bounded(patience, self.validate(request.into_inner()))
+            self.bounded(timeout, self.validate(request.into_inner()))
                 .await,
         )
     }
@@ -395,9 +395,9 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::ListVolumesRequest>,
     ) -> Answer<csi::ListVolumesResponse> {
-        let patience = self.patience(&request);
+        let timeout = self.timeout(&request);
         answer_with(
-            self.bounded(patience, self.list(patience, request.into_inner()))
+            self.bounded(timeout, self.list(timeout, request.into_inner()))
                 .await,
         )
     }
@@ -406,17 +406,17 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::ControllerGetVolumeRequest>,
     ) -> Answer<csi::ControllerGetVolumeResponse> {
-        let patience = self.patience(&request);
-        answer_with(self.bounded(patience, self.get(request.into_inner())).await)
+        let timeout = self.timeout(&request);
+        answer_with(self.bounded(timeout, self.get(request.into_inner())).await)
     }
 
     async fn get_capacity(
         &self,
         request: Request<csi::GetCapacityRequest>,
     ) -> Answer<csi::GetCapacityResponse> {
-        let patience = self.patience(&request);
+        let timeout = self.timeout(&request);
         answer_with(
-            self.bounded(patience, capacity::get(&self.shares, request.into_inner()))
+            self.bounded(timeout, capacity::get(&self.shares, request.into_inner()))
                 .await,
         )
     }
@@ -425,8 +425,8 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::ControllerExpandVolumeRequest>,
     ) -> Answer<csi::ControllerExpandVolumeResponse> {
-        let patience = self.patience(&request);
-        answer_with(self.expand(patience, request.into_inner()).await)
+        let timeout = self.timeout(&request);
+        answer_with(self.expand(timeout, request.into_inner()).await)
     }
 
     async fn controller_get_capabilities(
@@ -441,29 +441,29 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::CreateSnapshotRequest>,
     ) -> Answer<csi::CreateSnapshotResponse> {
-        let patience = self.patience(&request);
+        let timeout = self.timeout(&request);
         let request = request.into_inner();
         let creation = snapshots::Creation::check(&self.shares, &request, None)?;
-        answer_with(snapshots::create(&self.shares, patience, request, creation).await)
+        answer_with(snapshots::create(&self.shares, timeout, request, creation).await)
     }
 
     async fn delete_snapshot(
         &self,
         request: Request<csi::DeleteSnapshotRequest>,
     ) -> Answer<csi::DeleteSnapshotResponse> {
-        let patience = self.patience(&request);
-        answer_with(snapshots::delete(&self.shares, patience, request.into_inner()).await)
+        let timeout = self.timeout(&request);
+        answer_with(snapshots::delete(&self.shares, timeout, request.into_inner()).await)
     }
 
     async fn list_snapshots(
         &self,
         request: Request<csi::ListSnapshotsRequest>,
     ) -> Answer<csi::ListSnapshotsResponse> {
-        let patience = self.patience(&request);
+        let timeout = self.timeout(&request);
         answer_with(
             self.bounded(
-                patience,
-                snapshots::list(&self.shares, patience, request.into_inner(), None),
+                timeout,
+                snapshots::list(&self.shares, timeout, request.into_inner(), None),
             )
             .await,
         )
@@ -473,9 +473,9 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::GetSnapshotRequest>,
     ) -> Answer<csi::GetSnapshotResponse> {
-        let patience = self.patience(&request);
+        let timeout = self.timeout(&request);
         answer_with(
-            self.bounded(patience, snapshots::get(&self.shares, request.into_inner()))
+            self.bounded(timeout, snapshots::get(&self.shares, request.into_inner()))
                 .await,
         )
     }
@@ -484,7 +484,7 @@ impl controller_server::Controller for Controller {
         &self,
         request: Request<csi::ControllerModifyVolumeRequest>,
     ) -> Answer<csi::ControllerModifyVolumeResponse> {
-        let patience = self.patience(&request);
-        answer_with(self.modify(patience, request.into_inner()).await)
+        let timeout = self.timeout(&request);
+        answer_with(self.modify(timeout, request.into_inner()).await)
     }
 }

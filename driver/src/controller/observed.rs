@@ -10,7 +10,7 @@ use super::shares::{Known, Shares};
 use crate::export::Export;
 use crate::metrics::{METRICS, count};
 use crate::operations::Busy;
-use crate::share::agents::{Can, Quotas};
+use crate::share::agents::{Capabilities, Quotas};
 use crate::share::database::now;
 use csi_proto::lock::lock;
 use std::time::{Duration, Instant};
@@ -25,10 +25,10 @@ impl Shares {
     }
 
     /// Why a call has no result after `patience` that only looks, at any share.
-    pub(super) fn no_answer(&self, patience: Duration) -> ControllerError {
+    pub(super) fn no_answer(&self, timeout: Duration) -> ControllerError {
         let silent = self.looks.all_silent(Instant::now());
         let longest = silent.into_iter().next();
-        longest.map_or(ControllerError::Slow(patience), ControllerError::from)
+        longest.map_or(ControllerError::Slow(timeout), ControllerError::from)
     }
 
     /// An attempt to open `export`, `begun` then.
@@ -42,7 +42,7 @@ impl Shares {
     }
 
     /// What the agent can that lives on the server of `export`, to which purges and copies can be left, if one does.
-    pub(super) fn saw_agent(&self, export: &Export, agent: Option<Can>) {
+    pub(super) fn saw_agent(&self, export: &Export, agent: Option<Capabilities>) {
         let before = match lock(&self.known).get_mut(export) {
             Some(share) => std::mem::replace(&mut share.agent, agent.clone()),
             None => return,
@@ -109,7 +109,7 @@ impl From<Silent> for ControllerError {
 }
 
 impl Known {
-    /// Whether somebody holds its volumes to their sizes: this process, or an agent.
+    /// Whether somebody enforces the sizes of its volumes: this process, or an agent.
     fn sets_limits(&self) -> bool {
         let agent = self.agent.as_ref().map(|can| can.quotas);
         self.limits_here || agent == Some(Quotas::Enforced)

@@ -20,7 +20,7 @@ use crate::operations::Operations;
 use crate::parameters::Parameters;
 use crate::roots::{Root, RootError};
 use crate::share::agent_memory::AgentMemory;
-use crate::share::agents::Can;
+use crate::share::agents::Capabilities;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
@@ -62,7 +62,7 @@ pub(super) struct Known {
     pub(super) stays_in_trash: usize,
     /// What the last comparison of its limits had to tell.
     pub(super) limits_told: Vec<String>,
-    /// Whether this process holds its volumes to their sizes, as the last comparison found.
+    /// Whether this process enforces the sizes of its volumes, as the last comparison found.
     pub(super) limits_here: bool,
     /// What that comparison has written down, kept open.
     pub(super) limits_report: Option<OwnedFd>,
@@ -72,7 +72,7 @@ pub(super) struct Known {
     /// How the last attempt to open it ended; nothing before.
     pub(super) tried: Option<Tried>,
     /// What the agent can that lived on its server at its last purge, if one did.
-    pub(super) agent: Option<Can>,
+    pub(super) agent: Option<Capabilities>,
     /// What its last purge had to leave.
     pub(super) trash: usize,
     /// What was found of its measures last.

@@ -1,4 +1,4 @@
-//! Compares the limits of volumes with their records, in a process that holds volumes to their sizes: an agent, or a controller that
+//! Compares the limits of volumes with their records, in a process that enforces the sizes of volumes: an agent, or a controller that
 //! has the share's folder itself. Owns when that is done, and what is told of it and of who could do it.
 
 use super::Controller;
@@ -24,7 +24,7 @@ pub(crate) const WALK: Duration = Duration::from_secs(60);
 
 impl Controller {
     /// Compares the limits on the local folders that were named at the start, now and from time to time, where this controller
-    /// holds volumes to their sizes.
+    /// enforces the sizes of volumes.
     pub(super) fn keep_sizes(&self) {
         let config = &self.shares.config;
         if !config.quotas || config.role != Role::Controller {
@@ -87,7 +87,7 @@ impl Shares {
     }
 }
 
-/// Why this volume could not be expanded now, where it is held to its size and that is so.
+/// Why this volume could not be expanded now, where its size is enforced and that is so.
 pub(super) fn obstacle(
     share: &Share,
     record: &Record<Volume>,
@@ -101,7 +101,7 @@ pub(super) fn obstacle(
 /// What this process makes of the sizes of volumes, in words.
 fn ability(quotas: Result<FileSystem, Unable>) -> String {
     match quotas {
-        Ok(_) => "volumes are held to their sizes, by project quotas".to_owned(),
+        Ok(_) => "sizes are enforced, by project quotas".to_owned(),
         Err(why) => format!("sizes stay advisory: {why}"),
     }
 }

@@ -139,7 +139,7 @@ impl Creation {
 /// write again.
 pub(crate) async fn create(
     shares: &Arc<Shares>,
-    patience: Duration,
+    timeout: Duration,
     request: csi::CreateSnapshotRequest,
     creation: Creation,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
@@ -162,7 +162,7 @@ pub(crate) async fn create(
         .run_anew(
             key.clone(),
             operation.clone(),
-            patience,
+            timeout,
             |outcome| matches!(outcome, Ok(Some(_))),
             || creation.clone().run(Arc::clone(shares), operation.clone()),
         )
@@ -183,7 +183,7 @@ pub(crate) async fn create(
 /// Deletes a snapshot and starts the purge of what it was.
 pub(super) async fn delete(
     shares: &Arc<Shares>,
-    patience: Duration,
+    timeout: Duration,
     request: csi::DeleteSnapshotRequest,
 ) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
     limits::map("secrets", &request.secrets)?;
@@ -208,7 +208,7 @@ pub(super) async fn delete(
     let work = || run_delete(Arc::clone(shares), export.clone(), id.clone(), options);
     shares
         .snapshot_operations
-        .run(key, operation, patience, work)
+        .run(key, operation, timeout, work)
         .await
         .map_err(|busy| shares.busy(&export, busy))??;
     Ok(csi::DeleteSnapshotResponse {})
@@ -270,7 +270,7 @@ pub(super) async fn get(
 /// ListSnapshots: one, those of a volume, or all. A `given` volume counts instead of the one that the request names.
 pub(crate) async fn list(
     shares: &Arc<Shares>,
-    patience: Duration,
+    timeout: Duration,
     request: csi::ListSnapshotsRequest,
     given: Option<Origin>,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
@@ -314,7 +314,7 @@ pub(crate) async fn list(
             .await
             .map(Arc::new)
     };
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let listed = (shares.snapshot_lists).join(question.encode_to_vec(), deadline, work);
     let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
     let (entries, next_token) = Arc::unwrap_or_clone(page);

@@ -3,7 +3,7 @@
 //!
 //! Over NFS each setting is a call, so only what differs is set, and what the kernel has at hand is not asked for again.
 
-use super::means::Means;
+use super::methods::CopyMethods;
 use super::named::Named;
 use super::report::{LeftOut, Omissions};
 use crate::owner::Owner;
@@ -226,13 +226,13 @@ fn namespace(name: &CStr) -> String {
 /// The attributes of an open file or folder that have to be copied. `buffer` is for reuse.
 pub(super) fn read(
     source: &OwnedFd,
-    means: &Means,
+    methods: &CopyMethods,
     omissions: &Omissions,
     buffer: &mut Vec<u8>,
     path: impl Fn() -> String,
 ) -> io::Result<Vec<Attribute>> {
     let mut found = Vec::new();
-    if !means.attributes.load(Ordering::Relaxed) {
+    if !methods.attributes.load(Ordering::Relaxed) {
         return Ok(found);
     }
     // One call where asking for the length first would make two over NFS.
@@ -242,7 +242,7 @@ pub(super) fn read(
             Ok(length) => break buffer[..length].to_vec(),
             Err(Errno::RANGE) if buffer.len() < 1 << 16 => buffer.resize(1 << 16, 0),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                means.attributes.store(false, Ordering::Relaxed);
+                methods.attributes.store(false, Ordering::Relaxed);
                 return Ok(found);
             }
             Err(error) => return Err(error),

@@ -7,10 +7,10 @@ use super::attributes::{self, Basics};
 use super::content::{self, Way};
 use super::error::CopyError;
 use super::links::{FileIdentity, First, Links, Turn};
-use super::means::Means;
+use super::methods::CopyMethods;
 use super::named::Named;
 use super::node::Pair;
-use super::progress::Course;
+use super::progress::CopyProgress;
 use super::report::{LeftOut, Omissions};
 use crate::beneath;
 use crate::crash_points;
@@ -22,10 +22,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 /// What all entries of a copy share, and one thread's buffers.
-pub(super) struct Desk<'a> {
-    pub means: &'a Means,
+pub(super) struct EntryCopier<'a> {
+    pub methods: &'a CopyMethods,
     pub links: &'a Links,
-    pub course: &'a Course<'a>,
+    pub course: &'a CopyProgress<'a>,
     pub omissions: &'a Omissions,
     pub bytes: Vec<u8>,
     pub names: Vec<u8>,
@@ -42,7 +42,7 @@ pub(super) enum Done {
 /// How often an entry may turn out to be of another kind than it was a moment ago.
 const TURNS: usize = 16;
 
-impl<'a> Desk<'a> {
+impl<'a> EntryCopier<'a> {
     /// Copies the entry `name` of a folder, of which the listing said `kind`.
     pub(super) fn copy(
         &mut self,
@@ -57,7 +57,7 @@ impl<'a> Desk<'a> {
                 FileType::RegularFile => self.file(pair, name, &path),
                 _ => self.other(pair, name, &path),
             };
-            match step.map_err(|(doing, error)| CopyError::io(doing, path(), error))? {
+            match step.map_err(|(context, error)| CopyError::io(context, path(), error))? {
                 EntryStep::Done(bytes) => {
                     self.course.progress.count(bytes);
                     return Ok(Done::Yes);
@@ -141,7 +141,7 @@ impl<'a> Desk<'a> {
     ) -> Result<bool, (&'static str, io::Error)> {
         let basics = Basics::of(stat);
         let attributes =
-            attributes::read(source, self.means, self.omissions, &mut self.names, path)
+            attributes::read(source, self.methods, self.omissions, &mut self.names, path)
                 .map_err(because("reading the attributes of"))?;
         // Without EXCL, which takes one more call over NFS: nobody else works in the target.
         let flags =
@@ -154,7 +154,7 @@ impl<'a> Desk<'a> {
             source,
             &target,
             stat,
-            self.means,
+            self.methods,
             self.course,
             &mut self.bytes,
         )
@@ -162,7 +162,7 @@ impl<'a> Desk<'a> {
         match way {
             Way::Stopped => return Ok(false),
             // Closing would flush it as well, and not say what went wrong.
-            Way::Written if self.means.remote => {
+            Way::Written if self.methods.remote => {
                 fs::fsync(&target).map_err(because("writing"))?;
             }
             Way::Written | Way::Settled => {}
@@ -178,7 +178,7 @@ impl<'a> Desk<'a> {
     fn open(&self, from: Named<'_>) -> io::Result<SourceEntry> {
         crash_points::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
-        if self.means.harmless {
+        if self.methods.harmless {
             return beneath::file(from.folder, path).map(SourceEntry::File);
         }
         let seen = beneath::handle(from.folder, path)?;
@@ -255,8 +255,8 @@ enum EntryStep {
 
 type Result_ = Result<EntryStep, (&'static str, io::Error)>;
 
-fn because<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> (&'static str, io::Error) {
-    move |error| (doing, error.into())
+fn because<E: Into<io::Error>>(context: &'static str) -> impl Fn(E) -> (&'static str, io::Error) {
+    move |error| (context, error.into())
 }
 
 fn is_stale(error: &io::Error) -> bool {
@@ -264,7 +264,7 @@ fn is_stale(error: &io::Error) -> bool {
 }
 
 /// What it means that the entry `from` is not there as it was listed.
-fn changed(from: Named<'_>, error: io::Error, doing: &'static str) -> Result_ {
+fn changed(from: Named<'_>, error: io::Error, context: &'static str) -> Result_ {
     match beneath::errno(&error) {
         Some(Errno::NOENT) => Ok(EntryStep::LeftOut(LeftOut::Vanished)),
         // Its folder is there, and tells. Otherwise it is the folder that is to be looked for.
@@ -276,7 +276,7 @@ fn changed(from: Named<'_>, error: io::Error, doing: &'static str) -> Result_ {
         Some(Errno::LOOP | Errno::NXIO | Errno::NODEV | Errno::INVAL) => {
             Ok(EntryStep::Is(FileType::Unknown))
         }
-        _ => Err((doing, error)),
+        _ => Err((context, error)),
     }
 }
 

@@ -36,10 +36,10 @@ pub enum CopyError {
         problem: String,
     },
     /// The file system's word.
-    #[error("{doing} {path:?}: {source}")]
+    #[error("{context} {path:?}: {source}")]
     Io {
         /// What was tried.
-        doing: &'static str,
+        context: &'static str,
         /// The entry, from the tree's root.
         path: String,
         /// The cause.
@@ -58,12 +58,12 @@ impl CopyError {
     }
 
     /// The error for what the file system said when this was tried.
-    pub fn io(doing: &'static str, path: String, source: impl Into<io::Error>) -> Self {
+    pub fn io(context: &'static str, path: String, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         match Errno::from_io_error(&source) {
             Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom { path, source },
             _ => Self::Io {
-                doing,
+                context,
                 path,
                 source,
             },

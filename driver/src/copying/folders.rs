@@ -3,7 +3,7 @@
 
 use super::attributes::{self, Attribute, Basics};
 use super::descriptors::Held;
-use super::entry::Desk;
+use super::entry::EntryCopier;
 use super::error::CopyError;
 use super::node::{Node, Pair, State};
 use super::report::LeftOut;
@@ -32,11 +32,11 @@ impl Tree<'_> {
     pub(super) fn enter(
         &self,
         node: &Arc<Node>,
-        desk: &mut Desk<'_>,
+        copier: &mut EntryCopier<'_>,
     ) -> Result<Option<(Arc<Pair>, Listing)>, CopyError> {
-        let failed = |doing| {
+        let failed = |context| {
             let node = Arc::clone(node);
-            move |error: io::Error| CopyError::io(doing, node.path(None), error)
+            move |error: io::Error| CopyError::io(context, node.path(None), error)
         };
         let name = OsStr::from_bytes(node.name.to_bytes());
         let above = match &node.parent {
@@ -73,7 +73,7 @@ impl Tree<'_> {
                         }
                         // No folder any more.
                         Some(Errno::LOOP | Errno::NOTDIR) => {
-                            self.entry(parent, above, &node.name, FileType::Unknown, desk)?;
+                            self.entry(parent, above, &node.name, FileType::Unknown, copier)?;
                             return Ok(None);
                         }
                         _ => return Err(failed("opening")(error)),
@@ -81,7 +81,7 @@ impl Tree<'_> {
                 }
             }
         };
-        let (rest, listing) = match self.look(node, &source, desk) {
+        let (rest, listing) = match self.look(node, &source, copier) {
             Err(error) if error.is_stale() && self.is_gone(node, &source, None)? => {
                 self.leave_out(node, None);
                 return Ok(None);
@@ -116,17 +116,20 @@ impl Tree<'_> {
         &self,
         node: &Arc<Node>,
         source: &OwnedFd,
-        desk: &mut Desk<'_>,
+        copier: &mut EntryCopier<'_>,
     ) -> Result<((Basics, Vec<Attribute>), Listing), CopyError> {
-        let failed = |doing, error| CopyError::io(doing, node.path(None), error);
+        let failed = |context, error| CopyError::io(context, node.path(None), error);
         let stat = fs::fstat(source).map_err(|error| failed("looking at", error.into()))?;
-        let attributes =
-            attributes::read(source, self.means, self.omissions, &mut desk.names, || {
-                node.path(None)
-            })
-            .map_err(|error| failed("reading the attributes of", error.into()))?;
+        let attributes = attributes::read(
+            source,
+            self.methods,
+            self.omissions,
+            &mut copier.names,
+            || node.path(None),
+        )
+        .map_err(|error| failed("reading the attributes of", error.into()))?;
         let listing =
-            Listing::open(source, self.means.remote).map_err(|error| failed("listing", error))?;
+            Listing::open(source, self.methods.remote).map_err(|error| failed("listing", error))?;
         Ok(((Basics::of(&stat), attributes), listing))
     }
 
@@ -353,8 +356,8 @@ fn walk(view: &Arc<View>, node: &Arc<Node>, side: Side) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::super::links::LinksFolder;
-    use super::super::means::Means;
-    use super::super::progress::{Course, Progress};
+    use super::super::methods::CopyMethods;
+    use super::super::progress::{CopyProgress, Progress};
     use super::super::report::Omissions;
     use super::super::view::Views;
     use super::*;
@@ -382,9 +385,12 @@ mod tests {
         let links = LinksFolder::new(open("."), "links");
         let first = View::new(open("source"), open("target"), links);
         let (progress, omissions) = (Progress::default(), Omissions::default());
-        let (course, means) = (Course::of(&progress), Means::of(&first).unwrap());
+        let (course, methods) = (
+            CopyProgress::of(&progress),
+            CopyMethods::of(&first).unwrap(),
+        );
         let views = Views::new(first, &|| None);
-        let tree = Tree::new(&views, &course, &means, &omissions);
+        let tree = Tree::new(&views, &course, &methods, &omissions);
         let root = node("", None);
         let folder = node("folder", Some(&root));
         let inner = node("inner", Some(&folder));

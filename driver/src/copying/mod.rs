@@ -16,7 +16,7 @@ mod entry;
 mod error;
 mod folders;
 mod links;
-mod means;
+mod methods;
 pub mod named;
 mod node;
 mod progress;
@@ -34,8 +34,8 @@ pub use report::{LeftOut, Omission, Omissions, Report};
 pub use view::{More, View};
 
 use crate::walking::listing::Listing;
-use means::Means;
-use progress::Course;
+use methods::CopyMethods;
+use progress::CopyProgress;
 use std::os::fd::OwnedFd;
 use view::Views;
 
@@ -55,11 +55,11 @@ pub fn outlook(source: &OwnedFd) -> (Distance, usize) {
 /// # Errors
 /// [`CopyError`]; the target then holds a part, and the folder of links may be there.
 pub fn copy(first: View, more: More<'_>, progress: &Progress) -> Result<Report, CopyError> {
-    let means =
-        Means::of(&first).map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
-    let (course, omissions) = (Course::of(progress), Omissions::default());
+    let methods = CopyMethods::of(&first)
+        .map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
+    let (course, omissions) = (CopyProgress::of(progress), Omissions::default());
     let views = Views::new(first, more);
-    tree::copy(&views, &course, &means, &omissions)?;
-    views.finish(means.threads, &progress.threads)?;
+    tree::copy(&views, &course, &methods, &omissions)?;
+    views.finish(methods.threads, &progress.threads)?;
     Ok(omissions.into_report(progress.files(), progress.bytes()))
 }

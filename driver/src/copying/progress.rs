@@ -53,12 +53,12 @@ impl Progress {
 
 /// Whether the threads of a copy go on: until somebody stops it, or one of them has failed.
 #[derive(Debug)]
-pub(super) struct Course<'a> {
+pub(super) struct CopyProgress<'a> {
     pub(super) progress: &'a Progress,
     failed: AtomicBool,
 }
 
-impl<'a> Course<'a> {
+impl<'a> CopyProgress<'a> {
     pub(super) fn of(progress: &'a Progress) -> Self {
         Self {
             progress,

@@ -8,12 +8,12 @@
 //! than threads that wait for some: most volumes are small, and a thread costs more than a few files.
 
 use super::descriptors::{self, Held};
-use super::entry::{Desk, Done};
+use super::entry::{Done, EntryCopier};
 use super::error::{CopyError, step};
 use super::links::Links;
-use super::means::Means;
+use super::methods::CopyMethods;
 use super::node::{Node, Pair};
-use super::progress::Course;
+use super::progress::CopyProgress;
 use super::report::Omissions;
 use super::view::{View, Views};
 use crate::admission::ExtraThread;
@@ -37,15 +37,15 @@ const IDLE: Duration = Duration::from_millis(200);
 
 pub(super) fn copy(
     views: &Views<'_>,
-    course: &Course<'_>,
-    means: &Means,
+    course: &CopyProgress<'_>,
+    methods: &CopyMethods,
     omissions: &Omissions,
 ) -> Result<(), CopyError> {
-    let tree = Tree::new(views, course, means, omissions);
+    let tree = Tree::new(views, course, methods, omissions);
     // Of this thread's own umask nothing is to be changed, so it copies nothing itself.
     std::thread::scope(|scope| {
         let tree = &tree;
-        let mut most = means.threads;
+        let mut most = methods.threads;
         let mut queue = tree.lock();
         let mut is_refused = false;
         while most > 0 && !queue.is_done() {
@@ -141,8 +141,8 @@ pub(super) struct Tree<'a> {
     /// Pairs of folders that are kept open.
     pub(super) open: AtomicUsize,
     links: Links,
-    pub(super) course: &'a Course<'a>,
-    pub(super) means: &'a Means,
+    pub(super) course: &'a CopyProgress<'a>,
+    pub(super) methods: &'a CopyMethods,
     pub(super) omissions: &'a Omissions,
     queue: Mutex<Queue>,
     /// There is work, or there will be no more.
@@ -170,8 +170,8 @@ impl Drop for Waking<'_> {
 impl<'a> Tree<'a> {
     pub(super) fn new(
         views: &'a Views<'a>,
-        course: &'a Course<'a>,
-        means: &'a Means,
+        course: &'a CopyProgress<'a>,
+        methods: &'a CopyMethods,
         omissions: &'a Omissions,
     ) -> Self {
         let root = Arc::new(Node {
@@ -186,7 +186,7 @@ impl<'a> Tree<'a> {
             open: AtomicUsize::new(0),
             links: Links::default(),
             course,
-            means,
+            methods,
             omissions,
             queue: Mutex::new(Queue {
                 work: vec![TreeStep::Folder(root)],
@@ -221,7 +221,7 @@ impl<'a> Tree<'a> {
 
     /// Has the work that was put down in `queue` taken up by a thread.
     fn call(&self, queue: MutexGuard<'_, Queue>) {
-        let (idle, wanted) = (queue.idle > 0, queue.wants_a_thread(self.means.threads));
+        let (idle, wanted) = (queue.idle > 0, queue.wants_a_thread(self.methods.threads));
         drop(queue);
         if idle {
             self.changed.notify_one();
@@ -238,8 +238,8 @@ impl<'a> Tree<'a> {
         own_umask();
         #[cfg(test)]
         crash_points::adopt(&self.crash);
-        let mut desk = Desk {
-            means: self.means,
+        let mut copier = EntryCopier {
+            methods: self.methods,
             links: &self.links,
             course: self.course,
             omissions: self.omissions,
@@ -273,7 +273,7 @@ impl<'a> Tree<'a> {
                     }
                     queue.busy += 1;
                     drop(queue);
-                    let done = self.perform(work, &mut desk);
+                    let done = self.perform(work, &mut copier);
                     queue = self.lock();
                     queue.busy -= 1;
                     if let Err(error) = done {
@@ -308,16 +308,16 @@ impl<'a> Tree<'a> {
         self.wanted.notify_one();
     }
 
-    fn perform(&'a self, work: TreeStep, desk: &mut Desk<'a>) -> Result<(), CopyError> {
+    fn perform(&'a self, work: TreeStep, copier: &mut EntryCopier<'a>) -> Result<(), CopyError> {
         match work {
-            TreeStep::Folder(node) => match self.enter(&node, desk)? {
-                Some((pair, listing)) => self.list(node, pair, listing, desk),
+            TreeStep::Folder(node) => match self.enter(&node, copier)? {
+                Some((pair, listing)) => self.list(node, pair, listing, copier),
                 None => self.finished(node),
             },
-            TreeStep::Listing(node, pair, listing, _held) => self.list(node, pair, listing, desk),
+            TreeStep::Listing(node, pair, listing, _held) => self.list(node, pair, listing, copier),
             TreeStep::Entries(node, entries) => {
                 match self.pair(&node)? {
-                    Some(pair) => self.entries(&node, &pair, entries, desk)?,
+                    Some(pair) => self.entries(&node, &pair, entries, copier)?,
                     None => self.leave_out(&node, None),
                 }
                 self.finished(node)
@@ -330,9 +330,9 @@ impl<'a> Tree<'a> {
         node: Arc<Node>,
         pair: Arc<Pair>,
         mut listing: Listing,
-        desk: &mut Desk<'a>,
+        copier: &mut EntryCopier<'a>,
     ) -> Result<(), CopyError> {
-        let together = self.means.distance.batch();
+        let together = self.methods.distance.batch();
         let mut batch: Vec<(CString, FileType)> = Vec::with_capacity(together);
         let mut names = 0;
         loop {
@@ -370,7 +370,7 @@ impl<'a> Tree<'a> {
                     queue.work.push(TreeStep::Listing(at, open, listing, held));
                     queue.work.push(TreeStep::Folder(child));
                     self.call(queue);
-                    return self.entries(&node, &pair, batch, desk);
+                    return self.entries(&node, &pair, batch, copier);
                 }
                 queue.work.push(TreeStep::Folder(child));
                 self.call(queue);
@@ -379,11 +379,11 @@ impl<'a> Tree<'a> {
             batch.push((name, kind));
             if batch.len() == together {
                 let full = std::mem::replace(&mut batch, Vec::with_capacity(together));
-                self.hand_on(&node, &pair, full, desk)?;
+                self.hand_on(&node, &pair, full, copier)?;
             }
         }
         drop(listing);
-        self.entries(&node, &pair, batch, desk)?;
+        self.entries(&node, &pair, batch, copier)?;
         drop(pair);
         self.close_if_many(&node);
         self.finished(node)
@@ -391,10 +391,10 @@ impl<'a> Tree<'a> {
 
     /// Has a folder with so many names worked in through as many views as it is worth.
     fn widen(&self, node: &Arc<Node>, names: usize) {
-        if !self.means.remote {
+        if !self.methods.remote {
             return;
         }
-        let views = self.means.distance.views(names);
+        let views = self.methods.distance.views(names);
         if views > 1 {
             node.lock().is_wide = true;
             let mut queue = self.lock();
@@ -418,11 +418,11 @@ impl<'a> Tree<'a> {
         node: &Arc<Node>,
         pair: &Arc<Pair>,
         entries: Vec<(CString, FileType)>,
-        desk: &mut Desk<'a>,
+        copier: &mut EntryCopier<'a>,
     ) -> Result<(), CopyError> {
         let mut queue = self.lock();
         // Some more than are idle now, for those that soon will be.
-        if queue.idle > 0 || queue.work.len() < 2 * self.means.threads {
+        if queue.idle > 0 || queue.work.len() < 2 * self.methods.threads {
             node.unfinished.fetch_add(1, Ordering::AcqRel);
             queue
                 .work
@@ -431,7 +431,7 @@ impl<'a> Tree<'a> {
             return Ok(());
         }
         drop(queue);
-        self.entries(node, pair, entries, desk)
+        self.entries(node, pair, entries, copier)
     }
 
     fn entries(
@@ -439,11 +439,11 @@ impl<'a> Tree<'a> {
         node: &Arc<Node>,
         pair: &Arc<Pair>,
         entries: Vec<(CString, FileType)>,
-        desk: &mut Desk<'a>,
+        copier: &mut EntryCopier<'a>,
     ) -> Result<(), CopyError> {
         entries.iter().try_for_each(|(name, kind)| {
             let pair = self.in_its_turn(node, pair);
-            self.entry(node, &pair, name, *kind, desk)
+            self.entry(node, &pair, name, *kind, copier)
         })
     }
 
@@ -453,12 +453,12 @@ impl<'a> Tree<'a> {
         pair: &Pair,
         name: &CStr,
         kind: FileType,
-        desk: &mut Desk<'_>,
+        copier: &mut EntryCopier<'_>,
     ) -> Result<(), CopyError> {
         if self.course.is_over() {
             return Err(CopyError::Stopped);
         }
-        match desk.copy(pair, name, kind, || node.path(Some(name))) {
+        match copier.copy(pair, name, kind, || node.path(Some(name))) {
             Ok(Done::Yes) => {}
             Err(error) if error.is_stale() && self.is_gone(node, &pair.source, Some(name))? => {
                 self.leave_out(node, Some(name));

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How often volumes are measured.
 #[derive(Args, Debug)]
 pub struct MeasuringFlags {
-    /// Measure in the background, once in this time, what each volume takes on the disk that nobody holds to its size
+    /// Measure in the background, once in this time, the disk usage of each volume whose size nobody enforces
     #[arg(long, env = "CSI_NFS_MEASURE", value_name = "INTERVAL",
           value_parser = config::parse_interval)]
     measure: Option<Duration>,

@@ -56,8 +56,8 @@ pub fn local_address(server: &SocketAddr) -> io::Result<IpAddr> {
 ///
 /// # Errors
 /// When nothing does.
-pub fn knock(address: &SocketAddr, patience: Duration) -> io::Result<()> {
-    TcpStream::connect_timeout(address, patience).map(drop)
+pub fn probe(address: &SocketAddr, timeout: Duration) -> io::Result<()> {
+    TcpStream::connect_timeout(address, timeout).map(drop)
 }
 
 #[cfg(test)]
@@ -89,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn knocking_tells_open_from_closed() {
+    fn probing_tells_open_from_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let patience = Duration::from_secs(5);
-        assert!(knock(&address, patience).is_ok());
+        let timeout = Duration::from_secs(5);
+        assert!(probe(&address, timeout).is_ok());
         drop(listener);
-        assert!(knock(&address, patience).is_err());
+        assert!(probe(&address, timeout).is_err());
     }
 }

@@ -33,7 +33,7 @@ const IDLE: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long to wait for a connection to one address when the whole mount may take `bound`.
-pub fn patience(bound: Duration) -> Duration {
+pub fn timeout(bound: Duration) -> Duration {
     PATIENCE.min(bound / 3)
 }
 
@@ -233,7 +233,7 @@ impl ControlMounts {
                 server: export.server().to_owned(),
                 path: export.path().to_owned(),
                 options,
-                patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
+                timeout_ms: u64::try_from(timeout(bound).as_millis()).unwrap_or(u64::MAX),
             },
             scratch: scratch.clone(),
             show: log.writes(Level::Debug),

@@ -80,7 +80,7 @@ fn mount_from(
     say: Say<'_>,
 ) -> Result<(Version, Option<Detached>), Failure> {
     say(format!("connecting to {address}"));
-    knock(source, address)?;
+    probe(source, address)?;
     let mut refused = Vec::new();
     for version in &source.options.versions {
         let what = format!("mounting from {} as NFS {}", address.ip(), version.as_str());
@@ -108,7 +108,7 @@ fn mount_from(
 }
 
 /// Fails early when nothing listens: the kernel would try for minutes.
-fn knock(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
+fn probe(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
     let options = &source.options;
     let tcp = matches!(options.value("proto"), None | Some("tcp" | "tcp6"))
         && !options.has("udp")
@@ -116,19 +116,19 @@ fn knock(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
     if !tcp {
         return Ok(());
     }
-    let patience = Duration::from_millis(source.patience_ms);
+    let timeout = Duration::from_millis(source.timeout_ms);
     let mut at = *address;
     if let Some(port) = options.value("port").and_then(|port| port.parse().ok())
         && port != 0
     {
         at.set_port(port);
     }
-    let mut answer = address::knock(&at, patience);
+    let mut answer = address::probe(&at, timeout);
     if answer.is_err() && options.versions == [Version::V3] && !options.has("port") {
         // A server of version 3 alone may serve at a port that only its port mapper knows.
         let mut mapper = at;
         mapper.set_port(111);
-        answer = address::knock(&mapper, patience);
+        answer = address::probe(&mapper, timeout);
     }
     answer.map_err(|error| {
         // A deadline of connect_timeout carries no number of the kernel.

@@ -30,9 +30,9 @@ use tokio::sync::{Mutex, oneshot};
 #[derive(Debug, Serialize, Deserialize)]
 enum News {
     /// It runs. A pidfd comes with this, where the kernel has them.
-    Born(u32),
+    Started(u32),
     /// It could not be started.
-    Stillborn(String),
+    StartFailed(String),
     /// It has ended and was reaped.
     Ended(String),
 }
@@ -73,12 +73,12 @@ impl Nursery {
             inbox: Inbox::default(),
         };
         match child.next().await? {
-            Some(News::Born(pid)) => {
+            Some(News::Started(pid)) => {
                 child.pid = pid;
                 child.pidfd = child.inbox.descriptor.take();
                 Ok(child)
             }
-            Some(News::Stillborn(text)) => Err(io::Error::other(text)),
+            Some(News::StartFailed(text)) => Err(io::Error::other(text)),
             Some(News::Ended(_)) | None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
@@ -228,14 +228,14 @@ fn start(stdin: UnixStream, news: UnixStream) {
     let mut child = match command(stdin).spawn() {
         Ok(child) => child,
         Err(error) => {
-            let _ = send(&news, &News::Stillborn(error.to_string()), None);
+            let _ = send(&news, &News::StartFailed(error.to_string()), None);
             return;
         }
     };
     let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
     let _ = send(
         &news,
-        &News::Born(child.id()),
+        &News::Started(child.id()),
         pidfd.as_ref().map(AsFd::as_fd),
     );
     drop(pidfd);

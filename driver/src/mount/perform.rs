@@ -58,7 +58,7 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<(Done, Option<OwnedFd>), Fai
             bind::bind(root, below, target, *flags, without.as_deref())
                 .map(|()| (Done::default(), None))
         }
-        Task::Dress { target, ownership } => {
+        Task::SetOwnership { target, ownership } => {
             say(format!("changing owner and mode of {}", target.display()));
             kernel::dress(target, *ownership).map(|()| (Done::default(), None))
         }

@@ -43,7 +43,7 @@ pub enum Task {
         without: Option<String>,
     },
     /// Gives the folder at the root of a mount an owner and a mode.
-    Dress {
+    SetOwnership {
         /// Where it is mounted.
         target: PathBuf,
         /// What it gets.
@@ -88,7 +88,7 @@ pub struct NfsSource {
     /// Checked options.
     pub options: MountOptions,
     /// How long to wait for a connection to one address, in milliseconds.
-    pub patience_ms: u64,
+    pub timeout_ms: u64,
 }
 
 /// A message from the helper.

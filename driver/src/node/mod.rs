@@ -61,10 +61,10 @@ impl NodeService {
     }
 
     /// How long a call may wait for its operation. The work has bounds of its own; ours is for what they do not cover.
-    fn patience(&self, metadata: &MetadataMap) -> Duration {
+    fn timeout(&self, metadata: &MetadataMap) -> Duration {
         let bounds = self.config.bounds;
         let ours = bounds.mount + bounds.unmount;
-        deadline::patience(metadata, ours).min(ours)
+        deadline::timeout(metadata, ours).min(ours)
     }
 }
 
@@ -74,9 +74,9 @@ impl Node for NodeService {
         &self,
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
-        let patience = self.patience(request.metadata());
+        let timeout = self.timeout(request.metadata());
         let request = request::publish(request.get_ref(), &self.config)?;
-        let note = self.volumes.publish(request, patience).await?;
+        let note = self.volumes.publish(request, timeout).await?;
         Ok(with_note(NodePublishVolumeResponse {}, note))
     }
 
@@ -84,14 +84,14 @@ impl Node for NodeService {
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
-        let patience = self.patience(request.metadata());
+        let timeout = self.timeout(request.metadata());
         let request = request.get_ref();
         self.config
             .check_volume_id(&request.volume_id)
             .map_err(NodeError::from)?;
         let target = request::absolute("target_path", &request.target_path)?;
         self.volumes
-            .unpublish(request.volume_id.clone(), &target, patience)
+            .unpublish(request.volume_id.clone(), &target, timeout)
             .await?;
         Ok(Response::new(NodeUnpublishVolumeResponse {}))
     }
@@ -101,7 +101,7 @@ impl Node for NodeService {
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         let stats = self.config.bounds.stats;
-        let patience = deadline::patience(request.metadata(), stats).min(stats);
+        let timeout = deadline::timeout(request.metadata(), stats).min(stats);
         let request = request.get_ref();
         self.config
             .check_volume_id(&request.volume_id)
@@ -112,7 +112,7 @@ impl Node for NodeService {
         let _turn = reading().map_err(NodeError::from)?;
         let condition = self
             .volumes
-            .condition(&request.volume_id, &path, patience)
+            .condition(&request.volume_id, &path, timeout)
             .await?;
         Ok(Response::new(stats_reply(condition)))
     }
@@ -148,9 +148,9 @@ impl Node for NodeService {
                 "NodeStageVolume: this driver publishes without staging (--stage is off)",
             ));
         }
-        let patience = self.patience(request.metadata());
+        let timeout = self.timeout(request.metadata());
         let request = request::stage(request.get_ref(), &self.config)?;
-        let note = self.volumes.publish(request, patience).await?;
+        let note = self.volumes.publish(request, timeout).await?;
         Ok(with_note(NodeStageVolumeResponse {}, note))
     }
 
@@ -158,7 +158,7 @@ impl Node for NodeService {
         &self,
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
-        let patience = self.patience(request.metadata());
+        let timeout = self.timeout(request.metadata());
         let request = request.get_ref();
         let staging = request::absolute("staging_target_path", &request.staging_target_path);
         // Before every other check: what is not advertised is not there, whatever the request says.
@@ -178,7 +178,7 @@ impl Node for NodeService {
             .map_err(NodeError::from)?;
         let staging = staging?;
         self.volumes
-            .unstage(request.volume_id.clone(), &staging, patience)
+            .unstage(request.volume_id.clone(), &staging, timeout)
             .await?;
         Ok(Response::new(NodeUnstageVolumeResponse {}))
     }

@@ -2,7 +2,7 @@
 //! which can be repeated after a crash. What a second publish may do is decided in `second_publish.rs`.
 
 use crate::log::Level;
-use crate::mount::control::patience;
+use crate::mount::control::timeout;
 use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::{FailureKind, NfsSource, Task};
@@ -68,7 +68,7 @@ impl Volumes {
     pub async fn publish(
         &self,
         request: PublishRequest,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Note, NodeError> {
         let Some(target) = target::locate(&request.target).await? else {
             let parent = request.target.parent().unwrap_or(Path::new("/"));
@@ -87,7 +87,7 @@ impl Volumes {
             let target = target.clone();
             async move { this.publish_at(&request, &target).await }
         };
-        self.run(&target, rpc, fingerprint, patience, work).await
+        self.run(&target, rpc, fingerprint, timeout, work).await
     }
 
     pub(super) async fn publish_at(
@@ -357,7 +357,7 @@ impl Volumes {
                         server: share.server().to_owned(),
                         path: share.path().to_owned(),
                         options: request.options.clone(),
-                        patience_ms: u64::try_from(patience(bound).as_millis()).unwrap_or(u64::MAX),
+                        timeout_ms: u64::try_from(timeout(bound).as_millis()).unwrap_or(u64::MAX),
                     },
                     below: below.clone(),
                     target: target.to_owned(),
@@ -399,7 +399,7 @@ impl Volumes {
         let Some(ownership) = request.ownership else {
             return Ok(());
         };
-        let task = Task::Dress {
+        let task = Task::SetOwnership {
             target: target.to_owned(),
             ownership,
         };
@@ -459,11 +459,11 @@ impl Volumes {
         if !is_local(target) || !is_local(&root.join(below)) {
             return Ok(false);
         }
-        let doing = format!("looking up {}", root.display());
+        let context = format!("looking up {}", root.display());
         let root = root.to_owned();
         // A symlink may lead anywhere; a helper finds out what is wrong with the folder.
         #[expect(clippy::disallowed_methods, reason = "in a closure for `off_thread`")]
-        let real = target::off_thread(doing, &root.clone(), move || root.canonicalize()).await;
+        let real = target::off_thread(context, &root.clone(), move || root.canonicalize()).await;
         Ok(real.is_ok_and(|real| is_local(&real.join(below))))
     }
 

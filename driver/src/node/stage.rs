@@ -128,7 +128,7 @@ impl Volumes {
     pub(super) async fn renew_stale(
         &self,
         staging: &Path,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<(), NodeError> {
         let Some(record) = self.stages.get(staging).await? else {
             return Ok(());
@@ -144,7 +144,7 @@ impl Volumes {
         let request = PublishRequest::of_stage(&record, &self.config)?;
         let fingerprint = format!("renewal of {}", record.volume_id);
         let work = self.clone().restage(request, record, staging.to_owned());
-        self.run(staging, "NodeStageVolume", fingerprint, patience, work)
+        self.run(staging, "NodeStageVolume", fingerprint, timeout, work)
             .await
             .map(drop)
     }
@@ -184,7 +184,7 @@ impl Volumes {
         &self,
         volume_id: String,
         staging: &Path,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Note, NodeError> {
         let Some(staging) = target::locate(staging).await? else {
             return Ok(None);
@@ -194,7 +194,7 @@ impl Volumes {
             let (volume_id, staging) = (volume_id.clone(), staging.clone());
             async move { this.unstage_at(&volume_id, &staging).await.map(|()| None) }
         };
-        self.run(&staging, "NodeUnstageVolume", volume_id, patience, work)
+        self.run(&staging, "NodeUnstageVolume", volume_id, timeout, work)
             .await
     }
 

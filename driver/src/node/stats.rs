@@ -15,7 +15,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::timeout;
 
 /// What is known of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +34,12 @@ impl Volumes {
         &self,
         volume_id: &str,
         path: &Path,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Condition, NodeError> {
         let not_published = |detail: &str| not_published(volume_id, path, detail);
         // The node's own disks have a bound of their own: a short patience with servers is none with them.
-        let bound = patience.max(disk_thread::BOUND);
-        let known = timeout(bound, self.known_at(volume_id, path)).await;
+        let bound = timeout.max(disk_thread::BOUND);
+        let known = tokio::time::timeout(bound, self.known_at(volume_id, path)).await;
         let (path, record) = known.unwrap_or_else(|_| {
             let what = format!("looking up {} and its record", path.display());
             Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
@@ -71,7 +70,7 @@ impl Volumes {
             // A symlink may lead anywhere.
             asks_no_server: mounted.is_some() && mountinfo::asks_no_server(&mounts, &path),
         };
-        let answer = self.questions.usage(&self.helpers, inquiry, patience).await;
+        let answer = self.questions.usage(&self.helpers, inquiry, timeout).await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));

@@ -34,13 +34,13 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
         return Ok(None);
     };
     let parent = parent.to_owned();
-    let doing = format!("looking up {}", parent.display());
+    let context = format!("looking up {}", parent.display());
     let looking = move || match parent.canonicalize() {
         Ok(parent) => Ok(parent.metadata()?.is_dir().then_some(parent)),
         Err(error) if is_nothing(&error) => Ok(None),
         Err(error) => Err(error),
     };
-    let parent = off_thread(doing, target, looking).await?;
+    let parent = off_thread(context, target, looking).await?;
     Ok(parent.map(|parent| parent.join(name)))
 }
 
@@ -49,14 +49,14 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
 /// # Errors
 /// Those of `work`, and when it does not end in time; then it goes on.
 pub(super) async fn off_thread<T: Send + 'static>(
-    doing: String,
+    context: String,
     path: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, NodeError> {
     /// Those of this process.
     static THREADS: LazyLock<DiskThreads> = LazyLock::new(DiskThreads::default);
     let done = THREADS.run(path, work).await;
-    done.map_err(|error| NodeError::io(doing, error))
+    done.map_err(|error| NodeError::io(context, error))
 }
 
 fn is_nothing(error: &io::Error) -> bool {
@@ -71,7 +71,7 @@ fn is_nothing(error: &io::Error) -> bool {
 /// # Errors
 /// When it cannot be looked at.
 pub async fn look(target: &Path) -> Result<Bare, NodeError> {
-    let doing = format!("looking at {}", target.display());
+    let context = format!("looking at {}", target.display());
     let path = target.to_owned();
     let looking = move || {
         let there = match path.symlink_metadata() {
@@ -89,7 +89,7 @@ pub async fn look(target: &Path) -> Result<Bare, NodeError> {
             Bare::FullFolder
         })
     };
-    off_thread(doing, target, looking).await
+    off_thread(context, target, looking).await
 }
 
 /// Makes the folder of a target, for nobody but its owner: what is mounted there has permissions of its own.
@@ -97,11 +97,11 @@ pub async fn look(target: &Path) -> Result<Bare, NodeError> {
 /// # Errors
 /// When it cannot be made.
 pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
-    let doing = format!("making the folder {}", target.display());
+    let context = format!("making the folder {}", target.display());
     let path = target.to_owned();
     let mut folder = std::fs::DirBuilder::new();
     folder.mode(0o750);
-    off_thread(doing, target, move || folder.create(path)).await
+    off_thread(context, target, move || folder.create(path)).await
 }
 
 /// Removes the empty folder of a target; one that is gone already is fine.
@@ -109,9 +109,9 @@ pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
 /// # Errors
 /// When it cannot be removed.
 pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
-    let doing = format!("removing the folder {}", target.display());
+    let context = format!("removing the folder {}", target.display());
     let path = target.to_owned();
-    off_thread(doing, target, move || gone(std::fs::remove_dir(path))).await
+    off_thread(context, target, move || gone(std::fs::remove_dir(path))).await
 }
 
 /// Removes the symlink at a target; one that is gone already is fine.
@@ -119,9 +119,9 @@ pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
 /// # Errors
 /// When it cannot be removed.
 pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
-    let doing = format!("removing the symlink {}", target.display());
+    let context = format!("removing the symlink {}", target.display());
     let path = target.to_owned();
-    off_thread(doing, target, move || gone(std::fs::remove_file(path))).await
+    off_thread(context, target, move || gone(std::fs::remove_file(path))).await
 }
 
 /// Makes the target a symlink to `folder`.
@@ -129,10 +129,10 @@ pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
 /// # Errors
 /// When it cannot be made.
 pub async fn make_symlink(folder: &Path, target: &Path) -> Result<(), NodeError> {
-    let doing = format!("making the symlink {}", target.display());
+    let context = format!("making the symlink {}", target.display());
     let (folder, path) = (folder.to_owned(), target.to_owned());
     let making = move || std::os::unix::fs::symlink(folder, path);
-    off_thread(doing, target, making).await
+    off_thread(context, target, making).await
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

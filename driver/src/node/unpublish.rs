@@ -34,7 +34,7 @@ impl Volumes {
         &self,
         volume_id: String,
         target: &Path,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Note, NodeError> {
         let Some(target) = target::locate(target).await? else {
             // The parent has gone, and the target with it.
@@ -45,7 +45,7 @@ impl Volumes {
             let (volume_id, target) = (volume_id.clone(), target.clone());
             async move { this.unpublish_at(&volume_id, &target).await.map(|()| None) }
         };
-        self.run(&target, "NodeUnpublishVolume", volume_id, patience, work)
+        self.run(&target, "NodeUnpublishVolume", volume_id, timeout, work)
             .await
     }
 

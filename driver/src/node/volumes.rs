@@ -88,7 +88,7 @@ impl Volumes {
         target: &Path,
         rpc: &'static str,
         arguments: String,
-        patience: Duration,
+        timeout: Duration,
         work: W,
     ) -> Result<Note, NodeError>
     where
@@ -100,7 +100,7 @@ impl Volumes {
         };
         let run = self
             .operations
-            .run(target.to_owned(), operation, patience, || work);
+            .run(target.to_owned(), operation, timeout, || work);
         match (run.await, self.work_folder.holdup()) {
             // The caller's time is over, and that is why.
             (Err(Busy::RunningOperation { .. }), Some(error)) => Err(record_error(error)),

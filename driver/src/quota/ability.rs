@@ -1,4 +1,4 @@
-//! Whether the file system of a share can hold volumes to their sizes, and if not, why. Must not change anything.
+//! Whether the file system of a share can enforce the sizes of volumes, and if not, why. Must not change anything.
 
 use csi_sys::file_attributes;
 use csi_sys::project_quota::{self, State};
@@ -61,7 +61,7 @@ pub enum Unable {
     InProject(u32),
     /// ext4 does not bind root.
     #[error(
-        "ext4 does not hold root to limits, and the export lets clients be root: export it with root_squash"
+        "ext4 does not limit root, and the export lets clients be root: export it with root_squash"
     )]
     RootNotSquashed,
     /// Owners of files may change their project on the file system itself.

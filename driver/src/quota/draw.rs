@@ -1,6 +1,6 @@
 //! Draws the ids of new projects: which are free. Must not use them.
 
-use crate::quota::error::{Doing, QuotaError};
+use crate::quota::error::{Context, QuotaError};
 use crate::quota::project_id::ProjectId;
 use csi_proto::random;
 use csi_sys::project_quota::{Amounts, Quota};
@@ -22,9 +22,9 @@ const NAMED: [&str; 2] = ["/etc/projects", "/etc/projid"];
 pub(super) fn draw(
     quota: impl Fn(ProjectId) -> Result<Quota, QuotaError>,
 ) -> Result<ProjectId, QuotaError> {
-    let named = named(NAMED.map(Path::new)).doing("reading whose projects are")?;
+    let named = named(NAMED.map(Path::new)).context("reading whose projects are")?;
     for _ in 0..TRIES {
-        let random = random::from_kernel().doing("drawing a project id")?;
+        let random = random::from_kernel().context("drawing a project id")?;
         let drawn = ProjectId::new(u32::from_ne_bytes(random) & i32::MAX as u32);
         if let Some(id) = drawn
             && is_free(quota(id)?, named.contains(&id.number()))

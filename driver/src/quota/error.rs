@@ -10,10 +10,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum QuotaError {
     /// The kernel or the file system has refused.
-    #[error("{doing}: {source}")]
+    #[error("{context}: {source}")]
     Io {
         /// What was being done.
-        doing: &'static str,
+        context: &'static str,
         /// What the kernel said.
         source: io::Error,
     },
@@ -72,18 +72,18 @@ pub(super) fn amount(Amounts { bytes, inodes }: Amounts) -> String {
 }
 
 /// Says what was being done when an error arose.
-pub(super) trait Doing<T> {
-    fn doing(self, doing: &'static str) -> Result<T, QuotaError>;
+pub(super) trait Context<T> {
+    fn context(self, context: &'static str) -> Result<T, QuotaError>;
 }
 
-impl<T> Doing<T> for io::Result<T> {
-    fn doing(self, doing: &'static str) -> Result<T, QuotaError> {
-        self.map_err(|source| QuotaError::Io { doing, source })
+impl<T> Context<T> for io::Result<T> {
+    fn context(self, context: &'static str) -> Result<T, QuotaError> {
+        self.map_err(|source| QuotaError::Io { context, source })
     }
 }
 
-impl<T> Doing<T> for Result<T, Errno> {
-    fn doing(self, doing: &'static str) -> Result<T, QuotaError> {
-        self.map_err(io::Error::from).doing(doing)
+impl<T> Context<T> for Result<T, Errno> {
+    fn context(self, context: &'static str) -> Result<T, QuotaError> {
+        self.map_err(io::Error::from).context(context)
     }
 }

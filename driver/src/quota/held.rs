@@ -1,4 +1,4 @@
-//! Whether a folder is a project of its own that is held to its limits, as it is on the disk now, and what it lacks. Decides alone:
+//! Whether a folder is a project of its own whose limits are enforced, as it is on the disk now, and what it lacks. Decides alone:
 //! must neither look nor mend.
 
 use crate::quota::error::amount;
@@ -13,7 +13,7 @@ use std::fmt;
 const TOLERATED: u64 = 1 << 20;
 const TOLERATED_PART: u64 = 256;
 
-/// A folder that is to be held to limits, as it was found.
+/// A folder that is to have limits, as it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folder {
     /// Its project; 0 is none.
@@ -30,7 +30,7 @@ pub struct Folder {
     pub used: Amounts,
 }
 
-/// Why a folder is not held to its limits.
+/// Why the limits of a folder are not enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// There is none.
@@ -104,7 +104,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What `folder` lacks that is to be held to the limits `wanted`, in the project that is `on_record`.
+/// What `folder` lacks that is to have the limits `wanted`, in the project that is `on_record`.
 pub fn lack(folder: Option<Folder>, on_record: Option<u32>, wanted: Amounts) -> Option<Lack> {
     let Some(folder) = folder else {
         return Some(Lack::NoFolder);

@@ -3,7 +3,7 @@
 
 use crate::beneath;
 use crate::owner::Owner;
-use crate::quota::error::{Doing, QuotaError};
+use crate::quota::error::{Context, QuotaError};
 use crate::quota::project_id::ProjectId;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ const LONGEST: u64 = 8192;
 /// An entry: for whom the id is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The owner, in the words of whoever has entered it; empty where he died at it, and then nothing has the id.
+    /// The owner, in the words of whoever has entered it; empty if the writer crashed mid-update, and then nothing has the id.
     pub owner: String,
     /// How long it has been there, by the clock of this machine, which wrote it.
     pub age: Duration,
@@ -42,7 +42,7 @@ impl Ledger {
     /// # Errors
     /// I/O errors.
     pub fn enter(&self, id: ProjectId, owner: &str) -> Result<bool, QuotaError> {
-        let doing = "entering a project id";
+        let context = "entering a project id";
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let mut file = match fs::openat(&self.folder, id.to_string(), flags, mode) {
@@ -50,17 +50,17 @@ impl Ledger {
             Err(Errno::EXIST) => {
                 return Ok(self.entry(id)?.is_some_and(|entry| entry.owner == owner));
             }
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(context),
         };
         // The folder's owner may be a controller whom the server takes for somebody else; this process may be root.
-        let folders = Owner::of(&self.folder).doing(doing)?;
-        if Owner::of(&file).doing(doing)?.uid != folders.uid {
-            folders.give_open(&file).doing(doing)?;
+        let folders = Owner::of(&self.folder).context(context)?;
+        if Owner::of(&file).context(context)?.uid != folders.uid {
+            folders.give_open(&file).context(context)?;
         }
-        file.write_all(owner.as_bytes()).doing(doing)?;
+        file.write_all(owner.as_bytes()).context(context)?;
         // On disk before the id is used: after a power cut it is still known to be ours. File systems with project quotas have a
         // journal, in which the new name comes before what is flushed here.
-        file.sync_all().doing(doing)?;
+        file.sync_all().context(context)?;
         Ok(true)
     }
 
@@ -69,17 +69,17 @@ impl Ledger {
     /// # Errors
     /// I/O errors.
     pub fn entry(&self, id: ProjectId) -> Result<Option<Entry>, QuotaError> {
-        let doing = "reading the ledger of project ids";
+        let context = "reading the ledger of project ids";
         let name = id.to_string();
         let Some(text) =
-            beneath::if_there(beneath::read(&self.folder, &name, LONGEST)).doing(doing)?
+            beneath::if_there(beneath::read(&self.folder, &name, LONGEST)).context(context)?
         else {
             return Ok(None);
         };
         let written = match fs::statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => SystemTime::UNIX_EPOCH + Duration::from_secs(stat.st_mtime.unsigned_abs()),
             Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(context),
         };
         Ok(Some(Entry {
             owner: String::from_utf8_lossy(&text).into_owned(),
@@ -94,7 +94,7 @@ impl Ledger {
     #[allow(clippy::type_complexity)]
     pub fn entries(&self) -> Result<(BTreeMap<ProjectId, Entry>, Vec<QuotaError>), QuotaError> {
         let (mut entries, mut odd) = (BTreeMap::new(), Vec::new());
-        for name in beneath::names(&self.folder).doing("listing the ledger of project ids")? {
+        for name in beneath::names(&self.folder).context("listing the ledger of project ids")? {
             let name = name.to_string_lossy().into_owned();
             let entry = ProjectId::parse(&name).map(|id| (id, self.entry(id)));
             let why = match entry {
@@ -129,7 +129,7 @@ impl Ledger {
     pub fn forget(&self, id: ProjectId) -> Result<(), QuotaError> {
         match fs::unlinkat(&self.folder, id.to_string(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(error) => Err(error).doing("removing a project id from the ledger"),
+            Err(error) => Err(error).context("removing a project id from the ledger"),
         }
     }
 }

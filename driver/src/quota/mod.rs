@@ -8,6 +8,7 @@
 pub mod ability;
 pub mod amounts;
 mod draw;
+pub mod enable_quota;
 pub mod error;
 pub mod exports;
 pub mod held;
@@ -16,4 +17,3 @@ pub mod project;
 pub mod project_id;
 pub mod reconcile;
 pub mod seen;
-pub mod take_in;

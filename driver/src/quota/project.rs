@@ -3,7 +3,7 @@
 
 use crate::beneath;
 use crate::quota::draw::{self, TRIES};
-use crate::quota::error::{Doing, QuotaError};
+use crate::quota::error::{Context, QuotaError};
 use crate::quota::ledger::Ledger;
 use crate::quota::project_id::ProjectId;
 use csi_sys::file_attributes::{self, Attributes};
@@ -23,7 +23,7 @@ pub fn assign(
 ) -> Result<ProjectId, QuotaError> {
     let folder = folder.as_fd();
     let is_empty = beneath::names(folder)
-        .doing("looking into a folder")?
+        .context("looking into a folder")?
         .is_empty();
     let begun = match of(folder)? {
         Some(id) if ledger.entry(id)?.is_some_and(|entry| entry.owner == owner) => Some(id),
@@ -94,40 +94,40 @@ pub fn of(file: impl AsFd) -> Result<Option<ProjectId>, QuotaError> {
 /// # Errors
 /// I/O errors.
 pub fn attributes(folder: impl AsFd) -> Result<Attributes, QuotaError> {
-    file_attributes::get(folder).doing("reading the project of a folder")
+    file_attributes::get(folder).context("reading the project of a folder")
 }
 
 /// The project of an open file or folder, whoever has put it there; 0 where it is in none.
 pub(super) fn number_of(file: impl AsFd) -> Result<u32, QuotaError> {
-    let attributes = file_attributes::get(file).doing("reading the project of a file")?;
+    let attributes = file_attributes::get(file).context("reading the project of a file")?;
     Ok(attributes.project())
 }
 
 /// Puts an open folder into a project, and what is made in it.
 pub(super) fn tag(folder: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
     let folder = folder.as_fd();
-    let doing = "putting a folder into its project";
-    let attributes = file_attributes::get(folder).doing(doing)?;
+    let context = "putting a folder into its project";
+    let attributes = file_attributes::get(folder).context(context)?;
     let tagged = attributes.with_project(id.number()).with_inheritance();
     if tagged == attributes {
         return Ok(());
     }
-    file_attributes::set(folder, tagged).doing(doing)
+    file_attributes::set(folder, tagged).context(context)
 }
 
 /// Puts an open regular file into a project.
 pub(super) fn tag_file(file: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
     let file = file.as_fd();
-    let doing = "putting a file into its folder's project";
-    let attributes = file_attributes::get(file).doing(doing)?;
-    file_attributes::set(file, attributes.with_project(id.number())).doing(doing)
+    let context = "putting a file into its folder's project";
+    let attributes = file_attributes::get(file).context(context)?;
+    file_attributes::set(file, attributes.with_project(id.number())).context(context)
 }
 
 fn untag(folder: impl AsFd) -> Result<(), QuotaError> {
     let folder = folder.as_fd();
-    let doing = "taking a folder out of a project";
-    let attributes = file_attributes::get(folder).doing(doing)?;
-    file_attributes::set(folder, attributes.with_project(0)).doing(doing)
+    let context = "taking a folder out of a project";
+    let attributes = file_attributes::get(folder).context(context)?;
+    file_attributes::set(folder, attributes.with_project(0)).context(context)
 }
 
 /// The limits and the usage of a project on the file system of `root`.
@@ -135,7 +135,7 @@ fn untag(folder: impl AsFd) -> Result<(), QuotaError> {
 /// # Errors
 /// I/O errors.
 pub fn quota(root: impl AsFd, id: ProjectId) -> Result<Quota, QuotaError> {
-    project_quota::get(root, id.number()).doing("reading the quota of a project")
+    project_quota::get(root, id.number()).context("reading the quota of a project")
 }
 
 /// Gives a project these limits, whatever they were. Those that are smaller than the usage only refuse more.
@@ -143,7 +143,7 @@ pub fn quota(root: impl AsFd, id: ProjectId) -> Result<Quota, QuotaError> {
 /// # Errors
 /// I/O errors.
 pub fn set_limits(root: impl AsFd, id: ProjectId, limits: Amounts) -> Result<(), QuotaError> {
-    project_quota::set_limits(root, id.number(), limits).doing("setting the limits of a project")
+    project_quota::set_limits(root, id.number(), limits).context("setting the limits of a project")
 }
 
 /// Takes the limits from a project whose folder is kept, or is being purged: it keeps its id.

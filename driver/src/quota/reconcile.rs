@@ -1,7 +1,7 @@
 //! What the file system reports of projects against what the ledger and the folders say: limits and usage that are nobody's
 //! end here. Decides first, then does. Must not touch an id that is in no ledger and on no volume's folder.
 
-use crate::quota::error::{Doing, QuotaError};
+use crate::quota::error::{Context, QuotaError};
 use crate::quota::ledger::{Entry, Ledger};
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
@@ -132,7 +132,7 @@ pub fn report(root: impl AsFd) -> Result<Vec<Quota>, QuotaError> {
     let mut all = Vec::new();
     let mut from = Some(1);
     while let Some(id) = from {
-        let found = project_quota::next(root, id).doing("listing the quotas of all projects")?;
+        let found = project_quota::next(root, id).context("listing the quotas of all projects")?;
         from = found.and_then(|quota| quota.id.checked_add(1));
         all.extend(found.filter(|quota| quota.id >= id));
     }

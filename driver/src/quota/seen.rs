@@ -1,4 +1,4 @@
-//! A folder that is to be held to limits, as the disk has it now. Must not decide what it lacks, which `held` does, nor mend it.
+//! A folder that is to have limits, as the disk has it now. Must not decide what it lacks, which `held` does, nor mend it.
 
 use crate::quota::error::QuotaError;
 use crate::quota::held::{self, Folder, Lack};
@@ -20,7 +20,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The open folder that is to be held to the limits `wanted`, in the project that is `on_record`.
+    /// The open folder that is to have the limits `wanted`, in the project that is `on_record`.
     ///
     /// # Errors
     /// I/O errors.

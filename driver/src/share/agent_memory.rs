@@ -1,5 +1,5 @@
 //! What a process remembers of the agents that answer it: which were seen lately, how fast they answer, and how many volumes they have
-//! found that are not held to their sizes. Plain values; must not ask a share.
+//! found whose sizes are not enforced. Plain values; must not ask a share.
 
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
@@ -16,11 +16,11 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(4), Duration::from_millis(6
 /// What is remembered, of all shares.
 #[derive(Debug, Default)]
 pub struct AgentMemory {
-    /// The agents that hold volumes to their sizes: their processes, and when they were seen.
+    /// The agents that enforce the sizes of volumes: their processes, and when they were seen.
     seen: Mutex<BTreeMap<ShareUuid, (Instant, String)>>,
     /// How long answers have taken lately, in milliseconds: whoever looks too early asks the server for nothing.
     lately: AtomicU64,
-    /// How many volumes are not held to their sizes though they are to be, as was found last.
+    /// How many volumes have sizes that are not enforced though they are to be, as was found last.
     not_held: Mutex<BTreeMap<ShareUuid, usize>>,
 }
 
@@ -37,7 +37,7 @@ impl AgentMemory {
         lock(&self.seen).insert(share, (Instant::now(), process));
     }
 
-    /// So many volumes of the share are not held to their sizes.
+    /// So many volumes of the share have sizes that are not enforced.
     pub(super) fn saw_not_held(&self, share: ShareUuid, count: usize) {
         lock(&self.not_held).insert(share, count);
     }

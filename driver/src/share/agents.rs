@@ -8,8 +8,8 @@
 
 use crate::beneath;
 use crate::share::attempt::{heartbeat, process};
-use crate::share::database::{Place, Share};
-use crate::share::error::{Doing, ShareError};
+use crate::share::database::{Position, Share};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, check_format};
 use crate::share::requests::Requests;
@@ -26,11 +26,11 @@ const LONGEST: u64 = 4096;
 
 /// What an agent can do on the file system of its share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Can {
+pub struct Capabilities {
     /// Whether files share their blocks with their copies (FICLONE).
     #[serde(default)]
     pub reflinks: bool,
-    /// Whether it holds volumes to their sizes.
+    /// Whether it enforces the sizes of volumes.
     #[serde(default)]
     pub quotas: Quotas,
     /// Why it does not, where it was told to.
@@ -38,7 +38,7 @@ pub struct Can {
     pub why: Option<String>,
 }
 
-impl Can {
+impl Capabilities {
     /// What this process can make of the sizes of volumes on `share`, and nothing else.
     pub(super) fn of_quotas(share: &Share) -> Self {
         let (quotas, why) = match share.quotas() {
@@ -54,7 +54,7 @@ impl Can {
     }
 }
 
-impl fmt::Display for Can {
+impl fmt::Display for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reflinks {
             true => "reflinks",
@@ -92,7 +92,8 @@ pub struct Agent {
     /// Its process, as claims name processes.
     pub process: String,
     /// What it can.
-    pub can: Can,
+    #[serde(rename = "can")]
+    pub capabilities: Capabilities,
 }
 
 /// The presence of this process on a share, for as long as this is held.
@@ -102,7 +103,7 @@ pub struct Presence {
     name: String,
     /// Kept open for writing, so that no client holds up the next touch with a delegation.
     _file: OwnedFd,
-    can: Can,
+    capabilities: Capabilities,
 }
 
 impl Presence {
@@ -111,15 +112,15 @@ impl Presence {
     /// # Errors
     /// I/O errors.
     pub fn announce(share: &Share) -> Result<Self, ShareError> {
-        let doing = || format!("announcing this agent in {RECORDS_FOLDER}/{AGENTS}");
+        let context = || format!("announcing this agent in {RECORDS_FOLDER}/{AGENTS}");
         let folder = share.make_part(AGENTS)?;
         let agent = Agent {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             process: process::own().to_owned(),
-            can: Can {
-                reflinks: has_reflinks(share).doing(doing)?,
-                ..Can::of_quotas(share)
+            capabilities: Capabilities {
+                reflinks: has_reflinks(share).context(context)?,
+                ..Capabilities::of_quotas(share)
             },
         };
         let text = serde_json::to_vec(&agent).map_err(|error| ShareError::Damaged {
@@ -127,17 +128,17 @@ impl Presence {
             detail: error.to_string(),
         })?;
         // Nobody reads half of it: it is written whole before it has a name there.
-        let nonce = Nonce::random().doing(doing)?;
+        let nonce = Nonce::random().context(context)?;
         let (name, draft) = (nonce.to_string(), format!("agent-{nonce}"));
-        beneath::write_new(&share.drafts, &draft, &text).doing(doing)?;
-        share.give(&share.drafts, &draft).doing(doing)?;
-        let file = beneath::file_to_write(&share.drafts, &draft).doing(doing)?;
-        beneath::rename(&share.drafts, &draft, &folder, &name).doing(doing)?;
+        beneath::write_new(&share.drafts, &draft, &text).context(context)?;
+        share.give(&share.drafts, &draft).context(context)?;
+        let file = beneath::file_to_write(&share.drafts, &draft).context(context)?;
+        beneath::rename(&share.drafts, &draft, &folder, &name).context(context)?;
         Ok(Self {
             folder,
             name,
             _file: file,
-            can: agent.can,
+            capabilities: agent.capabilities,
         })
     }
 
@@ -146,8 +147,8 @@ impl Presence {
     /// # Errors
     /// I/O errors.
     pub fn renew(&mut self, share: &Share) -> Result<bool, ShareError> {
-        let now = Can::of_quotas(share);
-        if (now.quotas, &now.why) == (self.can.quotas, &self.can.why) {
+        let now = Capabilities::of_quotas(share);
+        if (now.quotas, &now.why) == (self.capabilities.quotas, &self.capabilities.why) {
             return Ok(false);
         }
         // The new one first: nobody is to find none meanwhile.
@@ -156,8 +157,8 @@ impl Presence {
     }
 
     /// What was announced.
-    pub fn can(&self) -> &Can {
-        &self.can
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
     }
 
     /// Says that this process lives. Returns false when the announcement is gone, and has to be made anew.
@@ -200,24 +201,25 @@ fn has_reflinks(share: &Share) -> io::Result<bool> {
 }
 
 /// The agent that work on `share` is to be left to: one that lives, for a process that is not on the server itself. Of several it
-/// is one that holds volumes to their sizes.
+/// is one that enforces the sizes of volumes.
 ///
 /// # Errors
 /// I/O errors.
 pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
-    if share.place != Place::Away {
+    if share.position != Position::Away {
         return Ok(None);
     }
-    Ok(living(share)?.max_by_key(|agent| agent.can.quotas))
+    Ok(living(share)?.max_by_key(|agent| agent.capabilities.quotas))
 }
 
-/// Whether an agent lives that holds volumes to their sizes, and is not this process.
+/// Whether an agent lives that enforces the sizes of volumes, and is not this process.
 ///
 /// # Errors
 /// I/O errors.
 pub(super) fn has_another_that_can(share: &Share) -> Result<bool, ShareError> {
-    let can =
-        |agent: &Agent| agent.can.quotas == Quotas::Enforced && agent.process != process::own();
+    let can = |agent: &Agent| {
+        agent.capabilities.quotas == Quotas::Enforced && agent.process != process::own()
+    };
     Ok(living(share)?.any(|agent| can(&agent)))
 }
 
@@ -256,7 +258,7 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     ];
     let kept = all.map(|(inbox, folder)| Ok((inbox, folder.try_clone()?)));
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
-    let mut kept = kept.doing(|| "keeping folders open".to_owned())?;
+    let mut kept = kept.context(|| "keeping folders open".to_owned())?;
     if share.quotas().is_some() {
         kept.push((Inbox::Requests, Requests::open(share)?.into_folder()));
     }
@@ -280,7 +282,7 @@ pub fn sweep(share: &Share) -> Result<Vec<ShareError>, ShareError> {
 fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
     let path = format!("{RECORDS_FOLDER}/{AGENTS}");
     let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
-    opened.doing(|| format!("opening {path}"))
+    opened.context(|| format!("opening {path}"))
 }
 
 /// An announcement by its name, with what it says, where that can be read, and whether it is dead.
@@ -288,12 +290,12 @@ type Announced = (String, Option<Agent>, bool);
 
 /// All announcements, and why others are none.
 fn all(share: &Share) -> Result<(Vec<Announced>, Vec<ShareError>), ShareError> {
-    let doing = || format!("looking for agents in {RECORDS_FOLDER}/{AGENTS}");
+    let context = || format!("looking for agents in {RECORDS_FOLDER}/{AGENTS}");
     let (mut all, mut odd) = (Vec::new(), Vec::new());
     let Some(folder) = folder(share)? else {
         return Ok((all, odd));
     };
-    let names = beneath::if_there(beneath::names_now(&folder)).doing(doing)?;
+    let names = beneath::if_there(beneath::names_now(&folder)).context(context)?;
     let names = names.unwrap_or_default().into_iter();
     let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
     names.sort_unstable();
@@ -313,7 +315,7 @@ fn all(share: &Share) -> Result<(Vec<Announced>, Vec<ShareError>), ShareError> {
         match heartbeat::has_stopped(&folder, &name, nonce, 0, holder) {
             Ok(is_dead) => all.push((name, agent, is_dead)),
             Err(source) => odd.push(ShareError::Io {
-                doing: format!("looking at the agent {RECORDS_FOLDER}/{AGENTS}/{name}"),
+                context: format!("looking at the agent {RECORDS_FOLDER}/{AGENTS}/{name}"),
                 source,
             }),
         }

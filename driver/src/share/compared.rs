@@ -1,12 +1,12 @@
-//! What the last comparison of the volumes with their limits has found, and when: all that anybody may say about whether a volume is
-//! held to its size. Owns `compared.json` on the share. What compares is `comparison`.
+//! What the last comparison of the volumes with their limits has found, and when: all that anybody may say about whether a size
+//! is enforced. Owns `compared.json` on the share. What compares is `comparison`.
 //!
 //! The file is written whole by whoever has compared, an agent or a controller on the server, and read by all. It names those that
-//! are not held to their sizes; all others that are to be were found to be.
+//! have sizes that are not enforced; all others that are to be were found to be.
 
 use crate::beneath;
 use crate::share::database::{Share, now};
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::findings::Compared;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::check_format;
@@ -43,13 +43,13 @@ pub enum SizeKnown {
 /// # Errors
 /// I/O errors.
 pub(super) fn write(compared: &Compared, share: &Share) -> Result<OwnedFd, ShareError> {
-    let doing = || format!("writing {RECORDS_FOLDER}/{COMPARED}");
+    let context = || format!("writing {RECORDS_FOLDER}/{COMPARED}");
     let text = serde_json::to_vec(compared).map_err(|error| ShareError::Damaged {
         what: "what a comparison has found".to_owned(),
         detail: error.to_string(),
     })?;
-    let records = beneath::folder(&share.root, RECORDS_FOLDER).doing(doing)?;
-    let draft = format!("compared-{}", Nonce::random().doing(doing)?);
+    let records = beneath::folder(&share.root, RECORDS_FOLDER).context(context)?;
+    let draft = format!("compared-{}", Nonce::random().context(context)?);
     let written = share.write_new(&share.drafts, &draft, &text);
     let written = written.and_then(|()| beneath::file_to_write(&share.drafts, &draft));
     let put = written.and_then(|file| {
@@ -60,7 +60,7 @@ pub(super) fn write(compared: &Compared, share: &Share) -> Result<OwnedFd, Share
         let _ = fs::unlinkat(&share.drafts, &*draft, AtFlags::empty());
     }
     share.memory.saw_not_held(share.uuid(), compared.not_held);
-    put.doing(doing)
+    put.context(context)
 }
 
 /// The last one, where there is one that can be read.

@@ -20,7 +20,7 @@ use crate::share::records::text::COPYING;
 use crate::share::records::volume::Volume;
 use crate::share::requests::Requests;
 use crate::share::token::{NameKey, Nonce};
-use crate::share::volume::take_in;
+use crate::share::volume::enable_quota;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
@@ -56,7 +56,7 @@ pub fn keep_up(share: &Share) -> Result<Comparison, ShareError> {
     Ok(done)
 }
 
-/// How many volumes are to be held to their sizes.
+/// How many volumes have sizes that are to be enforced.
 fn count(share: &Share) -> Result<usize, ShareError> {
     let mut count = 0;
     for key in store::keys::<Volume>(share)? {
@@ -122,7 +122,7 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
         .filter(|(_, lack)| lack.is_mended_by_a_project())
     {
         let path = &seen.path;
-        match take_in::mend(share, (seen.key, seen.nonce)) {
+        match enable_quota::mend(share, (seen.key, seen.nonce)) {
             Ok(taken) => {
                 told.push(format!(
                     "{path}: {lack}: put into a project of its own, with {} folders and {} files",
@@ -275,7 +275,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// The volumes that are not held to their sizes, but for those that somebody is changing.
+    /// The volumes whose sizes are not enforced, but for those that somebody is changing.
     fn lacking(
         &mut self,
         share: &Share,

@@ -9,7 +9,7 @@ use crate::quota::exports;
 use crate::roots::{MoreMounts, Mounting, Root};
 use crate::share::agent_memory::AgentMemory;
 use crate::share::archives::Archives;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::findings::Compared;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::Counting;
@@ -46,7 +46,7 @@ pub enum Expect {
 
 /// Where a process works, seen from the share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum Position {
     /// Anywhere; it leaves nothing to agents.
     #[default]
     Alone,
@@ -64,13 +64,13 @@ pub struct Share {
     pub(super) root: Root,
     uuid: ShareUuid,
     more: Option<MoreMounts>,
-    pub(super) place: Place,
+    pub(super) position: Position,
     /// What this process remembers of agents.
     pub(super) memory: Arc<AgentMemory>,
     /// How this process counts what is promised.
     pub(super) counting: Counting,
     pub(super) archives: Option<&'static dyn Archives>,
-    /// Whether this process can hold volumes to their sizes, where it is to.
+    /// Whether this process can enforce the sizes of volumes, where it is to.
     pub(super) quotas: Option<Result<FileSystem, Unable>>,
     /// What the last comparison has found, as it was read when somebody first asked.
     pub(super) compared: OnceLock<Option<Compared>>,
@@ -101,7 +101,7 @@ impl Share {
     /// not what `expect` says, [`ShareError::NewerFormat`], [`ShareError::OlderFormat`], [`ShareError::Damaged`], and I/O
     /// errors.
     pub fn open(root: Root, expect: Expect) -> Result<Self, ShareError> {
-        beneath::refresh(&*root).doing(|| "looking at the share's root".to_owned())?;
+        beneath::refresh(&*root).context(|| "looking at the share's root".to_owned())?;
         let (records, label) = match read_label(&root)? {
             Some(there) => there,
             None => match expect {
@@ -130,7 +130,7 @@ impl Share {
                     }
                 } else {
                     ShareError::Io {
-                        doing: format!("opening {RECORDS_FOLDER}/{name} on the share"),
+                        context: format!("opening {RECORDS_FOLDER}/{name} on the share"),
                         source,
                     }
                 }
@@ -144,7 +144,7 @@ impl Share {
             drafts: part(DRAFTS)?,
             uuid: label.uuid,
             more: None,
-            place: Place::Alone,
+            position: Position::Alone,
             memory: Arc::default(),
             counting: Counting::default(),
             archives: None,
@@ -162,8 +162,8 @@ impl Share {
 
     /// The same, for a process that leaves to an agent on the server what that does faster.
     pub fn away(self) -> Self {
-        let place = Place::Away;
-        Self { place, ..self }
+        let position = Position::Away;
+        Self { position, ..self }
     }
 
     /// The same, with what this process remembers of agents.
@@ -182,30 +182,31 @@ impl Share {
     /// I/O errors.
     pub fn as_agent(self) -> Result<Self, ShareError> {
         let owner = Owner::of(&self.drafts);
-        let place = Place::Agent(owner.doing(|| "looking at the owner of the records".to_owned())?);
-        Ok(Self { place, ..self })
+        let position =
+            Position::Agent(owner.context(|| "looking at the owner of the records".to_owned())?);
+        Ok(Self { position, ..self })
     }
 
-    /// The same, for a process on the server that holds volumes to their sizes where the file system can.
+    /// The same, for a process on the server that enforces the sizes of volumes where the file system can.
     pub fn with_quotas(self) -> Self {
         let quotas = Some(ability::of(&self.root, exports::reach(&self.root)));
         Self { quotas, ..self }
     }
 
-    /// Whether this process holds volumes to their sizes.
+    /// Whether this process enforces the sizes of volumes.
     pub fn sets_limits(&self) -> bool {
         matches!(self.quotas, Some(Ok(_)))
     }
 
-    /// Whether this process can hold volumes to their sizes, where it is to.
+    /// Whether this process can enforce the sizes of volumes, where it is to.
     pub fn quotas(&self) -> Option<&Result<FileSystem, Unable>> {
         self.quotas.as_ref()
     }
 
     /// Who is to own what this process makes, where it is not this process.
     pub(super) fn owner(&self) -> Option<Owner> {
-        match self.place {
-            Place::Agent(owner) if !owner.is_root() => Some(owner),
+        match self.position {
+            Position::Agent(owner) if !owner.is_root() => Some(owner),
             _ => None,
         }
     }
@@ -242,10 +243,10 @@ impl Share {
 
     /// The folder `name` below the records: made where it is not there.
     pub(super) fn make_part(&self, name: &str) -> Result<OwnedFd, ShareError> {
-        let doing = || format!("making {RECORDS_FOLDER}/{name}");
-        let records = beneath::folder(&self.root, RECORDS_FOLDER).doing(doing)?;
-        self.make_folder(&records, name).doing(doing)?;
-        beneath::folder(&records, name).doing(doing)
+        let context = || format!("making {RECORDS_FOLDER}/{name}");
+        let records = beneath::folder(&self.root, RECORDS_FOLDER).context(context)?;
+        self.make_folder(&records, name).context(context)?;
+        beneath::folder(&records, name).context(context)
     }
 
     /// The same, of which archives can be unpacked.
@@ -304,7 +305,9 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
     let records = match beneath::folder(root, RECORDS_FOLDER) {
         Ok(records) => records,
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error).doing(|| format!("opening {RECORDS_FOLDER} on the share")),
+        Err(error) => {
+            return Err(error).context(|| format!("opening {RECORDS_FOLDER} on the share"));
+        }
     };
     // An NFS client learns all parts of it by that, in one call instead of one for each.
     let _ = beneath::names_of_opened(&records);
@@ -312,7 +315,7 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
         Ok(content) => content,
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),
         Err(error) => {
-            return Err(error).doing(|| format!("reading {RECORDS_FOLDER}/{LABEL} on the share"));
+            return Err(error).context(|| format!("reading {RECORDS_FOLDER}/{LABEL} on the share"));
         }
     };
     let label = check_format(&content).and_then(|()| Ok(serde_json::from_slice(&content)?));
@@ -336,21 +339,21 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
 /// Makes the records folder. The label is linked last, so a share that has one has all its parts; of two controllers
 /// that do this at once one label wins and both read it.
 fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
-    let doing = || format!("making {RECORDS_FOLDER} on the share");
-    beneath::make_folder(root, RECORDS_FOLDER, 0o700).doing(doing)?;
-    let records = beneath::folder(root, RECORDS_FOLDER).doing(doing)?;
+    let context = || format!("making {RECORDS_FOLDER} on the share");
+    beneath::make_folder(root, RECORDS_FOLDER, 0o700).context(context)?;
+    let records = beneath::folder(root, RECORDS_FOLDER).context(context)?;
     // Some servers give new folders a mode of their own; the records are nobody else's.
-    fs::fchmod(&records, Mode::from_raw_mode(0o700)).doing(doing)?;
+    fs::fchmod(&records, Mode::from_raw_mode(0o700)).context(context)?;
     step("the records folder is made")?;
     for part in [VOLUMES, SNAPSHOTS, CLAIMS, TRASH, DRAFTS] {
-        beneath::make_folder(&records, part, 0o700).doing(doing)?;
+        beneath::make_folder(&records, part, 0o700).context(context)?;
         step("a part is made")?;
     }
     // Under a new UUID the ids of these volumes would be refused for ever.
     let mut kept = false;
     for part in [VOLUMES, SNAPSHOTS] {
-        let part = beneath::folder(&records, part).doing(doing)?;
-        kept |= !beneath::names(&part).doing(doing)?.is_empty();
+        let part = beneath::folder(&records, part).context(context)?;
+        kept |= !beneath::names(&part).context(context)?.is_empty();
     }
     if kept {
         // Another controller may have made the label, and the first volume, in this very moment.
@@ -363,26 +366,26 @@ fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
     }
     let label = Label {
         format: FORMAT,
-        uuid: ShareUuid::random().doing(doing)?,
+        uuid: ShareUuid::random().context(context)?,
         created: now(),
     };
     let content = serde_json::to_vec(&label).map_err(|error| ShareError::Damaged {
         what: LABEL.to_owned(),
         detail: error.to_string(),
     })?;
-    let draft = format!("{DRAFTS}/{LABEL}.{}", Nonce::random().doing(doing)?);
-    beneath::write_new(&records, &draft, &content).doing(doing)?;
+    let draft = format!("{DRAFTS}/{LABEL}.{}", Nonce::random().context(context)?);
+    beneath::write_new(&records, &draft, &content).context(context)?;
     step("the label is written")?;
     // Whatever this says, the label that can be read afterwards is the one that counts: a retransmitted LINK reports
     // EEXIST for its own success.
     let linked = fs::linkat(&records, &draft, &records, LABEL, AtFlags::empty());
     step("the label is linked")?;
     let _ = fs::unlinkat(&records, &draft, AtFlags::empty());
-    beneath::sync(&records).doing(doing)?;
-    beneath::sync(root).doing(doing)?;
+    beneath::sync(&records).context(context)?;
+    beneath::sync(root).context(context)?;
     match (read_label(root)?, linked) {
         (Some(there), _) => Ok(there),
-        (None, Err(error)) => Err(error).doing(doing),
+        (None, Err(error)) => Err(error).context(context),
         (None, Ok(())) => Err(ShareError::Contended {
             what: RECORDS_FOLDER.to_owned(),
         }),

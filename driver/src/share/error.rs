@@ -165,14 +165,14 @@ pub enum ShareError {
         "the share is empty, though a volume of kubernetes-csi's driver is known to be there: is the server's disk mounted? Nothing was changed"
     )]
     Empty,
-    /// The volume is to be held to its size, and nobody can do that. A new one is not made then.
-    #[error("the volume is to be held to its size, and cannot be: {why}")]
+    /// The volume is to have its size enforced, and nobody can do that. A new one is not made then.
+    #[error("the size cannot be enforced: {why}")]
     NotHeld {
         /// Why not.
         why: String,
     },
     /// The same of a volume that is there; or nobody has said by now whether it can be done.
-    #[error("the volume is to be held to its size, and is not yet: {why}")]
+    #[error("the size is not enforced yet: {why}")]
     NotHeldYet {
         /// Why not.
         why: String,
@@ -209,10 +209,10 @@ pub enum ShareError {
         source: Box<ShareError>,
     },
     /// The file system's word.
-    #[error("{doing}: {source}")]
+    #[error("{context}: {source}")]
     Io {
         /// What was tried.
-        doing: String,
+        context: String,
         /// The cause.
         source: io::Error,
     },
@@ -229,7 +229,7 @@ impl From<Crash> for ShareError {
             Crash::Died(step) => Self::Crash(step),
             #[cfg(test)]
             Crash::Failed(step, errno) => Self::Io {
-                doing: step.to_owned(),
+                context: step.to_owned(),
                 source: errno.into(),
             },
         }
@@ -340,14 +340,14 @@ pub(crate) fn is_lasting(error: &io::Error) -> bool {
 }
 
 /// Says what was tried when an I/O call fails.
-pub(crate) trait Doing<T> {
-    fn doing(self, what: impl FnOnce() -> String) -> Result<T, ShareError>;
+pub(crate) trait Context<T> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, ShareError>;
 }
 
-impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
-    fn doing(self, what: impl FnOnce() -> String) -> Result<T, ShareError> {
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
+    fn context(self, what: impl FnOnce() -> String) -> Result<T, ShareError> {
         self.map_err(|source| ShareError::Io {
-            doing: what(),
+            context: what(),
             source: source.into(),
         })
     }

@@ -14,10 +14,10 @@ pub struct Compared {
     format: u64,
     /// When it began, in seconds since 1970, by the clock of whoever compared.
     pub(super) at: u64,
-    /// Why no volume is held to its size, where that is so.
+    /// Why no size is enforced, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unable: Option<String>,
-    /// How many volumes are not held to their sizes though they are to be.
+    /// How many volumes have sizes that are not enforced though they are to be.
     pub(super) not_held: usize,
     /// Which, and why not.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -25,7 +25,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// That of somebody who has found, since the time `at`, these `volumes` that are not held to their sizes.
+    /// That of somebody who has found, since the time `at`, these `volumes` whose sizes are not enforced.
     pub(super) fn of(at: u64, volumes: BTreeMap<Nonce, String>) -> Self {
         let unable = (volumes.len() > MOST).then(|| {
             let count = volumes.len();
@@ -45,7 +45,7 @@ impl Compared {
         }
     }
 
-    /// That of somebody who cannot hold volumes to their sizes, of which so many are to be.
+    /// That of somebody who cannot enforce the sizes of volumes, of which so many are to be.
     pub(super) fn unable(at: u64, why: String, not_held: usize) -> Self {
         Self {
             unable: Some(why),
@@ -54,7 +54,7 @@ impl Compared {
         }
     }
 
-    /// Why the volume is not held to its size, where that was found.
+    /// Why the size of the volume is not enforced, where that was found.
     pub(super) fn trouble(&self, nonce: Nonce) -> Option<&String> {
         self.unable.as_ref().or_else(|| self.volumes.get(&nonce))
     }

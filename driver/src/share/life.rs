@@ -12,7 +12,7 @@ use crate::owner::Owner;
 use crate::share::agents;
 use crate::share::attempt::{self, Begun, heartbeat};
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::promised;
 use crate::share::records::promise::{Promise, Ratio};
 use crate::share::records::record::{Copying, Kind, Record, State};
@@ -232,7 +232,7 @@ fn begin<K: Life>(
 ) -> Result<Option<Published<K>>, ShareError> {
     let begun = K::source(wanted).map(|source| Begun::of(share, &source));
     let begun = begun.transpose()?;
-    let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+    let nonce = Nonce::random().context(|| "drawing a nonce".to_owned())?;
     let source = begun.as_ref().map(|begun| begun.source);
     let what = K::begin(share, wanted, nonce, source.map(|source| source.size_bytes))?;
     let bytes = what.promised_bytes();
@@ -269,7 +269,7 @@ fn begin<K: Life>(
 }
 
 fn left_to(agent: String) -> Result<Copying, ShareError> {
-    Copying::left_to(agent).doing(|| "drawing a nonce".to_owned())
+    Copying::left_to(agent).context(|| "drawing a nonce".to_owned())
 }
 
 /// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with
@@ -336,16 +336,16 @@ pub fn assist<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Resu
         return Ok(());
     }
     let finish = |folder: &OwnedFd| {
-        let doing = || "giving the copy to the owner of the records".to_owned();
+        let context = || "giving the copy to the owner of the records".to_owned();
         let Some(owner) = share.owner() else {
             return K::finish_copy(folder, wanted);
         };
-        owner.give_open(folder).doing(doing)?;
+        owner.give_open(folder).context(context)?;
         K::finish_copy(folder, wanted)?;
-        match Owner::of(folder).doing(doing)?.uid == owner.uid {
+        match Owner::of(folder).context(context)?.uid == owner.uid {
             true => Ok(()),
             // A controller that may do no more than that owner could never delete it.
-            false => Err(Errno::PERM).doing(doing),
+            false => Err(Errno::PERM).context(context),
         }
     };
     let begin = |record: &_, attempt| K::begin_copy(share, record, attempt);

@@ -1,4 +1,4 @@
-//! A volume that is to be held to its size, as the disk has it now, and what it lacks. Looks alone; `comparison` and `take_in` mend.
+//! A volume whose size is to be enforced, as the disk has it now, and what it lacks. Looks alone; `comparison` and `enable_quota` mend.
 
 use crate::quota::amounts;
 use crate::quota::error::QuotaError;
@@ -16,7 +16,7 @@ use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use std::collections::BTreeSet;
 
-/// A volume that is to be held to its size, as it was seen.
+/// A volume whose size is to be enforced, as it was seen.
 pub(super) struct Limited {
     pub key: NameKey,
     pub generation: u64,
@@ -46,7 +46,7 @@ impl Limited {
         })
     }
 
-    /// What it lacks to be held to its size, as the disk is now.
+    /// What it lacks to have its size enforced, as the disk is now.
     pub fn lack(
         &self,
         share: &Share,
@@ -65,7 +65,7 @@ fn on_record(record: &Record<Volume>) -> Option<u32> {
     }
 }
 
-/// What the volume with this record, which is ready, lacks to be held to its size.
+/// What the volume with this record, which is ready, lacks to have its size enforced.
 ///
 /// # Errors
 /// I/O errors.

@@ -16,7 +16,7 @@ use crate::quota::project;
 use crate::quota::project_id::ProjectId;
 use crate::share::agents;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::claim;
 use crate::share::paths::open::blocked;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
@@ -56,10 +56,10 @@ impl fmt::Display for Answered {
         match &self.answer {
             Answer::Project(id) => write!(
                 f,
-                "{volume} is held to its size by project {id}, which took {} ms",
+                "{volume}: size enforced by project {id}, in {} ms",
                 self.took.as_millis()
             ),
-            Answer::Refused(why) => write!(f, "{volume} is not held to its size: {why}"),
+            Answer::Refused(why) => write!(f, "{volume}: size not enforced: {why}"),
         }
     }
 }
@@ -129,7 +129,7 @@ pub(super) fn answer_record(
     })
 }
 
-/// Whether a record is a request by itself as soon as it appears: for an empty volume that is to be held to its size.
+/// Whether a record is a request by itself as soon as it appears: for an empty volume whose size is to be enforced.
 pub(super) fn is_request(record: &Record<Volume>) -> bool {
     let wanted = &record.what.wanted;
     let is_new = record.state == State::Creating && wanted.source.is_none() && !wanted.adopt;
@@ -278,31 +278,31 @@ pub(super) fn folder_of(
     attempt: Option<Nonce>,
 ) -> Result<Option<OwnedFd>, ShareError> {
     let (record, path) = (&found.record, &found.record.what.path);
-    let doing = || format!("opening the folder of {path}");
+    let context = || format!("opening the folder of {path}");
     let data = data_name(attempt.or(record.copy));
-    let beside = beneath::if_there(beneath::folder(&found.folder, &data)).doing(doing)?;
+    let beside = beneath::if_there(beneath::folder(&found.folder, &data)).context(context)?;
     if beside.is_some() || attempt.is_some() || record.needs_copy() {
         return Ok(beside);
     }
     if !claim::holds(share, record)? {
         return Ok(None);
     }
-    beneath::if_there(beneath::folder(&share.root, path.to_path())).map_err(blocked(path, doing))
+    beneath::if_there(beneath::folder(&share.root, path.to_path())).map_err(blocked(path, context))
 }
 
 /// Waits until nobody else sets the limit of the volume with this record, until what is returned is dropped: another thread, or
 /// another agent.
 pub(super) fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
-    let doing = || "locking a volume's record".to_owned();
-    let folder = beneath::folder(&found.folder, ".").doing(doing)?;
-    fs::flock(&folder, fs::FlockOperation::LockExclusive).doing(doing)?;
+    let context = || "locking a volume's record".to_owned();
+    let folder = beneath::folder(&found.folder, ".").context(context)?;
+    fs::flock(&folder, fs::FlockOperation::LockExclusive).context(context)?;
     Ok(folder)
 }
 
 pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {
     let path = format!("{RECORDS_FOLDER}/{PROJECTS}");
     let there = beneath::if_there(beneath::folder(&share.root, &path));
-    match there.doing(|| format!("opening {path}"))? {
+    match there.context(|| format!("opening {path}"))? {
         Some(folder) => Ok(Ledger::new(folder)),
         None => share.make_part(PROJECTS).map(Ledger::new),
     }

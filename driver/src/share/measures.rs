@@ -1,4 +1,4 @@
-//! Measures: what volumes take on the disk that nobody holds to their sizes, as somebody has counted it. Owns the file `measure.…`
+//! Measures: the disk usage of volumes whose sizes nobody enforces, as somebody has counted it. Owns the file `measure.…`
 //! beside a record, who counts, and which volume is due. How fast it is counted is the caller's business.
 //!
 //! A measure is written whole and replaces the one before. It is no part of the record, and goes with it. Whoever counts has a
@@ -9,7 +9,7 @@ use crate::beneath;
 use crate::crash_points::step;
 use crate::share::attempt::heartbeat::TOUCHED;
 use crate::share::database::{Share, now};
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::open::blocked;
 use crate::share::records::format::{FORMAT, check_format};
 use crate::share::records::leftovers;
@@ -61,7 +61,7 @@ impl Measure {
     }
 }
 
-/// Whether a volume is one that is measured. What is held to its size the file system counts itself.
+/// Whether a volume is one that is measured. The file system itself counts what has an enforced size.
 fn is_measured(record: &Record<Volume>) -> bool {
     record.state == State::Ready && !matches!(record.what.size, Some(Size::Enforced { .. }))
 }
@@ -161,7 +161,7 @@ pub fn look(
 /// When the last measure was written, by the server's clock.
 fn made_at(found: &Found<Volume>) -> Result<Option<i64>, ShareError> {
     let name = measure_name(found.record.nonce);
-    time_of(&found.folder, &name).doing(|| "looking at a measure".to_owned())
+    time_of(&found.folder, &name).context(|| "looking at a measure".to_owned())
 }
 
 /// When `name` in `folder` was changed, as the server knows it now; nothing when it is not there.
@@ -182,17 +182,17 @@ struct CountingTurn {
 impl CountingTurn {
     /// Nothing where somebody else counts.
     fn take(share: &Share, nonce: Nonce) -> Result<Option<Self>, ShareError> {
-        let doing = || "beginning to measure a volume".to_owned();
+        let context = || "beginning to measure a volume".to_owned();
         let name = format!("measuring-{nonce}");
         for _ in 0..2 {
-            if share.make_folder(&share.drafts, &name).doing(doing)? {
+            if share.make_folder(&share.drafts, &name).context(context)? {
                 return Ok(Some(Self {
-                    drafts: share.drafts.try_clone().doing(doing)?,
+                    drafts: share.drafts.try_clone().context(context)?,
                     name,
                     touched: Instant::now(),
                 }));
             }
-            if let Some(touched) = time_of(&share.drafts, &name).doing(doing)? {
+            if let Some(touched) = time_of(&share.drafts, &name).context(context)? {
                 if is_alive(server_now(share)?.saturating_sub(touched)) {
                     return Ok(None);
                 }
@@ -273,12 +273,12 @@ fn count_of(
         return Ok(None);
     }
     let path = &found.record.what.path;
-    let doing = || format!("opening the folder of {path}");
+    let context = || format!("opening the folder of {path}");
     let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
-    let Some(folder) = folder.map_err(blocked(path, doing))? else {
+    let Some(folder) = folder.map_err(blocked(path, context))? else {
         return Ok(None);
     };
-    let count = UsageCount::begin(&folder).doing(doing)?;
+    let count = UsageCount::begin(&folder).context(context)?;
     Ok(Some((found, count)))
 }
 
@@ -290,7 +290,7 @@ impl Measuring {
     pub fn go_on(&mut self, most: usize) -> Result<Option<usize>, ShareError> {
         let path = &self.found.record.what.path;
         let looked = self.count.go_on(most);
-        let looked = looked.doing(|| format!("measuring {path}"))?;
+        let looked = looked.context(|| format!("measuring {path}"))?;
         Ok(self.turn.touch().then_some(looked))
     }
 
@@ -325,13 +325,13 @@ impl Measuring {
 
 /// Puts a measure beside its record. Returns whether that is there still.
 fn put(share: &Share, found: &Found<Volume>, measure: &Measure) -> Result<bool, ShareError> {
-    let doing = || "keeping a measure".to_owned();
+    let context = || "keeping a measure".to_owned();
     let nonce = found.record.nonce;
     let text = serde_json::to_vec(measure).map_err(|error| ShareError::Damaged {
         what: "a measure that is to be written".to_owned(),
         detail: error.to_string(),
     })?;
-    let draft = format!("measure-{nonce}-{}", Nonce::random().doing(doing)?);
+    let draft = format!("measure-{nonce}-{}", Nonce::random().context(context)?);
     let name = measure_name(nonce);
     let drafted = share.write_new(&share.drafts, &draft, &text);
     step("a measure is drafted")?;
@@ -339,7 +339,7 @@ fn put(share: &Share, found: &Found<Volume>, measure: &Measure) -> Result<bool, 
         Ok(()) => beneath::rename(&share.drafts, &draft, &found.folder, &name),
         Err(error) => {
             let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
-            return Err(error).doing(doing);
+            return Err(error).context(context);
         }
     };
     step("a measure is beside its record")?;
@@ -347,7 +347,7 @@ fn put(share: &Share, found: &Found<Volume>, measure: &Measure) -> Result<bool, 
         let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
         return match error {
             Errno::NOENT | Errno::STALE => Ok(false),
-            error => Err(error).doing(doing),
+            error => Err(error).context(context),
         };
     }
     if beneath::exists(&found.folder, &found.record.file_name()).is_ok_and(|is_there| is_there) {

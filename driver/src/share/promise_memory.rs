@@ -34,7 +34,7 @@ impl PromiseMemory {
 }
 
 /// The kind of a record, and its key.
-pub(super) type Place = (&'static str, NameKey);
+pub(super) type RecordKey = (&'static str, NameKey);
 
 /// What is remembered of the promises on one share. Who counts holds its lock, so one counts for all who wait.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(super) struct Promised {
     /// The size of the file system.
     total: u64,
     /// By the places of the records.
-    on_record: BTreeMap<Place, Promise>,
+    on_record: BTreeMap<RecordKey, Promise>,
     /// The bytes of each that is on record or in the trash, and their sum.
     each: HashMap<Nonce, i64>,
     sum: u128,
@@ -56,7 +56,12 @@ pub(super) struct Promised {
 
 impl Promised {
     /// Takes what was found for all that there is.
-    pub fn set(&mut self, total: u64, on_record: BTreeMap<Place, Promise>, in_trash: &[Promise]) {
+    pub fn set(
+        &mut self,
+        total: u64,
+        on_record: BTreeMap<RecordKey, Promise>,
+        in_trash: &[Promise],
+    ) {
         self.total = total;
         self.each.clear();
         self.sum = 0;
@@ -76,7 +81,7 @@ impl Promised {
     }
 
     /// What was read of the records.
-    pub fn on_record(&self) -> &BTreeMap<Place, Promise> {
+    pub fn on_record(&self) -> &BTreeMap<RecordKey, Promise> {
         &self.on_record
     }
 
@@ -106,7 +111,7 @@ impl Promised {
 #[derive(Debug)]
 pub(super) struct Reserved {
     promised: Arc<Mutex<Promised>>,
-    place: Place,
+    place: RecordKey,
     promise: Promise,
     is_on_record: bool,
 }
@@ -116,7 +121,7 @@ impl Reserved {
     pub fn new(
         promised: &Arc<Mutex<Promised>>,
         of: &mut Promised,
-        (place, promise): (Place, Promise),
+        (place, promise): (RecordKey, Promise),
     ) -> Self {
         of.reserved.push(promise);
         Self {

@@ -9,8 +9,8 @@
 //! is seen within a second, and its expansion of a volume that this one knows within a minute or more.
 
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
-use crate::share::promise_memory::{Place, Promised, Reserved};
+use crate::share::error::{Context, ShareError};
+use crate::share::promise_memory::{Promised, RecordKey, Reserved};
 use crate::share::records::promise::{Promise, Ratio};
 use crate::share::records::record::Kind;
 use crate::share::records::snapshot::Snapshot;
@@ -40,7 +40,8 @@ const WORTH_A_THREAD: usize = 16;
 /// # Errors
 /// I/O errors.
 pub fn size_of(root: impl AsFd) -> Result<u64, ShareError> {
-    let asked = fs::fstatvfs(root).doing(|| "asking for the size of the file system".to_owned())?;
+    let asked =
+        fs::fstatvfs(root).context(|| "asking for the size of the file system".to_owned())?;
     Ok(asked.f_blocks.saturating_mul(asked.f_frsize))
 }
 
@@ -117,8 +118,8 @@ fn refresh(promised: &mut Promised, share: &Share, since: Instant) -> Result<(),
 /// The promises on record of one kind: what is `known`, and what is read now. A record that cannot be used promises nothing.
 fn of_kind<K: Kind>(
     share: &Share,
-    known: &BTreeMap<Place, Promise>,
-) -> Result<BTreeMap<Place, Promise>, ShareError> {
+    known: &BTreeMap<RecordKey, Promise>,
+) -> Result<BTreeMap<RecordKey, Promise>, ShareError> {
     let mut all = BTreeMap::new();
     let mut unknown = Vec::new();
     for key in store::keys::<K>(share)? {

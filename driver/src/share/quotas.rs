@@ -1,11 +1,11 @@
-//! Whether a volume is held to its size, which is decided once, when it is made; and how a process gets that done: where the
+//! Whether a volume's size is enforced, which is decided once, when it is made; and how a process gets that done: where the
 //! folder lies by itself (`limits`), else by asking an agent (`requests`).
 
 use crate::metrics::METRICS;
 use crate::share::agent_memory::next_pause;
-use crate::share::agents::{self, Can, Quotas};
+use crate::share::agents::{self, Capabilities, Quotas};
 use crate::share::attempt::process;
-use crate::share::database::{Place, Share};
+use crate::share::database::{Position, Share};
 use crate::share::error::ShareError;
 use crate::share::limits::{self, Limit};
 use crate::share::records::record::Record;
@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
 const NOBODY: &str = "there is no agent that lives and can (csi-nfs agent --quotas), or this controller has the share's folder itself and was started without --quotas";
 
-/// A folder that is held to its size.
+/// A folder whose size is enforced.
 #[derive(Debug)]
 pub(super) struct Held {
     /// Its project.
@@ -41,7 +41,7 @@ enum Until {
     Asked { _asked: Asked },
 }
 
-/// Whether the new volume that `wanted` describes is to be held to its size.
+/// Whether the new volume that `wanted` describes is to have its size enforced.
 ///
 /// # Errors
 /// [`ShareError::NotHeld`] where it has to be and cannot, and I/O errors.
@@ -62,28 +62,28 @@ pub(super) fn decide(
 }
 
 /// What this process can make of sizes, or an agent.
-fn what_can_be_had(share: &Share) -> Result<Option<Can>, ShareError> {
+fn what_can_be_had(share: &Share) -> Result<Option<Capabilities>, ShareError> {
     if share.quotas().is_some() {
-        return Ok(Some(Can::of_quotas(share)));
+        return Ok(Some(Capabilities::of_quotas(share)));
     }
     let seen = share.memory.seen_on(share.uuid());
     if seen.is_some_and(|process| !process::is_dead(&process)) {
         let quotas = Quotas::Enforced;
-        return Ok(Some(Can {
+        return Ok(Some(Capabilities {
             quotas,
-            ..Can::default()
+            ..Capabilities::default()
         }));
     }
     let Some(agent) = agents::at_work(share)? else {
         return Ok(None);
     };
-    if agent.can.quotas == Quotas::Enforced {
+    if agent.capabilities.quotas == Quotas::Enforced {
         share.memory.see(share.uuid(), agent.process);
     }
-    Ok(Some(agent.can))
+    Ok(Some(agent.capabilities))
 }
 
-/// Why a volume that is held to its size could not be expanded now, if that is so.
+/// Why a volume whose size is enforced could not be expanded now, if that is so.
 ///
 /// # Errors
 /// I/O errors.
@@ -95,7 +95,7 @@ pub fn obstacle(share: &Share) -> Result<Option<String>, ShareError> {
     })
 }
 
-fn judge(asked: Option<Quota>, can: Option<Can>) -> Result<Option<Size>, ShareError> {
+fn judge(asked: Option<Quota>, can: Option<Capabilities>) -> Result<Option<Size>, ShareError> {
     let can = can.unwrap_or_default();
     match (asked, can.quotas) {
         (Some(Quota::Advise), _) => Ok(Some(Size::Advisory {
@@ -109,7 +109,7 @@ fn judge(asked: Option<Quota>, can: Option<Can>) -> Result<Option<Size>, ShareEr
     }
 }
 
-/// Holds a volume to `capacity_bytes`, or the copy of its source that the `attempt` is about to make.
+/// Enforces the size of a volume: `capacity_bytes`, or the copy of its source that the `attempt` is about to make.
 ///
 /// # Errors
 /// [`ShareError::NotHeld`], [`ShareError::NotHeldYet`], and I/O errors.
@@ -123,7 +123,7 @@ pub(super) fn hold(
     let inodes = record.what.wanted.inodes.unwrap_or_default();
     let request = Request::new((record.key(), record.nonce), attempt, [bytes, inodes]);
     let begun = Instant::now();
-    let held = match share.quotas().is_some() || matches!(share.place, Place::Agent(_)) {
+    let held = match share.quotas().is_some() || matches!(share.position, Position::Agent(_)) {
         true => limit(share, &request),
         false => ask(share, record, &request),
     }?;
@@ -182,7 +182,7 @@ fn wait(share: &Share, asked: &mut Asked, request: &Request) -> Result<Answer, S
         if took > SOON && looked.is_none_or(|at| at.elapsed() > LOOK) {
             looked = Some(Instant::now());
             let agent = agents::at_work(share)?;
-            if agent.is_none_or(|agent| agent.can.quotas != Quotas::Enforced) {
+            if agent.is_none_or(|agent| agent.capabilities.quotas != Quotas::Enforced) {
                 share.memory.miss(share.uuid());
                 return Err(not_yet(NOBODY));
             }
@@ -200,10 +200,10 @@ mod tests {
     #[test]
     fn who_is_held_to_a_size() {
         let can = |quotas, why: Option<&str>| {
-            Some(Can {
+            Some(Capabilities {
                 quotas,
                 why: why.map(str::to_owned),
-                ..Can::default()
+                ..Capabilities::default()
             })
         };
         let (none, enforced) = (can(Quotas::None, None), can(Quotas::Enforced, None));

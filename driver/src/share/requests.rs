@@ -7,7 +7,7 @@
 
 use crate::beneath;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{FORMAT, check_format};
 use crate::share::token::{NameKey, Nonce};
@@ -27,7 +27,7 @@ const LONGEST: u64 = 4096;
 /// How old a file is, by the server's clock, whose asker has died.
 const LIFE: Duration = Duration::from_secs(120);
 
-/// That a volume be held to a size.
+/// That a size be enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Request {
     format: u64,
@@ -102,7 +102,7 @@ impl Asked {
     /// # Errors
     /// I/O errors.
     pub(super) fn ask(share: &Share, request: &Request) -> Result<Option<Self>, ShareError> {
-        let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+        let nonce = Nonce::random().context(|| "drawing a nonce".to_owned())?;
         let Some(mut asked) = Self::by_record(share, nonce)? else {
             return Ok(None);
         };
@@ -138,7 +138,7 @@ impl Asked {
             beneath::read(&self.folder, &format!("{}{ANSWER}", self.nonce), LONGEST)
         };
         let text =
-            beneath::if_there(look()).doing(|| "looking for an agent's answer".to_owned())?;
+            beneath::if_there(look()).context(|| "looking for an agent's answer".to_owned())?;
         let Some(text) = text else { return Ok(None) };
         let answer = serde_json::from_slice(&text);
         answer.map(Some).map_err(|error| ShareError::Damaged {
@@ -174,7 +174,7 @@ pub(super) fn prepare(share: &Share) -> Result<(), ShareError> {
 fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
     let path = format!("{RECORDS_FOLDER}/{REQUESTS}");
     let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
-    opened.doing(|| format!("opening {path}"))
+    opened.context(|| format!("opening {path}"))
 }
 
 /// The requests to an agent: the folder, which it has made.
@@ -190,7 +190,8 @@ impl<'a> Requests<'a> {
     /// # Errors
     /// I/O errors.
     pub(super) fn open(share: &'a Share) -> Result<Self, ShareError> {
-        let missing = || Err(Errno::NOENT).doing(|| format!("opening {RECORDS_FOLDER}/{REQUESTS}"));
+        let missing =
+            || Err(Errno::NOENT).context(|| format!("opening {RECORDS_FOLDER}/{REQUESTS}"));
         Self::if_there(share)?.map_or_else(missing, Ok)
     }
 
@@ -218,7 +219,7 @@ impl<'a> Requests<'a> {
     /// When they cannot be listed.
     #[allow(clippy::type_complexity)]
     pub(super) fn all(&self) -> Result<(Vec<(String, Request)>, Vec<ShareError>), ShareError> {
-        let names = beneath::names(&self.folder).doing(|| "listing the requests".to_owned())?;
+        let names = beneath::names(&self.folder).context(|| "listing the requests".to_owned())?;
         let (mut all, mut unread) = (Vec::new(), Vec::new());
         for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
             match self.read(&name) {
@@ -238,7 +239,7 @@ impl<'a> Requests<'a> {
             return Ok(None);
         }
         let text = beneath::if_there(beneath::read(&self.folder, name, LONGEST))
-            .doing(|| format!("reading the request {name}"))?;
+            .context(|| format!("reading the request {name}"))?;
         Ok(text.and_then(|text| {
             check_format(&text).ok()?;
             serde_json::from_slice(&text).ok()
@@ -251,7 +252,7 @@ impl<'a> Requests<'a> {
     /// I/O errors.
     pub(super) fn is_answered(&self, nonce: Nonce) -> Result<bool, ShareError> {
         beneath::exists(&self.folder, &format!("{nonce}{ANSWER}"))
-            .doing(|| format!("looking for the answer to {nonce}"))
+            .context(|| format!("looking for the answer to {nonce}"))
     }
 
     /// Answers the one with this `nonce`.
@@ -272,8 +273,8 @@ impl<'a> Requests<'a> {
     /// # Errors
     /// I/O errors.
     pub(super) fn sweep(&self) -> Result<(), ShareError> {
-        let doing = || "sweeping the requests".to_owned();
-        for name in beneath::names(&self.folder).doing(doing)? {
+        let context = || "sweeping the requests".to_owned();
+        for name in beneath::names(&self.folder).context(context)? {
             let Ok(stat) = fs::statat(&self.folder, &name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -299,12 +300,12 @@ fn put(
     name: &str,
     what: &impl Serialize,
 ) -> Result<(), ShareError> {
-    let doing = || format!("writing {REQUESTS}/{name}");
+    let context = || format!("writing {REQUESTS}/{name}");
     let text = serde_json::to_vec(what).map_err(|error| ShareError::Damaged {
         what: name.to_owned(),
         detail: error.to_string(),
     })?;
-    let draft = format!("{name}-{}", Nonce::random().doing(doing)?);
+    let draft = format!("{name}-{}", Nonce::random().context(context)?);
     // Need not be on disk: after a power cut nobody waits for it.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -316,7 +317,7 @@ fn put(
     if put.is_err() {
         let _ = fs::unlinkat(&share.drafts, &*draft, AtFlags::empty());
     }
-    put.doing(doing)
+    put.context(context)
 }
 
 #[cfg(test)]

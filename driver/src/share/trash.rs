@@ -10,7 +10,7 @@ use crate::beneath;
 use crate::crash_points::step;
 use crate::metrics::METRICS;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::records::promise::Promise;
 use crate::share::token::Nonce;
 use csi_proto::lock::{lock, wait};
@@ -30,8 +30,7 @@ const PURGE: &str = ".purge";
 const TURN: Duration = Duration::from_secs(10);
 /// Names that one piece of work unlinks.
 const BATCH: usize = 256;
-/// How often an entry is gone through that is there afterwards, as when a file in it is held open or its user goes on writing
-/// into it, before it is put off.
+/// Attempts before an undeletable entry is deferred: a file in it may be held open, or its user may go on writing into it.
 const TRIES: usize = 4;
 /// Names that are read in a folder at a time, which may get new ones as fast as they are removed.
 const PASS: usize = 1 << 22;
@@ -51,15 +50,15 @@ pub(super) fn discard(
     name: &str,
     promise: Promise,
 ) -> Result<bool, ShareError> {
-    let doing = || "moving to the trash".to_owned();
-    let entry = entry_of(Some(promise)).doing(doing)?;
+    let context = || "moving to the trash".to_owned();
+    let entry = entry_of(Some(promise)).context(context)?;
     match beneath::rename(folder, name, &share.trash, &entry) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Ok(false),
-        Err(error) => return Err(error).doing(doing),
+        Err(error) => return Err(error).context(context),
     }
     step("it is in the trash")?;
-    beneath::sync(&share.trash).doing(doing)?;
+    beneath::sync(&share.trash).context(context)?;
     Ok(true)
 }
 
@@ -72,7 +71,7 @@ pub fn count(share: &Share) -> Result<usize, ShareError> {
 }
 
 fn entries(share: &Share) -> Result<Vec<CString>, ShareError> {
-    beneath::names_now(&share.trash).doing(|| "listing the trash".to_owned())
+    beneath::names_now(&share.trash).context(|| "listing the trash".to_owned())
 }
 
 /// The name of a new entry: `<nonce>-<random>-<bytes>.purge`, where that many bytes are promised until it is purged.
@@ -468,13 +467,13 @@ pub fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
 }
 
 fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
-    let doing = || "sweeping the drafts".to_owned();
-    let promise = Promise::none(Nonce::random().doing(doing)?);
+    let context = || "sweeping the drafts".to_owned();
+    let promise = Promise::none(Nonce::random().context(context)?);
     let time = |name: &CStr| {
         fs::statat(&share.drafts, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat.st_mtime)
     };
     let now = server_now(share)?;
-    let names = beneath::names_now(&share.drafts).doing(doing)?;
+    let names = beneath::names_now(&share.drafts).context(context)?;
     let mut failure = None;
     for name in names {
         let old = time(&name)
@@ -499,12 +498,12 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
 /// # Errors
 /// I/O errors: asking takes a file.
 pub(super) fn server_now(share: &Share) -> Result<i64, ShareError> {
-    let doing = || "asking for the server's time".to_owned();
-    let probe = format!("probe-{}", Nonce::random().doing(doing)?);
-    beneath::write_new(&share.drafts, &probe, b"").doing(doing)?;
+    let context = || "asking for the server's time".to_owned();
+    let probe = format!("probe-{}", Nonce::random().context(context)?);
+    beneath::write_new(&share.drafts, &probe, b"").context(context)?;
     let stat = fs::statat(&share.drafts, &*probe, AtFlags::SYMLINK_NOFOLLOW);
     let _ = fs::unlinkat(&share.drafts, &*probe, AtFlags::empty());
-    Ok(stat.doing(doing)?.st_mtime)
+    Ok(stat.context(context)?.st_mtime)
 }
 
 #[cfg(test)]

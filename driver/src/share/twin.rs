@@ -3,7 +3,7 @@
 //! on the other.
 
 use super::database::{Expect, Share};
-use super::error::{Doing, ShareError};
+use super::error::{Context, ShareError};
 use super::token::{Nonce, ShareUuid};
 use crate::beneath;
 use crate::roots::Root;
@@ -25,14 +25,14 @@ pub fn is_one(ours: Root, theirs: Root, uuid: ShareUuid) -> Result<Option<bool>,
         return Ok(None);
     };
     let ours = Share::open(ours, Expect::Known(uuid))?;
-    let doing = || "comparing two shares with one UUID".to_owned();
+    let context = || "comparing two shares with one UUID".to_owned();
     let stats = (fs::fstat(&ours.root), fs::fstat(&theirs.root));
-    let (own, other) = (stats.0.doing(doing)?, stats.1.doing(doing)?);
+    let (own, other) = (stats.0.context(context)?, stats.1.context(context)?);
     // Two mounts of one export have each a device number of their own.
     if (own.st_dev, own.st_ino) == (other.st_dev, other.st_ino) {
         return Ok(Some(true));
     }
-    let name = format!("probe-{}", Nonce::random().doing(doing)?);
+    let name = format!("probe-{}", Nonce::random().context(context)?);
     let written = beneath::write_new(&theirs.drafts, &name, b"");
     let seen = match &written {
         Ok(()) => beneath::exists(&ours.drafts, &name),
@@ -43,7 +43,7 @@ pub fn is_one(ours: Root, theirs: Root, uuid: ShareUuid) -> Result<Option<bool>,
         Err(_) => return Ok(None),
     };
     let _ = fs::unlinkat(&theirs.drafts, &*name, AtFlags::empty());
-    seen.doing(doing).map(Some)
+    seen.context(context).map(Some)
 }
 
 /// Whether a time that is set on one folder is the other's too. That takes no room.

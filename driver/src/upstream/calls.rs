@@ -188,7 +188,7 @@ pub(super) fn objection(
 /// Deletes the volume as its id says; as `otherwise` says where it does not.
 pub(super) async fn delete_volume(
     shares: &Arc<Shares>,
-    patience: Duration,
+    timeout: Duration,
     id: UpstreamVolumeId,
     secrets: &BTreeMap<String, String>,
     otherwise: OnDelete,
@@ -232,7 +232,7 @@ pub(super) async fn delete_volume(
     };
     let done: VolumeOutcome = shares
         .operations
-        .run(key, operation, patience, work)
+        .run(key, operation, timeout, work)
         .await
         .map_err(|busy| shares.busy(&export, busy))?;
     done.map(drop)
@@ -241,7 +241,7 @@ pub(super) async fn delete_volume(
 /// Deletes the snapshot's folder with its archive.
 pub(super) async fn delete_snapshot(
     shares: &Arc<Shares>,
-    patience: Duration,
+    timeout: Duration,
     id: UpstreamSnapshotId,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
@@ -267,7 +267,7 @@ pub(super) async fn delete_snapshot(
     };
     let done: SnapshotOutcome = shares
         .snapshot_operations
-        .run(key, operation, patience, work)
+        .run(key, operation, timeout, work)
         .await
         .map_err(|busy| shares.busy(&export, busy))?;
     done.map(drop)

@@ -6,7 +6,7 @@
 use crate::beneath;
 use crate::roots::Root;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::open::blocked;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::volume::OnDelete;
@@ -43,7 +43,7 @@ fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
 /// # Errors
 /// I/O errors.
 pub(crate) fn is_empty(root: &Root) -> Result<bool, ShareError> {
-    let names = few(root, 2).doing(|| "listing the share".to_owned())?;
+    let names = few(root, 2).context(|| "listing the share".to_owned())?;
     Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))
 }
 
@@ -72,18 +72,19 @@ pub(crate) fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, Sh
         let file = path
             .to_path()
             .with_file_name(format!("{}.{ending}", path.leaf()));
-        let doing = || format!("opening the archive {path}.{ending}");
-        let seen = beneath::if_there(beneath::handle(root, &file)).map_err(blocked(path, doing))?;
+        let context = || format!("opening the archive {path}.{ending}");
+        let seen =
+            beneath::if_there(beneath::handle(root, &file)).map_err(blocked(path, context))?;
         let Some(seen) = seen else { continue };
         // A device does things when it is opened, and a FIFO blocks.
-        let kind = FileType::from_raw_mode(fs::fstat(&seen).doing(doing)?.st_mode);
+        let kind = FileType::from_raw_mode(fs::fstat(&seen).context(context)?.st_mode);
         if kind != FileType::RegularFile {
             return Err(ShareError::NotPlain {
                 path: path.clone(),
                 why: format!("the archive {path}.{ending} is no regular file"),
             });
         }
-        return beneath::if_there(beneath::file(root, &file)).map_err(blocked(path, doing));
+        return beneath::if_there(beneath::file(root, &file)).map_err(blocked(path, context));
     }
     Ok(None)
 }
@@ -96,7 +97,7 @@ pub(crate) fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, S
     let archive = archive(root, path)?;
     let stat = archive.map(fs::fstat).transpose();
     Ok(stat
-        .doing(|| format!("looking at the archive {path}"))?
+        .context(|| format!("looking at the archive {path}"))?
         .map(|stat| stat.st_mtime))
 }
 
@@ -174,12 +175,12 @@ fn delete(
         let Some(folder) = open(share.root(), path)? else {
             return Ok(false);
         };
-        let doing = || format!("looking at {path}");
-        let why = match share.is_root_of_another(&folder).doing(doing)? {
+        let context = || format!("looking at {path}");
+        let why = match share.is_root_of_another(&folder).context(context)? {
             true => Some(format!(
                 "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes; if they are none, remove that folder"
             )),
-            false => objection(&folder).doing(doing)?,
+            false => objection(&folder).context(context)?,
         };
         match why {
             Some(why) => Err(ShareError::NotPlain {

@@ -151,10 +151,10 @@ impl controller_server::Controller for UpstreamFront {
         &self,
         request: Request<csi::CreateVolumeRequest>,
     ) -> Answer<csi::CreateVolumeResponse> {
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         let given = self.source(request.get_ref())?;
         let request = request.into_inner();
-        answer_with(self.controller.create(patience, request, given).await)
+        answer_with(self.controller.create(timeout, request, given).await)
     }
 
     async fn delete_volume(
@@ -164,12 +164,12 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.volume(&request.get_ref().volume_id)? else {
             return self.controller.delete_volume(request).await;
         };
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         let secrets = &request.get_ref().secrets;
         limits::map("secrets", secrets).map_err(ControllerError::from)?;
         let shares = &self.controller.shares;
         let otherwise = shares.config.defaults.on_delete;
-        let deleted = calls::delete_volume(shares, patience, id, secrets, otherwise).await;
+        let deleted = calls::delete_volume(shares, timeout, id, secrets, otherwise).await;
         answer_with(deleted.map(|()| csi::DeleteVolumeResponse {}))
     }
 
@@ -180,10 +180,10 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.volume(&request.get_ref().volume_id)? else {
             return self.controller.validate_volume_capabilities(request).await;
         };
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         answer_with(
             self.controller
-                .bounded(patience, self.validate(id, request.into_inner()))
+                .bounded(timeout, self.validate(id, request.into_inner()))
                 .await,
         )
     }
@@ -202,8 +202,8 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.volume(&request.get_ref().volume_id)? else {
             return self.controller.controller_get_volume(request).await;
         };
-        let patience = self.controller.patience(&request);
-        answer_with(self.controller.bounded(patience, self.get(id)).await)
+        let timeout = self.controller.timeout(&request);
+        answer_with(self.controller.bounded(timeout, self.get(id)).await)
     }
 
     async fn get_capacity(
@@ -220,10 +220,10 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.volume(&request.get_ref().volume_id)? else {
             return self.controller.controller_expand_volume(request).await;
         };
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         answer_with(
             self.controller
-                .bounded(patience, self.expand(id, request.into_inner()))
+                .bounded(timeout, self.expand(id, request.into_inner()))
                 .await,
         )
     }
@@ -242,14 +242,14 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.volume(&request.get_ref().source_volume_id)? else {
             return self.controller.create_snapshot(request).await;
         };
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         let request = request.into_inner();
         let shares = &self.controller.shares;
         let origin = calls::volume_origin(shares, &id)?;
         let creation = Creation::check(shares, &request, Some((origin, id.export.clone())))?;
         // Before the share gets records for a volume that is not there.
         calls::find_volume(shares, &id, creation.options()).await?;
-        answer_with(snapshots::create(shares, patience, request, creation).await)
+        answer_with(snapshots::create(shares, timeout, request, creation).await)
     }
 
     async fn delete_snapshot(
@@ -259,11 +259,11 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.snapshot(&request.get_ref().snapshot_id)? else {
             return self.controller.delete_snapshot(request).await;
         };
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         let secrets = &request.get_ref().secrets;
         limits::map("secrets", secrets).map_err(ControllerError::from)?;
         let shares = &self.controller.shares;
-        let deleted = calls::delete_snapshot(shares, patience, id, secrets).await;
+        let deleted = calls::delete_snapshot(shares, timeout, id, secrets).await;
         answer_with(deleted.map(|()| csi::DeleteSnapshotResponse {}))
     }
 
@@ -273,15 +273,15 @@ impl controller_server::Controller for UpstreamFront {
     ) -> Answer<csi::ListSnapshotsResponse> {
         let snapshot = self.snapshot(&request.get_ref().snapshot_id)?;
         let source = self.volume(&request.get_ref().source_volume_id)?;
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         let request = request.into_inner();
         let shares = &self.controller.shares;
         match (snapshot, source) {
             (None, None) => self.controller.list_snapshots(Request::new(request)).await,
             (None, Some(volume)) => {
                 let origin = calls::volume_origin(shares, &volume)?;
-                let listing = snapshots::list(shares, patience, request, Some(origin));
-                answer_with(self.controller.bounded(patience, listing).await)
+                let listing = snapshots::list(shares, timeout, request, Some(origin));
+                answer_with(self.controller.bounded(timeout, listing).await)
             }
             (Some(snapshot), source) => {
                 let checked = match source {
@@ -294,7 +294,7 @@ impl controller_server::Controller for UpstreamFront {
                     let found = self.get_one_snapshot(&snapshot, &request.secrets).await;
                     snapshots::list_of_one(found, &request.source_volume_id)
                 };
-                answer_with(self.controller.bounded(patience, finding).await)
+                answer_with(self.controller.bounded(timeout, finding).await)
             }
         }
     }
@@ -306,9 +306,9 @@ impl controller_server::Controller for UpstreamFront {
         let Some(id) = self.snapshot(&request.get_ref().snapshot_id)? else {
             return self.controller.get_snapshot(request).await;
         };
-        let patience = self.controller.patience(&request);
+        let timeout = self.controller.timeout(&request);
         let finding = self.get_one_snapshot(&id, &request.get_ref().secrets);
-        let found = self.controller.bounded(patience, finding).await;
+        let found = self.controller.bounded(timeout, finding).await;
         answer_with(found.map(|snapshot| csi::GetSnapshotResponse {
             snapshot: Some(snapshot),
         }))

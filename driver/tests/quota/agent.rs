@@ -1,4 +1,4 @@
-//! `csi-nfs agent --quotas` on the server, and a controller that has the share over NFS: volumes are held to their sizes.
+//! `csi-nfs agent --quotas` on the server, and a controller that has the share over NFS: the sizes of volumes are enforced.
 
 use crate::scene::{MIB, file_system, shown};
 use crate::site::{Site, is_enforced, project_of, says_enforced, until, volume};
@@ -22,7 +22,7 @@ async fn a_volume_has_the_size_that_was_asked_for() {
     if !is_enforced() {
         let message = &condition.message;
         assert!(
-            message.contains("advisory: ext4 does not hold root"),
+            message.contains("advisory: ext4 does not limit root"),
             "{message}"
         );
         assert_eq!(site.id(&made), None);

@@ -301,5 +301,5 @@ async fn sizes_are_enforced_on_ext4_where_root_is_squashed() {
     let _agent = site.agent();
     let advisory = site.create(volume("later", 10, &[])).await.unwrap();
     let message = site.condition(&advisory).await.message;
-    assert!(message.contains("ext4 does not hold root"), "{message}");
+    assert!(message.contains("ext4 does not limit root"), "{message}");
 }

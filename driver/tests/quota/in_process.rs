@@ -1,4 +1,4 @@
-//! A controller on the server that holds volumes to their sizes by itself (`--mode controller --local-share --quotas`), as a process,
+//! A controller on the server that enforces the sizes of volumes by itself (`--mode controller --local-share --quotas`), as a process,
 //! and clients that have its volumes over NFS.
 
 use crate::hazards::Squashed;
@@ -192,7 +192,7 @@ async fn a_controller_on_the_server_holds_volumes_to_their_sizes_without_an_agen
     let made = local.create(volume("v", 10, &[])).await.unwrap();
     if !is_enforced() {
         let message = local.condition(&made).await.message;
-        let why = "advisory: ext4 does not hold root";
+        let why = "advisory: ext4 does not limit root";
         assert!(message.contains(why), "{message}");
         assert_eq!(server.id(&made), None);
         let refused = local.create(volume("e", 10, ENFORCE)).await.unwrap_err();

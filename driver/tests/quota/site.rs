@@ -225,7 +225,7 @@ impl Site {
     }
 }
 
-/// Whether a condition's message says that a volume is held to its size by this project.
+/// Whether a condition's message says that a volume's size is enforced by this project.
 pub fn says_enforced(message: &str, id: ProjectId) -> bool {
     message.contains(&format!(
         "its size is enforced, by project {id}, as was found "
@@ -267,7 +267,7 @@ pub fn volume(name: &str, mib: u64, parameters: &[(&str, &str)]) -> CreateVolume
     }
 }
 
-/// Whether these tests are about limits here. On ext4 root is not held to them, and the export does not squash it.
+/// Whether these tests are about limits here. On ext4 they do not limit root, and the export does not squash it.
 pub fn is_enforced() -> bool {
     file_system() == FileSystem::Xfs
 }

@@ -4,10 +4,10 @@ use crate::scene::{MIB, Share, bytes, file_system, shown};
 use crate::site::{Site, is_enforced, says_enforced, volume};
 use crate::tools::write;
 use crate::tools::{USER, refusal};
+use csi_nfs::quota::enable_quota::{Because, Former, enable_quota, look};
 use csi_nfs::quota::error::QuotaError;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
-use csi_nfs::quota::take_in::{Because, Former, look, take_in};
 use csi_sys::file_attributes;
 use csi_sys::project_quota::Amounts;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -46,12 +46,12 @@ fn a_volume_with_files_becomes_a_project() {
     ];
     assert_eq!(outside, expected.map(|(path, why)| (path.into(), why)));
 
-    let taken = take_in(open(), id, &Former::new()).unwrap();
+    let taken = enable_quota(open(), id, &Former::new()).unwrap();
     assert_eq!((taken.folders, taken.files), (4, 4));
     assert_eq!(taken.outside_count, 3);
     assert_eq!(share.quota(id).used.inodes, 8);
     assert!(share.quota(id).used.bytes >= 4 * MIB);
-    let again = take_in(open(), id, &Former::new()).unwrap();
+    let again = enable_quota(open(), id, &Former::new()).unwrap();
     assert_eq!((again.folders, again.files), (0, 0));
     assert_eq!(look(open(), Some(id), &Former::new()).unwrap().files, 0);
 
@@ -75,7 +75,7 @@ fn files_of_somebody_elses_project_stay_as_they_are() {
     let open = || File::open(&folder).unwrap();
     let is_refused = |result| matches!(result, Err(QuotaError::OtherProject { found: 4343 }));
     assert!(is_refused(look(open(), None, &Former::new())));
-    assert!(is_refused(take_in(
+    assert!(is_refused(enable_quota(
         open(),
         ProjectId::new(99).unwrap(),
         &Former::new()
@@ -110,7 +110,7 @@ async fn a_volume_of_the_time_before_is_held_to_its_size_from_now_on() {
 
     if !is_enforced() {
         let (done, said) = command(&site.share, &["--unpublished"]);
-        assert!(!done && said.contains("does not hold root"), "{said}");
+        assert!(!done && said.contains("does not limit root"), "{said}");
         assert_eq!(site.id(&old), None);
         return;
     }

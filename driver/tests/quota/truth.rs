@@ -229,7 +229,7 @@ async fn an_export_that_lets_clients_be_root_is_seen_while_the_agent_runs() {
     {
         held.is_held_again(&made, 8).await;
         held.squashed.again(squash);
-        let why = "ext4 does not hold root";
+        let why = "ext4 does not limit root";
         held.is_refused(&format!("early-{number}"), why).await;
         held.compare();
         held.is_not_held(&made, why).await;

@@ -1,4 +1,4 @@
-//! Sizes: whether the volumes are held to them, as far as the driver says so.
+//! Sizes: whether the sizes are enforced, as far as the driver says so.
 //!
 //! CSI has no field for that. A driver may say it in the message of a volume's condition, after a semicolon: "its size is enforced",
 //! or "its size is advisory" and why. That is quoted. Of a driver that says nothing of the kind, nothing is claimed.
@@ -29,7 +29,7 @@ pub fn finding(volumes: Option<&[VolumeSeen]>) -> Finding {
             CHECK,
             match volumes.is_empty() {
                 true => "there are no volumes",
-                false => "the driver does not say whether volumes are held to them",
+                false => "the driver does not say whether sizes are enforced",
             },
         );
     }

@@ -52,7 +52,7 @@ fn each_alert_is_about_what_it_is_named_after() {
             &["CsiNfsHelperStuck"],
         ),
         (
-            "a volume is not held to its size",
+            "a volume's size is not enforced",
             String::new(),
             "csi_nfs_volumes_not_held 1".to_owned(),
             &["CsiNfsVolumesNotHeld"],

@@ -12,8 +12,8 @@
 use crate::beneath;
 use crate::copying::Progress;
 use crate::share::attempt::process;
-use crate::share::database::{Place, Share};
-use crate::share::error::{Doing, ShareError};
+use crate::share::database::{Position, Share};
+use crate::share::error::{Context, ShareError};
 use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};
 use crate::share::token::Nonce;
@@ -54,7 +54,7 @@ pub(in crate::share) fn begin(
     let name = name(attempt);
     share
         .write_new(folder, &name, text(0, 0).as_bytes())
-        .doing(|| "making the sign of life of a copy".to_owned())
+        .context(|| "making the sign of life of a copy".to_owned())
 }
 
 /// How many entries and bytes the attempt says to have copied; nothing when that is not known.
@@ -144,7 +144,7 @@ impl Heart {
 
     /// Keeps the file open on the server itself, where it can be had.
     fn keep(&self, share: &Share, open: impl FnOnce() -> io::Result<OwnedFd>) {
-        if matches!(share.place, Place::Agent(_))
+        if matches!(share.position, Position::Agent(_))
             && let Ok(file) = open()
         {
             *lock(&self.kept) = Some(file);
@@ -220,7 +220,7 @@ pub(in crate::share) fn is_dead<K: Kind>(
 ) -> Result<bool, ShareError> {
     let generation = found.record.generation;
     has_stopped(&found.folder, &name(attempt), attempt, generation, holder)
-        .doing(|| "looking for a sign of life of a copy".to_owned())
+        .context(|| "looking for a sign of life of a copy".to_owned())
 }
 
 /// The rule: whether the process `holder`, which touches `file` in `folder`, is dead. What is watched is told from all others by

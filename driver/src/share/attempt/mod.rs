@@ -19,7 +19,7 @@ use crate::beneath;
 use crate::copying::{self, Progress};
 use crate::crash_points::step;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::records::leftovers;
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Copying, Kind, Record};
@@ -83,7 +83,7 @@ impl Begun {
     /// As for [`Source::open`].
     pub(in crate::share) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
         let (from, source) = source.open(share)?;
-        let (attempt, copying) = Attempt::begin().doing(|| "drawing a nonce".to_owned())?;
+        let (attempt, copying) = Attempt::begin().context(|| "drawing a nonce".to_owned())?;
         Ok(Self {
             ahead: Ahead::default(),
             from,
@@ -237,10 +237,10 @@ fn finish<K: Kind>(
     folder: &OwnedFd,
     finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
 ) -> Result<(), ShareError> {
-    let doing = || "finishing the copy".to_owned();
+    let context = || "finishing the copy".to_owned();
     finish_folder(folder)?;
-    beneath::sync(folder).doing(doing)?;
-    beneath::sync(&claimed.folder).doing(doing)
+    beneath::sync(folder).context(context)?;
+    beneath::sync(&claimed.folder).context(context)
 }
 
 /// Copies, once `begin` has had its turn with the empty folder, and renews the claim meanwhile. Nothing when the claim was lost.
@@ -255,12 +255,12 @@ fn copy_beating<K: Kind>(
     let made = share
         .make_folder(&claimed.folder, data)
         .and_then(|_| beneath::folder(&claimed.folder, data));
-    let made = beneath::if_there(made).doing(|| "making the folder of the copy".to_owned())?;
+    let made = beneath::if_there(made).context(|| "making the folder of the copy".to_owned())?;
     // Deleted meanwhile, by another controller.
     let Some(target) = made else { return Ok(None) };
     let to = Target {
-        folder: target.try_clone().doing(|| "copying".to_owned())?,
-        beside: (claimed.folder.try_clone()).doing(|| "copying".to_owned())?,
+        folder: target.try_clone().context(|| "copying".to_owned())?,
+        beside: (claimed.folder.try_clone()).context(|| "copying".to_owned())?,
         path: store::path_of::<K>(claimed.record.key()),
         names: [data, links],
     };
@@ -272,7 +272,7 @@ fn copy_beating<K: Kind>(
             .spawn_scoped(scope, || {
                 heart.run(share, claimed, copying.attempt, progress)
             })
-            .doing(|| "starting a thread to copy".to_owned())?;
+            .context(|| "starting a thread to copy".to_owned())?;
         let copied = {
             let _stopping = Stopping(&heart);
             begin().and_then(|()| Ok(from.copy(share, to, ahead, progress)?))
@@ -299,7 +299,7 @@ fn copy_beating<K: Kind>(
 /// before the heart has noticed; and the record is another's, which such a failure must not withdraw.
 fn is_ours<K: Kind>(claimed: &Found<K>, data: &str) -> Result<bool, ShareError> {
     let there = beneath::if_there(beneath::exists(&claimed.folder, data));
-    let there = there.doing(|| "looking for the copy".to_owned())? == Some(true);
+    let there = there.context(|| "looking for the copy".to_owned())? == Some(true);
     Ok(there && heartbeat::is_unchanged(claimed))
 }
 

@@ -5,7 +5,7 @@ use crate::copying::{self, CopyError, Distance, LinksFolder, Progress, Report, V
 use crate::roots::{Mounting, Root};
 use crate::share::archives::Archives;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::claim;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::origin::{Origin, Source};
@@ -71,7 +71,7 @@ impl OpenSource {
     pub(in crate::share) fn seen(&self) -> Result<Seen, ShareError> {
         let (Self::Tree(opened, _) | Self::Archive(opened, _)) = self;
         let seen = opened.try_clone().map(Seen);
-        seen.doing(|| "keeping the source open".to_owned())
+        seen.context(|| "keeping the source open".to_owned())
     }
 
     /// Looks how far the source is, and begins the mounts that its copy will want: they take as long as what comes first.
@@ -180,7 +180,7 @@ impl Source {
                 (folder, path, on_record)
             }
         };
-        let folder = beneath::if_there(folder).doing(|| format!("opening the {self}"))?;
+        let folder = beneath::if_there(folder).context(|| format!("opening the {self}"))?;
         let folder = folder.ok_or_else(|| self.gone())?;
         Ok((OpenSource::Tree(folder, path), on_record))
     }
@@ -197,10 +197,10 @@ impl Source {
     ) -> Result<(), ShareError> {
         let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
         if let Some(path) = &origin.path {
-            ask_for(&share.root, path).doing(|| format!("looking for {path}"))?;
+            ask_for(&share.root, path).context(|| format!("looking for {path}"))?;
             let (OpenSource::Tree(now, _) | OpenSource::Archive(now, _)) = self.open(share)?.0;
             let same = is_one(&seen.0, &now);
-            return match same.doing(|| format!("looking at the {self} again"))? {
+            return match same.context(|| format!("looking at the {self} again"))? {
                 true => Ok(()),
                 false => Err(self.gone()),
             };

@@ -11,7 +11,7 @@
 use crate::beneath;
 use crate::crash_points::step;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::record::Record;
 use crate::share::records::store::{self, Kept};
@@ -136,7 +136,7 @@ pub(in crate::share) fn claim(share: &Share, record: &Record<Volume>) -> Result<
     let draft = format!(
         "{}-{}",
         owner.nonce,
-        Nonce::random().doing(|| "drawing a nonce".to_owned())?
+        Nonce::random().context(|| "drawing a nonce".to_owned())?
     );
     let result = claim_with(share, path, owner, &draft);
     if !store::is_crash(&result) && !matches!(result, Ok(true)) {
@@ -155,10 +155,10 @@ fn claim_with(
     owner: Owner,
     draft: &str,
 ) -> Result<bool, ShareError> {
-    let doing = || format!("claiming the folder {path}");
-    beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
-    let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
-    beneath::write_new(&folder, &owner.file_name(), b"").doing(doing)?;
+    let context = || format!("claiming the folder {path}");
+    beneath::make_folder(&share.drafts, draft, 0o700).context(context)?;
+    let folder = beneath::folder(&share.drafts, draft).context(context)?;
+    beneath::write_new(&folder, &owner.file_name(), b"").context(context)?;
     step("a claim is drafted")?;
     for attempt in 0..ATTEMPTS {
         pause(attempt);
@@ -178,7 +178,7 @@ fn claim_with(
                 }
             },
             Err(error) if beneath::is_gone(&error) => {}
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(context),
         }
     }
     Err(ShareError::Contended {
@@ -280,7 +280,7 @@ pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<
     }
     // A client may know folders by these names that are gone.
     let now = beneath::folder_now(&share.claims, &steps).and_then(|folder| place(&folder));
-    let now = beneath::if_there(now).doing(|| format!("looking up the claim of {path}"))?;
+    let now = beneath::if_there(now).context(|| format!("looking up the claim of {path}"))?;
     Ok(now.is_some_and(|place| is_ours(&place)))
 }
 
@@ -297,7 +297,7 @@ pub fn refuse_taken(share: &Share, path: &SubPath) -> Result<(), ShareError> {
         });
     }
     let found = beneath::if_there(look_down(share, path));
-    let found = found.doing(|| format!("looking up the claim of {path}"))?;
+    let found = found.context(|| format!("looking up the claim of {path}"))?;
     match found.flatten() {
         Some(claim) => claim.refusal(share, path)?.map_or(Ok(()), Err),
         None => Ok(()),
@@ -333,7 +333,7 @@ pub(in crate::share) fn release(share: &Share, record: &Record<Volume>) -> Resul
     let mut steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
     let released = beneath::folder(&share.claims, steps.join("/"))
         .and_then(|folder| Ok(fs::unlinkat(&folder, owner.file_name(), AtFlags::empty())?));
-    beneath::if_there(released).doing(|| format!("releasing the folder {path}"))?;
+    beneath::if_there(released).context(|| format!("releasing the folder {path}"))?;
     step("the owner's file is removed")?;
     while let Some(last) = steps.pop() {
         let above = if steps.is_empty() {

@@ -3,7 +3,7 @@
 
 use crate::beneath;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::SubPath;
 use rustix::fs::{self, Gid, Mode, Uid};
 use rustix::io::Errno;
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 /// A symlink, a mount or a file where a folder should be is said as such; they are never followed or crossed.
 pub(crate) fn blocked(
     path: &SubPath,
-    doing: impl FnOnce() -> String,
+    context: impl FnOnce() -> String,
 ) -> impl FnOnce(io::Error) -> ShareError {
     move |source| match beneath::errno(&source) {
         Some(Errno::LOOP | Errno::XDEV | Errno::NOTDIR) => ShareError::Blocked {
@@ -21,7 +21,7 @@ pub(crate) fn blocked(
             source,
         },
         _ => ShareError::Io {
-            doing: doing(),
+            context: context(),
             source,
         },
     }
@@ -37,15 +37,15 @@ pub(in crate::share) fn open_parent(
 }
 
 pub(in crate::share) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {
-    let doing = || format!("making the folders above {path}");
-    let mut at = beneath::folder(&share.root, ".").map_err(blocked(path, doing))?;
+    let context = || format!("making the folders above {path}");
+    let mut at = beneath::folder(&share.root, ".").map_err(blocked(path, context))?;
     for component in &path.components()[..path.components().len() - 1] {
-        let made = beneath::make_folder(&at, component, 0o755).map_err(blocked(path, doing))?;
-        let next = beneath::folder(&at, component).map_err(blocked(path, doing))?;
+        let made = beneath::make_folder(&at, component, 0o755).map_err(blocked(path, context))?;
+        let next = beneath::folder(&at, component).map_err(blocked(path, context))?;
         if made {
             // The umask may have taken what other users need to get to the volume.
-            fs::fchmod(&next, Mode::from_raw_mode(0o755)).doing(doing)?;
-            beneath::sync(&at).doing(doing)?;
+            fs::fchmod(&next, Mode::from_raw_mode(0o755)).context(context)?;
+            beneath::sync(&at).context(context)?;
         }
         at = next;
     }
@@ -73,17 +73,17 @@ pub(in crate::share) fn set_attributes(
     if uid.is_some() || gid.is_some() {
         if mode.is_none() {
             // A change of owner clears the set-id bits.
-            let stat = fs::fstat(folder).doing(|| "looking at the volume's folder".to_owned())?;
+            let stat = fs::fstat(folder).context(|| "looking at the volume's folder".to_owned())?;
             mode = Some(stat.st_mode & 0o7777);
         }
-        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).doing(|| {
+        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).context(|| {
             "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
                 .to_owned()
         })?;
     }
     match mode {
         Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
-            .doing(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
+            .context(|| "giving the volume's folder its mode (mountPermissions)".to_owned()),
         None => Ok(()),
     }
 }

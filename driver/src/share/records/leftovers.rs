@@ -2,7 +2,7 @@
 
 use crate::beneath;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::records::promise::Promise;
 use crate::share::records::record::Kind;
 use crate::share::records::text::{measure_name, parse_file_name};
@@ -51,14 +51,14 @@ pub(in crate::share) fn clear_leftovers<K: Kind>(
     share: &Share,
     key: NameKey,
 ) -> Result<(), ShareError> {
-    let doing = || format!("clearing {}/{key}", K::FOLDER);
+    let context = || format!("clearing {}/{key}", K::FOLDER);
     let name = key.to_string();
     let look = || {
         let folder = beneath::folder(K::folder(share), &name)?;
         let names = beneath::names_now(&folder)?;
         Ok((folder, names))
     };
-    let Some((folder, names)) = beneath::if_there(look()).doing(doing)? else {
+    let Some((folder, names)) = beneath::if_there(look()).context(context)? else {
         return Ok(());
     };
     let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
@@ -67,7 +67,7 @@ pub(in crate::share) fn clear_leftovers<K: Kind>(
         return Ok(());
     }
     for name in names {
-        let promise = Promise::none(Nonce::random().doing(doing)?);
+        let promise = Promise::none(Nonce::random().context(context)?);
         trash::discard(share, &folder, name, promise)?;
     }
     remove_folder::<K>(share, key, None);

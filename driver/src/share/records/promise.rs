@@ -125,7 +125,7 @@ impl Room {
 /// More was asked for than may be promised.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
-    "{asked} bytes more cannot be promised, {} are left: {} are promised to volumes, to snapshots, and to what is deleted and not purged yet, and at most {ratio} times the {} bytes of the file system may be (parameter overcommit); delete what nobody needs, enlarge the file system, or ask for less",
+    "not enough capacity: {asked} bytes requested, {} available: volumes, snapshots and the trash have {}, and the parameter overcommit allows {ratio} times the {} bytes of the file system; delete what nobody needs, enlarge the file system, or ask for less",
     .room.left(*.ratio), .room.promised, .room.total
 )]
 pub struct Overcommitted {

@@ -4,7 +4,7 @@
 use crate::beneath;
 use crate::crash_points::step;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::records::leftovers::remove_folder;
 use crate::share::records::record::Kind;
 use crate::share::records::store::Found;
@@ -19,11 +19,11 @@ use rustix::io::Errno;
 /// # Errors
 /// I/O errors, after which it is there still.
 pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Result<(), ShareError> {
-    let doing = || "removing the record".to_owned();
+    let context = || "removing the record".to_owned();
     let promise = found.record.promise();
     let nonce = promise.nonce;
     let names = beneath::if_there(beneath::names_now(&found.folder));
-    let Some(names) = names.doing(doing)? else {
+    let Some(names) = names.context(context)? else {
         return Ok(());
     };
     let mut generations = Vec::new();
@@ -50,12 +50,12 @@ pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Resu
             AtFlags::empty(),
         ) {
             Ok(()) | Err(Errno::NOENT | Errno::STALE) => {}
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(context),
         }
         step("a generation is removed")?;
     }
     remove_folder::<K>(share, found.record.key(), Some(nonce));
-    beneath::sync(K::folder(share)).doing(doing)
+    beneath::sync(K::folder(share)).context(context)
 }
 
 /// Moves to the trash what copies had beside the record when it was found and is not the record's: those that still run fail.

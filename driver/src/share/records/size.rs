@@ -1,4 +1,4 @@
-//! What a volume's record says of its size beside the number: what was asked for, and whether the volume is held to it. Must not
+//! What a volume's record says of its size beside the number: what was asked for, and whether that is enforced. Must not
 //! set limits.
 
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quota {
-    /// The volume is held to its size, or is not made.
+    /// Its size is enforced, or the volume is not made.
     Enforce,
-    /// Nobody holds it to its size, though an agent could.
+    /// Nobody enforces it, though an agent could.
     Advise,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for Quota {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
-    /// It is held to its size.
+    /// Its size is enforced.
     Enforced {
         /// The project of its folder; none before the folder is one. A copy: the folder's own counts.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@
 use crate::beneath;
 use crate::crash_points::step;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::leftovers;
 use crate::share::records::record::{Kind, Record};
@@ -58,7 +58,7 @@ impl<K: Kind> Found<K> {
             folder: self
                 .folder
                 .try_clone()
-                .doing(|| "keeping a folder open".to_owned())?,
+                .context(|| "keeping a folder open".to_owned())?,
             oldest: self.oldest.max(kept),
             record,
             prepared: self.prepared,
@@ -185,12 +185,12 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             Ok(folder) => folder,
             Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(Kept::Nothing),
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("opening {kind}/{name}")),
+            Err(error) => return Err(error).context(|| format!("opening {kind}/{name}")),
         };
         let files = match beneath::names_of_opened(&folder).map(files) {
             Ok(files) => files,
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
+            Err(error) => return Err(error).context(|| format!("reading {kind}/{name}")),
         };
         let Some((nonce, generation)) = files.newest else {
             // A listing is not one moment, and a folder that a client knows by this name may be one that is gone and that
@@ -198,7 +198,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             if seen_empty {
                 return Ok(Kept::Nothing);
             }
-            beneath::ask(K::folder(share), &name).doing(|| format!("reading {kind}"))?;
+            beneath::ask(K::folder(share), &name).context(|| format!("reading {kind}"))?;
             seen_empty = true;
             continue;
         };
@@ -209,7 +209,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
         let generation = match newest_from(&folder, nonce, generation) {
             Ok(generation) => generation,
             Err(error) if beneath::is_gone(&error) => continue,
-            Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
+            Err(error) => return Err(error).context(|| format!("reading {kind}/{name}")),
         };
         let content = match beneath::read(&folder, &format!("{nonce}.{generation}"), MAX_RECORD) {
             Ok(content) => content,
@@ -219,7 +219,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
                 let detail = error.to_string();
                 return Ok(unreadable(nonce, detail));
             }
-            Err(error) => return Err(error).doing(|| format!("reading {kind}/{name}")),
+            Err(error) => return Err(error).context(|| format!("reading {kind}/{name}")),
         };
         return Ok(match text::read::<K>(&content, key, nonce, generation) {
             Ok(record) => {
@@ -331,15 +331,15 @@ fn draft_and_rename<K: Kind>(
     draft: &str,
     prepare: impl FnOnce(&OwnedFd) -> Result<bool, ShareError>,
 ) -> Result<Option<Found<K>>, ShareError> {
-    let doing = || "preparing the record on the share".to_owned();
-    beneath::make_folder(&share.drafts, draft, 0o700).doing(doing)?;
-    let folder = beneath::folder(&share.drafts, draft).doing(doing)?;
+    let context = || "preparing the record on the share".to_owned();
+    beneath::make_folder(&share.drafts, draft, 0o700).context(context)?;
+    let folder = beneath::folder(&share.drafts, draft).context(context)?;
     step("the draft's folder is made")?;
     let prepared = prepare(&folder)?;
     step("what lies beside the record is prepared")?;
     let text = text_of(&record, None)?;
-    beneath::write_new(&folder, &record.file_name(), &text).doing(doing)?;
-    beneath::sync(&folder).doing(doing)?;
+    beneath::write_new(&folder, &record.file_name(), &text).context(context)?;
+    beneath::sync(&folder).context(context)?;
     step("the draft is written")?;
 
     let key = record.key();
@@ -350,7 +350,7 @@ fn draft_and_rename<K: Kind>(
         step("the record is published")?;
         let Err(error) = renamed else {
             beneath::sync(K::folder(share))
-                .doing(doing)
+                .context(context)
                 .map_err(ShareError::unfinished)?;
             return Ok(Some(Found {
                 folder,
@@ -372,7 +372,7 @@ fn draft_and_rename<K: Kind>(
             Kept::Nothing => {
                 // An empty folder that the server does not let us replace, or that just went.
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
-                    return Err(error).doing(|| "publishing the record".to_owned());
+                    return Err(error).context(|| "publishing the record".to_owned());
                 }
                 leftovers::clear_leftovers::<K>(share, key)?;
             }
@@ -409,13 +409,13 @@ pub(in crate::share) fn update<K: Kind>(
     found: &Found<K>,
     next: &Record<K>,
 ) -> Result<Claimed, ShareError> {
-    let doing = || "updating the record".to_owned();
+    let context = || "updating the record".to_owned();
     let text = text_of(next, Some(&found.text))?;
-    let draft = format!("{}-{}", next.file_name(), Nonce::random().doing(doing)?);
+    let draft = format!("{}-{}", next.file_name(), Nonce::random().context(context)?);
     let drafted = beneath::write_new(&share.drafts, &draft, &text);
     if let Err(error) = drafted.and_then(|()| share.give(&share.drafts, &draft)) {
         let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
-        return Err(error).doing(doing);
+        return Err(error).context(context);
     }
     step("an update is drafted")?;
     let linked = fs::linkat(
@@ -429,7 +429,7 @@ pub(in crate::share) fn update<K: Kind>(
     let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
     match linked {
         Ok(()) => {
-            if is_late(share, found, next).doing(doing)? {
+            if is_late(share, found, next).context(context)? {
                 return Ok(Claimed::Lost);
             }
             // Removed with its folder in this moment: then fsync may say so, and the next look tells.
@@ -442,7 +442,7 @@ pub(in crate::share) fn update<K: Kind>(
             Kept::Found(now) if now.record == *next => Ok(Claimed::Won),
             // As above; or the folder is gone, and then there is no such record any more.
             Kept::Found(now) if now.record == found.record && error != Errno::NOENT => {
-                Err(error).doing(doing)
+                Err(error).context(context)
             }
             _ => Ok(Claimed::Lost),
         },
@@ -487,7 +487,7 @@ pub(in crate::share) fn prune_leftovers<K: Kind>(found: &Found<K>) {
 /// I/O errors.
 pub fn keys<K: Kind>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
     let mut keys: Vec<NameKey> = beneath::names_now(K::folder(share))
-        .doing(|| format!("listing the {}", K::FOLDER))?
+        .context(|| format!("listing the {}", K::FOLDER))?
         .iter()
         .filter_map(|name| name.to_str().ok()?.parse().ok())
         .collect();

@@ -72,7 +72,7 @@ pub struct Wanted {
     /// Whether the folder is one that exists, which is never made and never removed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub adopt: bool,
-    /// Whether the volume is to be held to its size; unset: where that can be had.
+    /// Whether the size is to be enforced; unset: where that can be had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Quota>,
     /// How many files and folders it may have; unset: any.
@@ -156,7 +156,7 @@ pub struct Volume {
     pub path: SubPath,
     /// The size that was promised last.
     pub capacity_bytes: i64,
-    /// Whether it is held to that; none where nobody could say, as without an agent.
+    /// Whether that is enforced; none where nobody could say, as without an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
     /// What has been changed since.

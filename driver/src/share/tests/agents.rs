@@ -130,8 +130,8 @@ fn a_presence_ends_with_its_process_or_when_it_is_taken_for_dead() {
     assert_eq!(trial.announcements().len(), 2);
     let agent = agents::at_work(&trial.away()).unwrap().unwrap();
     assert_eq!(
-        (&*agent.process, agent.can),
-        (process::own(), presence.can().clone())
+        (&*agent.process, agent.capabilities),
+        (process::own(), presence.capabilities().clone())
     );
     // A beat is seen, so it lives on.
     let_a_period_pass();
@@ -263,7 +263,7 @@ fn a_volume_that_is_to_be_held_to_its_size_is_not_made_without_an_agent_that_can
     let trial = Trial::new();
     // This one was not told to.
     let presence = Presence::announce(&trial.as_agent()).unwrap();
-    assert_eq!(presence.can().quotas, agents::Quotas::None);
+    assert_eq!(presence.capabilities().quotas, agents::Quotas::None);
     let enforced = Wanted {
         quota: Some(Quota::Enforce),
         ..wanted("v", "")
@@ -277,8 +277,8 @@ fn a_volume_that_is_to_be_held_to_its_size_is_not_made_without_an_agent_that_can
     drop(presence);
     // This one was, and the file system cannot.
     let presence = Presence::announce(&trial.as_agent().with_quotas()).unwrap();
-    let why = presence.can().why.clone();
-    assert_eq!(presence.can().quotas, agents::Quotas::Advisory);
+    let why = presence.capabilities().why.clone();
+    assert_eq!(presence.capabilities().quotas, agents::Quotas::Advisory);
     let made: Record<Volume> = life::create(
         &trial.away(),
         &wanted("v", ""),
@@ -301,7 +301,7 @@ fn a_controller_that_has_the_folder_itself_decides_without_an_agent() {
         let share = trial.share().with_quotas();
         life::create(&share, wanted, "s:/a", &Progress::default())
     };
-    // It was told to hold volumes to their sizes, and this file system cannot.
+    // It was told to enforce the sizes of volumes, and this file system cannot.
     let made = create(&wanted("v", "")).unwrap();
     let Some(Size::Advisory { why }) = made.what.size else {
         panic!("{made:?}");

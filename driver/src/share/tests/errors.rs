@@ -26,7 +26,7 @@ fn at_each_step<B, T>(
         let made = before(&trial);
         let (answer, met) = failing(count, errno, || (work(&trial, &made), is_past()));
         failed += usize::from(answer.is_err());
-        if !matches!(&answer, Err(ShareError::Io { doing, .. }) if LAST.contains(&&**doing)) {
+        if !matches!(&answer, Err(ShareError::Io { context, .. }) if LAST.contains(&&**context)) {
             after(&trial, &made, answer);
         }
         if !met {

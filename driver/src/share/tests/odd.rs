@@ -112,8 +112,8 @@ fn what_is_no_agent_and_no_request_hides_no_other() {
         plant(&trial, "requests", &format!("{nonce}.request"), what);
     }
     assert_eq!(
-        agents::at_work(&share).unwrap().unwrap().can,
-        *presence.can()
+        agents::at_work(&share).unwrap().unwrap().capabilities,
+        *presence.capabilities()
     );
     let odd = agents::sweep(&share).unwrap();
     assert_eq!(odd.len(), 1, "{odd:?}");

@@ -10,7 +10,7 @@ use crate::beneath;
 use crate::crash_points::step;
 use crate::share::attempt::heartbeat;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::life::{self, Life};
 use crate::share::paths::claim;
 use crate::share::paths::open::{blocked, exists_at, make_parents, open_parent, set_attributes};
@@ -55,12 +55,12 @@ impl Life for Volume {
         if wanted.adopt || wanted.source.is_some() {
             return Ok(false);
         }
-        let doing = || "making the volume's folder".to_owned();
+        let context = || "making the volume's folder".to_owned();
         let name = data_name(None);
-        beneath::make_folder(draft, &name, 0o700).doing(doing)?;
-        let folder = beneath::folder(draft, name).doing(doing)?;
+        beneath::make_folder(draft, &name, 0o700).context(context)?;
+        let folder = beneath::folder(draft, name).context(context)?;
         Self::finish_copy(&folder, wanted)?;
-        beneath::sync(&folder).doing(doing)?;
+        beneath::sync(&folder).context(context)?;
         Ok(true)
     }
 
@@ -217,16 +217,16 @@ fn refuse_misplaced(
 /// Moves the prepared folder to its path.
 fn place(share: &Share, found: &Found<Volume>) -> Result<(), ShareError> {
     let path = &found.record.what.path;
-    let doing = || format!("moving the volume's folder to {path}");
+    let context = || format!("moving the volume's folder to {path}");
     let parent = make_parents(share, path)?;
     step("the parents are made")?;
     let prepared = data_name(found.record.copy);
     if found.record.what.wanted.sub_dir.is_some()
-        && let Some(there) = beneath::inode(&parent, path.leaf()).doing(doing)?
+        && let Some(there) = beneath::inode(&parent, path.leaf()).context(context)?
     {
         // Ours, when another call for this volume has placed it since we looked; then it does not lie beside the record any
         // more, which an NFSv3 client may be late to see.
-        let ours = beneath::inode(&found.folder, &prepared).doing(doing)?;
+        let ours = beneath::inode(&found.folder, &prepared).context(context)?;
         return match ours.is_none_or(|ours| ours == there) {
             true => Ok(()),
             false => Err(ShareError::Foreign { path: path.clone() }),
@@ -239,11 +239,11 @@ fn place(share: &Share, found: &Found<Volume>) -> Result<(), ShareError> {
         Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
             return Err(ShareError::Foreign { path: path.clone() });
         }
-        Err(error) => return Err(error).doing(doing),
+        Err(error) => return Err(error).context(context),
     }
     step("the volume's folder is placed")?;
-    beneath::sync(&parent).doing(doing)?;
-    beneath::sync(&found.folder).doing(doing)
+    beneath::sync(&parent).context(context)?;
+    beneath::sync(&found.folder).context(context)
 }
 
 /// What is wrong with the volume, for its condition; nothing when all is well.
@@ -277,12 +277,12 @@ pub fn trouble(share: &Share, found: &Found<Volume>) -> Result<Option<String>, S
     })
 }
 
-/// What is wrong with a volume that is held to its size when nothing more fits into it.
+/// What is wrong with a volume whose size is enforced when nothing more fits into it.
 fn full(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareError> {
     let path = &record.what.path;
-    let doing = || format!("asking for the room in {path}");
-    let folder = beneath::folder(&share.root, path.to_path()).map_err(blocked(path, doing))?;
-    let room = rustix::fs::fstatvfs(folder).doing(doing)?;
+    let context = || format!("asking for the room in {path}");
+    let folder = beneath::folder(&share.root, path.to_path()).map_err(blocked(path, context))?;
+    let room = rustix::fs::fstatvfs(folder).context(context)?;
     let is_full = room.f_bavail == 0 || (room.f_files > 0 && room.f_ffree == 0);
     Ok(is_full.then(|| "it is full: remove something in it, or expand it".to_owned()))
 }
@@ -305,7 +305,7 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     let Some(parent) = open_parent(share, path)? else {
         return Ok(());
     };
-    let look = || beneath::inode(&parent, path.leaf()).doing(|| format!("looking for {path}"));
+    let look = || beneath::inode(&parent, path.leaf()).context(|| format!("looking for {path}"));
     let Some(there) = look()? else {
         return Ok(());
     };

@@ -12,7 +12,7 @@
 use crate::beneath;
 use crate::crash_points::step;
 use crate::share::database::Share;
-use crate::share::error::{Doing, ShareError};
+use crate::share::error::{Context, ShareError};
 use crate::share::life;
 use crate::share::paths::claim;
 use crate::share::paths::identity::FolderIdentity;
@@ -76,14 +76,15 @@ fn take_own(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
 /// Takes away a folder that is where a user wanted it.
 fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
     let record = &found.record;
-    let doing = || format!("taking away {}", record.what.path);
+    let context = || format!("taking away {}", record.what.path);
     if record.what.wanted.adopt {
         return Ok(false);
     }
     if let Some(leaving) = beside(found, LEAVING)? {
         leave(share, found, &leaving)?;
         step("the folder is leaving")?;
-        gone_is_fine(beneath::rename(&found.folder, LEAVING, &found.folder, LEFT)).doing(doing)?;
+        gone_is_fine(beneath::rename(&found.folder, LEAVING, &found.folder, LEFT))
+            .context(context)?;
         step("nothing leaves any more")?;
     }
     let mut taken = false;
@@ -102,10 +103,10 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
         trash::discard(share, &left, UNPLACED, record.promise())?;
         step("what has left is in the trash")?;
         match fs::unlinkat(&found.folder, LEFT, AtFlags::REMOVEDIR) {
-            Ok(()) => beneath::sync(&found.folder).doing(doing)?,
+            Ok(()) => beneath::sync(&found.folder).context(context)?,
             // Moved there by another call since.
             Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
-            Err(error) => return Err(error).doing(doing),
+            Err(error) => return Err(error).context(context),
         }
     }
     Err(store::contended::<Volume>(record.key()))
@@ -116,15 +117,15 @@ fn beside(found: &Found<Volume>, name: &str) -> Result<Option<OwnedFd>, ShareErr
     match beneath::folder_now(&found.folder, name) {
         Ok(folder) => Ok(Some(folder)),
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => Ok(None),
-        Err(error) => Err(error).doing(|| format!("opening {name} beside the record")),
+        Err(error) => Err(error).context(|| format!("opening {name} beside the record")),
     }
 }
 
 /// Moves the volume's folder to `leaving`: the prepared one, so that it is not placed any more; else the one at its path.
 fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), ShareError> {
     let (record, path) = (&found.record, &found.record.what.path);
-    let doing = || format!("moving {path} away");
-    let is_in = |name| beneath::exists(leaving, name).doing(doing);
+    let context = || format!("moving {path} away");
+    let is_in = |name| beneath::exists(leaving, name).context(context);
     // What comes to the path after the volume's folder has left is somebody else's.
     if is_in(PLACED)? || is_in(UNPLACED)? {
         return Ok(());
@@ -132,14 +133,14 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
     match beneath::rename(&found.folder, &data_name(record.copy), leaving, UNPLACED) {
         Ok(()) => {
             step("the prepared folder is leaving")?;
-            return beneath::sync(&found.folder).doing(doing);
+            return beneath::sync(&found.folder).context(context);
         }
         Err(Errno::NOENT) => {}
-        Err(error) => return Err(error).doing(doing),
+        Err(error) => return Err(error).context(context),
     }
     // Placed, or moved by another call in this moment. Asked in this order: what is in `leaving` stays in it as long as that
     // has its name.
-    if is_in(UNPLACED)? || !beneath::exists(&found.folder, LEAVING).doing(doing)? {
+    if is_in(UNPLACED)? || !beneath::exists(&found.folder, LEAVING).context(context)? {
         return Ok(());
     }
     if record.what.on_delete() == OnDelete::Retain || !claim::holds(share, record)? {
@@ -149,7 +150,7 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
         return Ok(());
     };
     // What this client knows to be there may be another's by now.
-    beneath::ask(&parent, path.leaf()).doing(doing)?;
+    beneath::ask(&parent, path.leaf()).context(context)?;
     if is_anothers(record, &parent, path.leaf())? {
         return Ok(());
     }
@@ -158,12 +159,12 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
         Err(error) => {
             return Err(error)
-                .doing(doing)
+                .context(context)
                 .map_err(|error| blocked(path, error));
         }
     }
     step("the placed folder is leaving")?;
-    beneath::sync(&parent).doing(doing)
+    beneath::sync(&parent).context(context)
 }
 
 /// Which folder lies at the record's path, where a user has chosen that; nothing when that cannot be told.
@@ -180,18 +181,18 @@ fn is_anothers(record: &Record<Volume>, folder: &OwnedFd, name: &str) -> Result<
         return Ok(false);
     };
     let now =
-        FolderIdentity::of(folder, name).doing(|| format!("looking at {}", record.what.path))?;
+        FolderIdentity::of(folder, name).context(|| format!("looking at {}", record.what.path))?;
     Ok(now.is_some_and(|now| !leaving.may_be(now)))
 }
 
 /// Moves what a late rename has taken from others back to its path.
 fn give_back(share: &Share, record: &Record<Volume>, left: &OwnedFd) -> Result<(), ShareError> {
     let path = &record.what.path;
-    let doing = || format!("giving back what others have made at {path}");
+    let context = || format!("giving back what others have made at {path}");
     let parent = make_parents(share, path)?;
-    gone_is_fine(beneath::rename(left, PLACED, &parent, path.leaf())).doing(doing)?;
+    gone_is_fine(beneath::rename(left, PLACED, &parent, path.leaf())).context(context)?;
     step("it is given back")?;
-    beneath::sync(&parent).doing(doing)
+    beneath::sync(&parent).context(context)
 }
 
 /// Moves `name` in `folder` to the archive of the volume, beside its path. Returns whether it was there.
@@ -202,7 +203,7 @@ fn archive(
     name: &str,
 ) -> Result<bool, ShareError> {
     let path = &record.what.path;
-    let doing = || format!("archiving {path}");
+    let context = || format!("archiving {path}");
     let parent = make_parents(share, path)?;
     // Unique, and the same on each retry.
     match beneath::rename(folder, name, &parent, &archived_name(path, record.nonce)) {
@@ -210,12 +211,12 @@ fn archive(
         Err(Errno::NOENT) => return Ok(false),
         Err(error) => {
             return Err(error)
-                .doing(doing)
+                .context(context)
                 .map_err(|error| blocked(path, error));
         }
     }
     step("the folder is archived")?;
-    beneath::sync(&parent).doing(doing)?;
+    beneath::sync(&parent).context(context)?;
     Ok(true)
 }
 
@@ -266,7 +267,7 @@ pub fn delete_unrecorded(
                     return Ok(());
                 }
                 claim::refuse_taken(share, path)?;
-                let nonce = Nonce::random().doing(|| "drawing a nonce".to_owned())?;
+                let nonce = Nonce::random().context(|| "drawing a nonce".to_owned())?;
                 let wanted = Wanted::unrecorded(name, path, on_delete);
                 let mut record = Record::new(Volume::new(wanted, nonce), nonce, State::Deleting);
                 record.what.leaving = at_path(share, &record);
@@ -320,7 +321,7 @@ fn take_unrecorded(
 /// Makes the way out of a volume at a path that a user has chosen, in the draft of its record.
 pub(in crate::share) fn prepare_to_leave(draft: &OwnedFd) -> Result<bool, ShareError> {
     beneath::make_folder(draft, LEAVING, 0o700)
-        .doing(|| "making the record's folder".to_owned())?;
+        .context(|| "making the record's folder".to_owned())?;
     Ok(false)
 }
 

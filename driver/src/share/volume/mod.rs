@@ -3,4 +3,4 @@
 pub mod change;
 pub mod create;
 pub mod delete;
-pub mod take_in;
+pub mod enable_quota;

@@ -91,7 +91,7 @@ struct Unpacking<'a> {
 /// Why an entry cannot be unpacked: its own fault, or the file system's.
 enum Trouble {
     Refused(String),
-    Doing(&'static str, io::Error),
+    Context(&'static str, io::Error),
     Stopped,
 }
 
@@ -100,15 +100,15 @@ impl From<TarError> for Trouble {
         match error {
             // The file system's; what is wrong with the archive itself has no number.
             TarError::Io(error) if error.raw_os_error().is_some() => {
-                Self::Doing("reading the archive at", error)
+                Self::Context("reading the archive at", error)
             }
             other => Self::Refused(other.to_string()),
         }
     }
 }
 
-fn because<E: Into<io::Error>>(doing: &'static str) -> impl Fn(E) -> Trouble {
-    move |error| Trouble::Doing(doing, error.into())
+fn because<E: Into<io::Error>>(context: &'static str) -> impl Fn(E) -> Trouble {
+    move |error| Trouble::Context(context, error.into())
 }
 
 /// A path in the archive: components without anything that names another place.
@@ -197,7 +197,7 @@ impl Unpacking<'_> {
                 path: shown(path),
                 problem,
             },
-            Trouble::Doing(doing, error) => CopyError::io(doing, shown(path), error),
+            Trouble::Context(context, error) => CopyError::io(context, shown(path), error),
         };
         let mut last = Vec::new();
         loop {
@@ -541,6 +541,6 @@ fn in_the_way(error: io::Error) -> Trouble {
         Some(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => Trouble::Refused(
             "its path leads through something that is no folder, such as a symlink".to_owned(),
         ),
-        _ => Trouble::Doing("opening the folder of", error),
+        _ => Trouble::Context("opening the folder of", error),
     }
 }

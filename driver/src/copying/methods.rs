@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// What is found out about a source and a target once, for all entries.
 #[derive(Debug)]
-pub(super) struct Means {
+pub(super) struct CopyMethods {
     /// Whether FICLONE is worth a try.
     pub clone: AtomicBool,
     /// Whether copy_file_range(2) is worth a try.
@@ -30,7 +30,7 @@ const THREADS_REMOTE: usize = 32;
 /// The same where the kernel answers at once.
 const THREADS_LOCAL: usize = 8;
 
-impl Means {
+impl CopyMethods {
     pub fn of(view: &View) -> io::Result<Self> {
         let View { source, target, .. } = view;
         use rustix::fs::{NFS_SUPER_MAGIC, StatVfsMountFlags, fstat, fstatfs};

@@ -1,4 +1,4 @@
-//! Takes a volume that exists into a project of its own, on the server: from then on it is held to its size. Decides whether that can
+//! Takes a volume that exists into a project of its own, on the server: from then on its size is enforced. Decides whether that can
 //! be, and puts it on record last. Must not choose volumes: an administrator does.
 //!
 //! After an end at any moment a repeat finishes it: the ledger knows whose the project of a half tagged folder is. Until the record
@@ -6,9 +6,9 @@
 
 use crate::crash_points::step;
 use crate::quota::amounts;
+use crate::quota::enable_quota::{self, Found};
 use crate::quota::error::QuotaError;
 use crate::quota::project;
-use crate::quota::take_in::{self, Found};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::limited;
@@ -33,8 +33,8 @@ pub enum Does {
 
 /// Why a volume is not taken in.
 #[derive(Debug, Error)]
-pub enum TakeInError {
-    /// It is held to its size already.
+pub enum EnableQuotaError {
+    /// Its size is enforced already.
     #[error("its size is enforced already")]
     Enforced,
     /// It is being made or deleted.
@@ -66,19 +66,23 @@ pub enum TakeInError {
 /// Takes in the volume of this key, or says what that would do. Returns what is in its folder.
 ///
 /// # Errors
-/// [`TakeInError`]. Until it is [`TakeInError::Share`] or [`TakeInError::Quota`] nothing was changed.
-pub fn take_in(share: &Share, key: NameKey, does: Does) -> Result<Found, TakeInError> {
+/// [`EnableQuotaError`]. Until it is [`EnableQuotaError::Share`] or [`EnableQuotaError::Quota`] nothing was changed.
+pub fn enable_quota(share: &Share, key: NameKey, does: Does) -> Result<Found, EnableQuotaError> {
     match &share.quotas {
         Some(Ok(_)) => {}
-        Some(Err(why)) => return Err(TakeInError::Unable(why.to_string())),
-        None => return Err(TakeInError::Unable("no quotas were asked for".to_owned())),
+        Some(Err(why)) => return Err(EnableQuotaError::Unable(why.to_string())),
+        None => {
+            return Err(EnableQuotaError::Unable(
+                "no quotas were asked for".to_owned(),
+            ));
+        }
     }
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
     match judge(&found.record) {
         // The record says so; the folder may be one that was restored since.
-        Err(TakeInError::Enforced) => match limited::lack(share, &found)? {
+        Err(EnableQuotaError::Enforced) => match limited::lack(share, &found)? {
             Some(lack) if lack.is_mended_by_a_project() => {}
-            _ => return Err(TakeInError::Enforced),
+            _ => return Err(EnableQuotaError::Enforced),
         },
         judged => judged?,
     }
@@ -86,7 +90,7 @@ pub fn take_in(share: &Share, key: NameKey, does: Does) -> Result<Found, TakeInE
     // In use it may grow while it is looked at; then it is full, as it would be a moment later.
     let ledger = limits::ledger(share)?;
     let former = ledger.all_of(&limits::owner(&found.record))?;
-    let seen = take_in::look(&folder, project::of(&folder)?, &former)?;
+    let seen = enable_quota::look(&folder, project::of(&folder)?, &former)?;
     let (bytes, inodes) = limits::promised(&found.record);
     seen.check_room(amounts::limits(bytes, inodes).unwrap_or_default())?;
     match does {
@@ -95,15 +99,15 @@ pub fn take_in(share: &Share, key: NameKey, does: Does) -> Result<Found, TakeInE
     }
 }
 
-/// Puts the volume of this key, which is to be held to its size and whose folder was found not to be, into a project again.
+/// Puts the volume of this key, whose size is to be enforced and whose folder was found not to be, into a project again.
 /// Returns what is in its folder, which may be more than its size.
 ///
 /// # Errors
-/// As for [`take_in`]; [`TakeInError::Busy`] where not all can be put into it now.
+/// As for [`enable_quota`]; [`EnableQuotaError::Busy`] where not all can be put into it now.
 pub(in crate::share) fn mend(
     share: &Share,
     (key, nonce): (NameKey, Nonce),
-) -> Result<Found, TakeInError> {
+) -> Result<Found, EnableQuotaError> {
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
     let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
     if found.record.nonce != nonce {
@@ -126,19 +130,19 @@ fn put_into_a_project(
     share: &Share,
     found: &store::Found<Volume>,
     folder: &OwnedFd,
-) -> Result<Found, TakeInError> {
+) -> Result<Found, EnableQuotaError> {
     let _alone = limits::alone(found)?;
     let ledger = limits::ledger(share)?;
     let record = &found.record;
     let id = project::begin(&ledger, folder, &limits::owner(record))?;
     step("the folder of a volume is a project").map_err(ShareError::from)?;
     let former = ledger.all_of(&limits::owner(record))?;
-    let taken = take_in::take_in(folder, id, &former)?;
+    let taken = enable_quota::enable_quota(folder, id, &former)?;
     step("all of a volume is in its project").map_err(ShareError::from)?;
     // By hand, an administrator reads what is left out. Of a volume that is said to be held, nothing may be that can grow.
     let was_enforced = matches!(record.what.size, Some(Size::Enforced { .. }));
     if was_enforced && taken.busy > 0 {
-        return Err(TakeInError::Busy(taken.busy));
+        return Err(EnableQuotaError::Busy(taken.busy));
     }
     change(share, record.key(), record.nonce, |volume| {
         // It may have been expanded meanwhile.
@@ -158,15 +162,15 @@ fn put_into_a_project(
 }
 
 /// Whether the volume with this record can be taken in, as far as the record says.
-fn judge(record: &Record<Volume>) -> Result<(), TakeInError> {
+fn judge(record: &Record<Volume>) -> Result<(), EnableQuotaError> {
     let (what, wanted) = (&record.what, &record.what.wanted);
     match (record.state, &what.size) {
-        (State::Ready, Some(Size::Enforced { .. })) => Err(TakeInError::Enforced),
-        (State::Ready, _) if wanted.adopt => Err(TakeInError::Adopted),
-        (State::Ready, _) if wanted.quota == Some(Quota::Advise) => Err(TakeInError::Advised),
-        (State::Ready, _) if limits::promised(record) == (0, 0) => Err(TakeInError::Sizeless),
+        (State::Ready, Some(Size::Enforced { .. })) => Err(EnableQuotaError::Enforced),
+        (State::Ready, _) if wanted.adopt => Err(EnableQuotaError::Adopted),
+        (State::Ready, _) if wanted.quota == Some(Quota::Advise) => Err(EnableQuotaError::Advised),
+        (State::Ready, _) if limits::promised(record) == (0, 0) => Err(EnableQuotaError::Sizeless),
         (State::Ready, _) => Ok(()),
-        (State::Creating | State::Deleting, _) => Err(TakeInError::Unsettled),
+        (State::Creating | State::Deleting, _) => Err(EnableQuotaError::Unsettled),
     }
 }
 

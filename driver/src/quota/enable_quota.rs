@@ -3,7 +3,7 @@
 //! one. Must not follow a symlink or cross a mount.
 
 use crate::beneath;
-use crate::quota::error::{Doing, QuotaError};
+use crate::quota::error::{Context, QuotaError};
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
 use crate::walking::{EntryKind, TreeWalk};
@@ -90,7 +90,7 @@ impl Found {
     }
 }
 
-/// Says what [`take_in`] would do to an open folder, and changes nothing. `begun` is the project that it is to have, where one
+/// Says what [`enable_quota`] would do to an open folder, and changes nothing. `begun` is the project that it is to have, where one
 /// was begun with; files may come from `former` ones.
 ///
 /// # Errors
@@ -110,7 +110,11 @@ pub type Former = BTreeSet<ProjectId>;
 ///
 /// # Errors
 /// [`QuotaError::OtherProject`], [`QuotaError::Restless`], and I/O errors.
-pub fn take_in(folder: impl AsFd, id: ProjectId, former: &Former) -> Result<Found, QuotaError> {
+pub fn enable_quota(
+    folder: impl AsFd,
+    id: ProjectId,
+    former: &Former,
+) -> Result<Found, QuotaError> {
     let folder = folder.as_fd();
     let mut all = Found::default();
     for _ in 0..PASSES {
@@ -184,17 +188,17 @@ impl<'a> Pass<'a> {
     }
 
     fn over(mut self, folder: impl AsFd) -> Result<Found, QuotaError> {
-        let doing = "going through a folder";
-        let top = beneath::folder(folder, ".").doing(doing)?;
+        let context = "going through a folder";
+        let top = beneath::folder(folder, ".").context(context)?;
         self.enter(&top)?;
-        let mut walk = TreeWalk::begin(&top, PathBuf::new()).doing(doing)?;
-        while let Some(met) = walk.next().doing(doing)?
+        let mut walk = TreeWalk::begin(&top, PathBuf::new()).context(context)?;
+        while let Some(met) = walk.next().context(context)?
             && let Some((folder, above)) = walk.here()
         {
             let path = above.join(OsStr::from_bytes(met.name.to_bytes()));
             if let Some(entered) = self.entry(folder, &met.name, &path, sort(met.kind))? {
                 self.enter(&entered)?;
-                walk.enter(&entered, path).doing("listing a folder")?;
+                walk.enter(&entered, path).context("listing a folder")?;
             }
         }
         let links = std::mem::take(&mut self.links);
@@ -237,7 +241,7 @@ impl<'a> Pass<'a> {
                     self.leave(path.to_owned(), Because::Mounted);
                     return Ok(None);
                 }
-                _ => return Err(error).doing("opening a file to put it into its project"),
+                _ => return Err(error).context("opening a file to put it into its project"),
             },
         };
         if entry == Entry::Folder {
@@ -248,7 +252,7 @@ impl<'a> Pass<'a> {
     }
 
     fn file(&mut self, file: File, path: &Path) -> Result<(), QuotaError> {
-        let metadata = file.metadata().doing("looking at a file")?;
+        let metadata = file.metadata().context("looking at a file")?;
         // Something else was put there since the look.
         if !metadata.is_file() {
             return Ok(());
@@ -278,7 +282,7 @@ impl<'a> Pass<'a> {
         if is_new(project::number_of(folder)?, self.id, self.former)? {
             self.found.folders += 1;
         }
-        let stat = fs::fstat(folder).doing("looking at a folder")?;
+        let stat = fs::fstat(folder).context("looking at a folder")?;
         self.count(stat.st_blocks.unsigned_abs());
         if let Some(id) = self.tags() {
             project::tag(folder, id)?;
