@@ -130,7 +130,11 @@ async fn a_limit_alone_is_what_is_promised() {
     let mut range = limited("w", 0);
     range.capacity_range = sized("w", 1, 2).capacity_range;
     let refusal = create(&controller, range).await;
-    refused(refusal, Code::ResourceExhausted, &["1 bytes more"]);
+    refused(
+        refusal,
+        Code::ResourceExhausted,
+        &["1 bytes requested, 0 available"],
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
