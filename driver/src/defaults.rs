@@ -1,8 +1,9 @@
-//! What holds for a volume where neither its id nor its class says: what becomes of its folder at the end, and the folder's mode.
+//! What a volume of a class is wanted to be, and what holds where neither its id nor its class says: what becomes of its folder at the
+//! end, and the folder's mode.
 //! Owns the order: the id, the class, then what the whole driver was started with.
 
 use crate::parameters::Parameters;
-use crate::share::records::volume::OnDelete;
+use crate::share::records::volume::{OnDelete, Wanted};
 
 /// The mode of a new volume's folder when nobody says.
 pub const DEFAULT_MODE: u32 = 0o755;
@@ -17,6 +18,23 @@ pub struct Defaults {
 }
 
 impl Defaults {
+    /// What a volume of this `class` is to be. Its name, its sizes and its source are as `asked`.
+    pub fn wanted(&self, class: Parameters, asked: Wanted) -> Wanted {
+        Wanted {
+            on_delete: self.on_delete(&class),
+            mode: self.folder_mode(&class, asked.source.is_some()),
+            sub_dir: class.sub_dir,
+            uid: class.uid,
+            gid: class.gid,
+            mount_options: class.mount_options,
+            adopt: class.adopt,
+            quota: class.quota,
+            inodes: class.quota_inodes,
+            overcommit: class.overcommit,
+            ..asked
+        }
+    }
+
     /// What becomes of a new volume's folder. Nobody deletes an adopted one.
     pub fn on_delete(&self, class: &Parameters) -> OnDelete {
         match class.on_delete {

@@ -8,7 +8,7 @@ use crate::export::Export;
 use crate::limits;
 use crate::parameters::{MOUNT_OPTIONS, MUTABLE, Parameters, SERVER, SHARE};
 use crate::share::records::record::{Record, State};
-use crate::share::records::volume::{Volume, Wanted};
+use crate::share::records::volume::Volume;
 use crate::volume_id::Location;
 use csi_proto::v1 as csi;
 
@@ -139,20 +139,8 @@ pub(crate) fn objection(
         }
         Ok(_) => {}
     }
-    let defaults = shares.config.defaults;
-    let wanted = Wanted {
-        sub_dir: parameters.sub_dir.clone(),
-        on_delete: defaults.on_delete(&parameters),
-        mode: defaults.folder_mode(&parameters, record.what.wanted.source.is_some()),
-        adopt: parameters.adopt,
-        quota: parameters.quota,
-        inodes: parameters.quota_inodes,
-        overcommit: parameters.overcommit,
-        uid: parameters.uid,
-        gid: parameters.gid,
-        mount_options: parameters.mount_options,
-        ..record.what.wanted.clone()
-    };
+    let asked = record.what.wanted.clone();
+    let wanted = shares.config.defaults.wanted(parameters, asked);
     record
         .what
         .difference(&wanted)

@@ -127,32 +127,23 @@ impl Creation {
             ));
         }
         let chosen = shares.choose(&parameters)?;
-        let defaults = shares.config.defaults;
         let secret = secret_options(&request.secrets);
         for options in [&parameters.mount_options, &secret] {
             (shares.config.check_mount_options)(options).map_err(ControllerError::MountOption)?;
         }
+        let asked = Wanted {
+            name: request.name.clone(),
+            required_bytes,
+            limit_bytes,
+            source,
+            ..Wanted::default()
+        };
         Ok(Self {
             export: chosen.export,
             location: chosen.location,
             options: Options::of_call(parameters.mount_options.clone(), secret),
             source_share,
-            wanted: Wanted {
-                required_bytes,
-                limit_bytes,
-                sub_dir: parameters.sub_dir.clone(),
-                on_delete: defaults.on_delete(&parameters),
-                mode: defaults.folder_mode(&parameters, source.is_some()),
-                uid: parameters.uid,
-                gid: parameters.gid,
-                mount_options: parameters.mount_options,
-                adopt: parameters.adopt,
-                quota: parameters.quota,
-                inodes: parameters.quota_inodes,
-                overcommit: parameters.overcommit,
-                source,
-                name: request.name.clone(),
-            },
+            wanted: shares.config.defaults.wanted(parameters, asked),
         })
     }
 

@@ -511,7 +511,7 @@ mod tests {
     use super::*;
     use crate::share::database::Expect;
     use crate::share::life;
-    use crate::share::records::volume::{OnDelete, Volume, Wanted};
+    use crate::share::records::volume::{Volume, Wanted};
     use std::fs::File;
     use std::sync::Arc;
 
@@ -526,18 +526,7 @@ mod tests {
         let wanted = Wanted {
             name: "v".to_owned(),
             required_bytes: 1,
-            limit_bytes: 0,
-            sub_dir: None,
-            on_delete: OnDelete::Delete,
-            mode: None,
-            uid: None,
-            gid: None,
-            mount_options: vec![],
-            source: None,
-            adopt: false,
-            quota: None,
-            inodes: None,
-            overcommit: None,
+            ..Wanted::default()
         };
         let _: Record<Volume> = life::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
         let key = NameKey::of("v");

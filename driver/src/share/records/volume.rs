@@ -45,7 +45,7 @@ impl fmt::Display for OnDelete {
 }
 
 /// What a CreateVolume asked for, as far as a retry has to ask for the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The volume's name.
     pub name: String,
@@ -121,19 +121,9 @@ impl Wanted {
     pub(in crate::share) fn unrecorded(name: &str, path: &SubPath, on_delete: OnDelete) -> Self {
         Self {
             name: name.to_owned(),
-            required_bytes: 0,
-            limit_bytes: 0,
             sub_dir: Some(path.clone()),
             on_delete,
-            mode: None,
-            uid: None,
-            gid: None,
-            mount_options: Vec::new(),
-            source: None,
-            adopt: false,
-            quota: None,
-            inodes: None,
-            overcommit: None,
+            ..Self::default()
         }
     }
 

@@ -175,18 +175,9 @@ pub(crate) fn wanted(name: &str, sub_dir: &str) -> Wanted {
     Wanted {
         name: name.to_owned(),
         required_bytes: 1 << 30,
-        limit_bytes: 0,
         sub_dir: (!sub_dir.is_empty()).then(|| SubPath::parse(sub_dir).unwrap()),
-        on_delete: OnDelete::Delete,
         mode: Some(0o750),
-        uid: None,
-        gid: None,
-        mount_options: vec![],
-        source: None,
-        adopt: false,
-        quota: None,
-        inodes: None,
-        overcommit: None,
+        ..Wanted::default()
     }
 }
 
