@@ -253,7 +253,7 @@ impl Shares {
             let resume = move |share: &Share, progress: &Progress| resume(share, key, progress);
             let how = (&Options::Own, expect);
             // Its failure is told as a notice, and met again by the retry.
-            let _ = shares.copy(purpose, &of, how, what, resume).await;
+            let _ = shares.copy((purpose, of), None, how, what, resume).await;
         });
     }
 

@@ -56,33 +56,26 @@ impl Copies {
     }
 
     /// Keeps a failure for the retry, which would otherwise begin anew and never hear of it.
-    pub(super) fn keep_failure(
-        &self,
-        purpose: Purpose,
-        key: &OperationKey,
-        operation: &Operation,
-        error: &ControllerError,
-    ) {
+    pub(super) fn keep_failure(&self, of: CopyKey, operation: Operation, error: &ControllerError) {
         let mut failures = lock(&self.failures);
         failures.retain(|_, failure| failure.since.elapsed() < KEEP);
         if failures.len() < KEPT {
             let failure = UnheardFailure {
-                operation: operation.clone(),
+                operation,
                 error: error.clone(),
                 since: Instant::now(),
             };
-            failures.insert((purpose, key.clone()), failure);
+            failures.insert(of, failure);
         }
     }
 
     /// The failure of an equal call that nobody has heard of yet; it is told once.
     pub(super) fn take_failure(
         &self,
-        purpose: Purpose,
-        key: &OperationKey,
+        of: &CopyKey,
         operation: &Operation,
     ) -> Option<ControllerError> {
-        let failure = lock(&self.failures).remove(&(purpose, key.clone()))?;
+        let failure = lock(&self.failures).remove(of)?;
         let fits = failure.operation == *operation && failure.since.elapsed() < KEEP;
         fits.then_some(failure.error)
     }

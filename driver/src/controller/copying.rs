@@ -4,13 +4,17 @@
 use super::copies::{CopyKey, Purpose};
 use super::error::ControllerError;
 use super::options::Options;
-use super::outcome::OperationKey;
+use super::outcome::{OperationKey, Outcome};
 use super::shares::Shares;
 use crate::admission::Work;
 use crate::copying::Progress;
 use crate::export::Export;
+use crate::operations::{Operation, Operations};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::life::{self, Life};
+use crate::share::records::record::Record;
+use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -30,33 +34,85 @@ fn until_next_look(waited: Duration) -> Duration {
 
 impl Shares {
     /// Whether a copy that begins on `export` now has to wait for its turn.
-    pub(super) fn copies_wait(&self, export: &Export) -> bool {
+    fn copies_wait(&self, export: &Export) -> bool {
         (self.config.admission).would_wait(export.server(), Work::Copy)
+    }
+
+    /// Makes what an operation of a call is for, or joins an equal one, and returns it with the UUID of its share. A failure that
+    /// no caller has heard of is told first.
+    pub(super) async fn create<K: Life, W>(
+        &self,
+        (purpose, operations): (Purpose, &Operations<OperationKey, Outcome<K>>),
+        key: OperationKey,
+        operation: Operation,
+        timeout: Duration,
+        otherwise: Expect,
+        work: impl Fn() -> W,
+    ) -> Result<(Record<K>, ShareUuid), ControllerError>
+    where
+        Record<K>: Clone + Send + Sync + 'static,
+        W: Future<Output = Outcome<K>> + Send + 'static,
+    {
+        let of = (purpose, key.clone());
+        if let Some(error) = self.copies.take_failure(&of, &operation) {
+            return Err(error);
+        }
+        let is_made = |made: &Outcome<K>| matches!(made, Ok(Some(_)));
+        let made = operations.run_anew(key.clone(), operation.clone(), timeout, is_made, work);
+        let made = made.await.map_err(|busy| self.busy(&key.0, busy))?;
+        if made.is_err() {
+            // It is heard now.
+            self.copies.take_failure(&of, &operation);
+        }
+        match (made?, self.expect_or(&key.0, otherwise)) {
+            (Some(record), Expect::Known(uuid)) => Ok((record, uuid)),
+            _ => Err(ControllerError::ShuttingDown),
+        }
+    }
+
+    /// What is there already of what is to be a copy, and so need not wait for its turn. Without a wait the copy itself looks.
+    pub(super) async fn existing<K: Life>(
+        self: &Arc<Self>,
+        export: &Export,
+        (given, expect): (&Options, Expect),
+        wanted: &K::Wanted,
+    ) -> Outcome<K>
+    where
+        Record<K>: Send + 'static,
+        K::Wanted: Clone + Send + 'static,
+    {
+        if !self.copies_wait(export) {
+            return Ok(None);
+        }
+        let wanted = wanted.clone();
+        let look = move |share: &Share| life::existing(share, &wanted);
+        self.with_share(export, given, expect, look).await
     }
 
     /// Does `work`, which copies, when it is its turn, and again while another process does the same: then it has no turn
     /// in between, so that others need not wait for that one. Its progress is
-    /// told as notices about `what`.
+    /// told as notices about `what`. A failure is kept for the next call that wants the same `operation`, where one has asked.
     pub(super) async fn copy<T: Send + 'static>(
         self: &Arc<Self>,
-        purpose: Purpose,
-        key: &OperationKey,
+        of: CopyKey,
+        operation: Option<Operation>,
         (given, expect): (&Options, Expect),
         what: String,
         work: impl Fn(&Share, &Progress) -> Result<T, ShareError> + Send + Sync + 'static,
     ) -> Result<T, ControllerError> {
-        let threads = (self.config.admission).extra_threads(key.0.server(), Work::Copy);
+        let export = &of.1.0;
+        let threads = (self.config.admission).extra_threads(export.server(), Work::Copy);
         let progress = Arc::new(Progress::with_threads(threads));
-        let _running = RunningCopy::begin(self, (purpose, key.clone()), Arc::clone(&progress));
+        let _running = RunningCopy::begin(self, of.clone(), Arc::clone(&progress));
         let work = Arc::new(work);
         let began = Instant::now();
         loop {
             let once = {
                 let (work, progress) = (Arc::clone(&work), Arc::clone(&progress));
                 let work = move |share: &Share| work(share, &progress);
-                self.with_share_for(Work::Copy, &key.0, given, expect, work)
+                self.with_share_for(Work::Copy, export, given, expect, work)
             };
-            let result = self.told(&key.0, &what, &progress, once).await;
+            let result = self.told(export, &what, &progress, once).await;
             match &result {
                 Err(ControllerError::Share { source, .. })
                     if matches!(**source, ShareError::CopiedElsewhere { .. })
@@ -66,18 +122,22 @@ impl Shares {
                     continue;
                 }
                 Ok(_) if progress.files() > 0 => (self.config.notice)(&format!(
-                    "{}: {what}: copied {} entries, {} bytes, in {:.1?}",
-                    key.0,
+                    "{export}: {what}: copied {} entries, {} bytes, in {:.1?}",
                     progress.files(),
                     progress.bytes(),
                     began.elapsed()
                 )),
                 Ok(_) => {}
-                Err(error) => (self.config.notice)(&format!("{what}: not copied: {error}")),
+                Err(error) => {
+                    (self.config.notice)(&format!("{what}: not copied: {error}"));
+                    if let Some(operation) = operation {
+                        self.copies.keep_failure(of.clone(), operation, error);
+                    }
+                }
             }
             // A copy that failed is in the trash now, and so is the attempt of a dead process that this one took over. That
             // process may have died before the first look, so the purge does not depend on a wait.
-            self.purge_soon(&key.0);
+            self.purge_soon(export);
             return result;
         }
     }

@@ -40,7 +40,7 @@ use crate::capability::CapabilityError;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::{Operation, reading};
-use crate::parameters::{MUTABLE, Parameters, secret_options};
+use crate::parameters::{MUTABLE, Parameters};
 use crate::share::database::Expect;
 use crate::share::records::volume::{Changes, Volume};
 use crate::volume_id::VolumeId;
@@ -49,7 +49,6 @@ use csi_proto::v1::controller_server;
 use csi_proto::v1::controller_service_capability::rpc;
 use csi_proto::v1::{self as csi};
 use error::ControllerError;
-use options::Options;
 use prost::Message;
 use shares::Shares;
 use std::sync::Arc;
@@ -148,37 +147,20 @@ impl Controller {
             }
             .encode_to_vec(),
         };
-        let export = creation.export.clone();
-        let shares = Arc::clone(&self.shares);
-        let copies = &self.shares.copies;
-        if let Some(error) = copies.take_failure(Purpose::Volume, &key, &operation) {
-            return Err(error);
-        }
-        let own = operation.clone();
-        let ended = self
-            .shares
-            .operations
-            .run_anew(
+        let shares = &self.shares;
+        let (record, uuid) = shares
+            .create(
+                (Purpose::Volume, &shares.operations),
                 key.clone(),
                 operation.clone(),
                 timeout,
-                |outcome| matches!(outcome, Ok(Some(_))),
-                || creation.clone().run(Arc::clone(&shares), own.clone()),
+                Expect::Any,
+                || creation.clone().run(Arc::clone(shares), operation.clone()),
             )
-            .await
-            .map_err(|busy| self.shares.busy(&export, busy))?;
-        if ended.is_err() {
-            // It is heard now.
-            copies.take_failure(Purpose::Volume, &key, &operation);
-        }
-        let outcome = ended?;
-        let uuid = self.shares.expect_or(&export, Expect::Any);
-        match (outcome, uuid) {
-            (Some(record), Expect::Known(uuid)) => Ok(csi::CreateVolumeResponse {
-                volume: Some(answer::volume(&export, uuid, &record)),
-            }),
-            _ => Err(ControllerError::ShuttingDown),
-        }
+            .await?;
+        Ok(csi::CreateVolumeResponse {
+            volume: Some(answer::volume(&key.0, uuid, &record)),
+        })
     }
 
     async fn delete(
@@ -197,9 +179,7 @@ impl Controller {
             }
         };
         let export = self.shares.locate(&id.location)?;
-        let options = secret_options(&request.secrets);
-        (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-        let options = Options::of_secret(options);
+        let options = self.shares.secret_options(&request.secrets)?;
         let operation = Operation {
             rpc: "DeleteVolume",
             arguments: request.volume_id.into_bytes(),
@@ -290,12 +270,10 @@ impl Controller {
         };
         let shares = Arc::clone(&self.shares);
         let work = || volumes::expand(shares, export.clone(), id.clone(), range);
-        let outcome = self
-            .shares
-            .operations
-            .run((export.clone(), id.key), operation, timeout, work)
-            .await
-            .map_err(|busy| self.shares.busy(&export, busy))??;
+        let key = (export.clone(), id.key);
+        let operations = &self.shares.operations;
+        let done = self.shares.run(operations, key, operation, timeout, work);
+        let outcome = done.await?;
         let record = outcome.ok_or(ControllerError::ShuttingDown)?;
         Ok(csi::ControllerExpandVolumeResponse {
             capacity_bytes: record.what.capacity_bytes,
@@ -326,9 +304,7 @@ impl Controller {
         limits::map("mutable_parameters", &request.mutable_parameters)?;
         // None at all are no change: what an orchestrator's empty class of attributes asks for.
         let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
-        let options = secret_options(&request.secrets);
-        (self.shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-        let options = Options::of_secret(options);
+        let options = self.shares.secret_options(&request.secrets)?;
         let id: VolumeId = request.volume_id.parse()?;
         let export = self.shares.locate(&id.location)?;
         let operation = Operation {

@@ -10,8 +10,11 @@ use crate::share::token::NameKey;
 /// A volume or a snapshot in the table of running operations: its share, and the key of its name.
 pub(crate) type OperationKey = (Export, NameKey);
 
-/// The result of an operation on a volume: its record, unless it is gone.
-pub(crate) type VolumeOutcome = Result<Option<Record<Volume>>, ControllerError>;
+/// The result of an operation on a volume or a snapshot: its record, unless it is gone.
+pub(crate) type Outcome<K> = Result<Option<Record<K>>, ControllerError>;
 
-/// The result of an operation on a snapshot.
-pub(crate) type SnapshotOutcome = Result<Option<Record<Snapshot>>, ControllerError>;
+/// Of one on a volume.
+pub(crate) type VolumeOutcome = Outcome<Volume>;
+
+/// Of one on a snapshot.
+pub(crate) type SnapshotOutcome = Outcome<Snapshot>;

@@ -16,8 +16,9 @@ use super::remembered::{Remembered, write_file};
 use crate::admission::Work;
 use crate::disk_thread::DiskThread;
 use crate::export::Export;
-use crate::operations::Operations;
-use crate::parameters::Parameters;
+use crate::limits;
+use crate::operations::{Operation, Operations};
+use crate::parameters::{Parameters, secret_options};
 use crate::roots::{Root, RootError};
 use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Capabilities;
@@ -32,7 +33,7 @@ use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
 /// What a walk through all shares gives to those who wait for it.
@@ -339,6 +340,40 @@ impl Shares {
             return Ok(());
         }
         Err(ControllerError::ServerNotAllowed(export.clone()))
+    }
+
+    /// Refuses mount options that nobody may use.
+    pub(crate) fn check_mount_options(&self, options: &[String]) -> Result<(), ControllerError> {
+        (self.config.check_mount_options)(options).map_err(ControllerError::MountOption)
+    }
+
+    /// The mount options of a call that has only secrets.
+    pub(crate) fn secret_options(
+        &self,
+        secrets: &BTreeMap<String, String>,
+    ) -> Result<Options, ControllerError> {
+        limits::map("secrets", secrets)?;
+        let options = secret_options(secrets);
+        self.check_mount_options(&options)?;
+        Ok(Options::of_secret(options))
+    }
+
+    /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
+    pub(crate) async fn run<T, W>(
+        &self,
+        operations: &Operations<OperationKey, Result<T, ControllerError>>,
+        key: OperationKey,
+        operation: Operation,
+        timeout: Duration,
+        work: impl FnOnce() -> W,
+    ) -> Result<T, ControllerError>
+    where
+        T: Clone + Send + Sync + 'static,
+        W: Future<Output = Result<T, ControllerError>> + Send + 'static,
+    {
+        let export = key.0.clone();
+        let done = operations.run(key, operation, timeout, work).await;
+        done.map_err(|busy| self.busy(&export, busy))?
     }
 
     /// What to expect of a share that no id names.

@@ -7,11 +7,12 @@ use super::options::Options;
 use super::outcome::{OperationKey, SnapshotOutcome};
 use super::pages;
 use super::shares::Shares;
+use crate::copying::Progress;
 use crate::export::Export;
 use crate::limits;
 use crate::operations::Operation;
 use crate::parameters::{OF_SNAPSHOTS, Parameters, secret_options};
-use crate::share::database::Expect;
+use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life;
 use crate::share::records::origin::Origin;
@@ -80,8 +81,7 @@ impl Creation {
         }
         let secret = secret_options(&request.secrets);
         let options = Options::of_call(parameters.mount_options, secret);
-        (shares.config.check_mount_options)(options.words())
-            .map_err(ControllerError::MountOption)?;
+        shares.check_mount_options(options.words())?;
         Ok(Self {
             export,
             location,
@@ -105,33 +105,16 @@ impl Creation {
         let what = format!("snapshot {:?}", wanted.name);
         let location = self.location.to_string();
         let expect = self.expect;
-        // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
-        if shares.copies_wait(&key.0) {
-            let again = wanted.clone();
-            let existing = shares
-                .with_share(&key.0, &self.options, expect, move |share| {
-                    life::existing(share, &again)
-                })
-                .await?;
-            if existing.is_some() {
-                return Ok(existing);
-            }
+        let how = (&self.options, expect);
+        let existing = shares.existing::<Snapshot>(&key.0, how, &wanted).await?;
+        if existing.is_some() {
+            return Ok(existing);
         }
-        let copied = shares
-            .copy(
-                Purpose::Snapshot,
-                &key,
-                (&self.options, expect),
-                what,
-                move |share, progress| life::create(share, &wanted, &location, progress),
-            )
-            .await;
-        if let Err(error) = &copied {
-            shares
-                .copies
-                .keep_failure(Purpose::Snapshot, &key, &operation, error);
-        }
-        copied.map(Some)
+        let copy = move |share: &Share, progress: &Progress| {
+            life::create(share, &wanted, &location, progress)
+        };
+        let copied = shares.copy((Purpose::Snapshot, key), Some(operation), how, what, copy);
+        copied.await.map(Some)
     }
 }
 
@@ -152,32 +135,19 @@ pub(crate) async fn create(
         }
         .encode_to_vec(),
     };
-    let copies = &shares.copies;
-    if let Some(error) = copies.take_failure(Purpose::Snapshot, &key, &operation) {
-        return Err(error);
-    }
-    let expect = creation.expect;
-    let ended = shares
-        .snapshot_operations
-        .run_anew(
+    let (record, uuid) = shares
+        .create(
+            (Purpose::Snapshot, &shares.snapshot_operations),
             key.clone(),
             operation.clone(),
             timeout,
-            |outcome| matches!(outcome, Ok(Some(_))),
+            creation.expect,
             || creation.clone().run(Arc::clone(shares), operation.clone()),
         )
-        .await
-        .map_err(|busy| shares.busy(&key.0, busy))?;
-    if ended.is_err() {
-        // It is heard now.
-        copies.take_failure(Purpose::Snapshot, &key, &operation);
-    }
-    match (ended?, shares.expect_or(&key.0, expect)) {
-        (Some(record), Expect::Known(uuid)) => Ok(csi::CreateSnapshotResponse {
-            snapshot: Some(answer::snapshot(&key.0, uuid, &record)),
-        }),
-        _ => Err(ControllerError::ShuttingDown),
-    }
+        .await?;
+    Ok(csi::CreateSnapshotResponse {
+        snapshot: Some(answer::snapshot(&key.0, uuid, &record)),
+    })
 }
 
 /// Deletes a snapshot and starts the purge of what it was.
@@ -197,20 +167,17 @@ pub(super) async fn delete(
         }
     };
     let export = shares.locate(&id.location)?;
-    let options = secret_options(&request.secrets);
-    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let options = Options::of_secret(options);
+    let options = shares.secret_options(&request.secrets)?;
     let key: OperationKey = (export.clone(), id.key);
     let operation = Operation {
         rpc: "DeleteSnapshot",
         arguments: request.snapshot_id.into_bytes(),
     };
     let work = || run_delete(Arc::clone(shares), export.clone(), id.clone(), options);
+    let operations = &shares.snapshot_operations;
     shares
-        .snapshot_operations
-        .run(key, operation, timeout, work)
-        .await
-        .map_err(|busy| shares.busy(&export, busy))??;
+        .run(operations, key, operation, timeout, work)
+        .await?;
     Ok(csi::DeleteSnapshotResponse {})
 }
 
@@ -256,10 +223,7 @@ pub(super) async fn get(
     shares: &Arc<Shares>,
     request: csi::GetSnapshotRequest,
 ) -> Result<csi::GetSnapshotResponse, ControllerError> {
-    limits::map("secrets", &request.secrets)?;
-    let options = secret_options(&request.secrets);
-    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let options = Options::of_secret(options);
+    let options = shares.secret_options(&request.secrets)?;
     limits::required("snapshot_id", &request.snapshot_id)?;
     let snapshot = find(shares, &request.snapshot_id.parse()?, &options).await?;
     Ok(csi::GetSnapshotResponse {
@@ -279,10 +243,7 @@ pub(crate) async fn list(
     if given.is_none() {
         limits::optional("source_volume_id", &request.source_volume_id)?;
     }
-    limits::map("secrets", &request.secrets)?;
-    let options = secret_options(&request.secrets);
-    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    let options = Options::of_secret(options);
+    let options = shares.secret_options(&request.secrets)?;
     let wanted = &request.source_volume_id;
     if !request.snapshot_id.is_empty() {
         let Ok(id) = request.snapshot_id.parse() else {

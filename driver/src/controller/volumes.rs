@@ -99,8 +99,7 @@ impl Creation {
         limits::map("secrets", &request.secrets)?;
         let (required_bytes, limit_bytes) = check_range(request.capacity_range.as_ref())?;
         for access in capability::check_all(&request.volume_capabilities)? {
-            (shares.config.check_mount_options)(&access.mount.mount_flags)
-                .map_err(ControllerError::MountOption)?;
+            shares.check_mount_options(&access.mount.mount_flags)?;
         }
         limits::map("mutable_parameters", &request.mutable_parameters)?;
         let topologies = request.accessibility_requirements.iter();
@@ -129,7 +128,7 @@ impl Creation {
         let chosen = shares.choose(&parameters)?;
         let secret = secret_options(&request.secrets);
         for options in [&parameters.mount_options, &secret] {
-            (shares.config.check_mount_options)(options).map_err(ControllerError::MountOption)?;
+            shares.check_mount_options(options)?;
         }
         let asked = Wanted {
             name: request.name.clone(),
@@ -176,17 +175,10 @@ impl Creation {
                 .await
                 .map(Some);
         };
-        // One that is there need not wait for its turn to copy. Without a wait the copy itself looks.
-        if shares.copies_wait(&key.0) {
-            let again = wanted.clone();
-            let existing = shares
-                .with_share(&self.export, &self.options, expect, move |share| {
-                    life::existing(share, &again)
-                })
-                .await?;
-            if existing.is_some() {
-                return Ok(existing);
-            }
+        let how = (&self.options, expect);
+        let existing = shares.existing::<Volume>(&key.0, how, &wanted).await?;
+        if existing.is_some() {
+            return Ok(existing);
         }
         let source_uuid = match source_share {
             SourceShare::Known(uuid) => Some(uuid),
@@ -194,26 +186,14 @@ impl Creation {
             SourceShare::At(export) => Some(uuid_of_other(shares, &export).await?),
         };
         let what = format!("volume {:?}", wanted.name);
-        let copied = shares
-            .copy(
-                Purpose::Volume,
-                &key,
-                (&self.options, expect),
-                what,
-                move |share, progress| {
-                    if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
-                        return Err(ShareError::SourceElsewhere);
-                    }
-                    life::create(share, &wanted, &location, progress)
-                },
-            )
-            .await;
-        if let Err(error) = &copied {
-            shares
-                .copies
-                .keep_failure(Purpose::Volume, &key, &operation, error);
-        }
-        copied.map(Some)
+        let copy = move |share: &Share, progress: &Progress| {
+            if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
+                return Err(ShareError::SourceElsewhere);
+            }
+            life::create(share, &wanted, &location, progress)
+        };
+        let copied = shares.copy((Purpose::Volume, key), Some(operation), how, what, copy);
+        copied.await.map(Some)
     }
 }
 

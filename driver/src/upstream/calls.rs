@@ -5,12 +5,11 @@ use super::folders;
 use super::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use crate::controller::error::ControllerError;
 use crate::controller::options::Options;
-use crate::controller::outcome::{SnapshotOutcome, VolumeOutcome};
 use crate::controller::shares::Shares;
 use crate::controller::validation::capabilities_objection;
 use crate::export::Export;
 use crate::operations::Operation;
-use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR, secret_options};
+use crate::parameters::{Parameters, SERVER, SHARE, SUB_DIR};
 use crate::roots::{Root, RootError};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
@@ -215,9 +214,8 @@ pub(super) async fn delete_volume(
         rpc: "DeleteVolume",
         arguments: id.text.clone().into_bytes(),
     };
-    let options = options(shares, secrets)?;
-    let export = id.export.clone();
-    let key = (export.clone(), deletion_key(&id.text));
+    let options = shares.secret_options(secrets)?;
+    let key = (id.export.clone(), deletion_key(&id.text));
     let work = {
         let shares = Arc::clone(shares);
         || async move {
@@ -230,12 +228,8 @@ pub(super) async fn delete_volume(
             .map(|()| -> Option<_> { None })
         }
     };
-    let done: VolumeOutcome = shares
-        .operations
-        .run(key, operation, timeout, work)
-        .await
-        .map_err(|busy| shares.busy(&export, busy))?;
-    done.map(drop)
+    let done = shares.run(&shares.operations, key, operation, timeout, work);
+    done.await.map(drop)
 }
 
 /// Deletes the snapshot's folder with its archive.
@@ -249,9 +243,8 @@ pub(super) async fn delete_snapshot(
         rpc: "DeleteSnapshot",
         arguments: id.text.clone().into_bytes(),
     };
-    let options = options(shares, secrets)?;
-    let export = id.export.clone();
-    let key = (export.clone(), deletion_key(&id.text));
+    let options = shares.secret_options(secrets)?;
+    let key = (id.export.clone(), deletion_key(&id.text));
     let work = {
         let shares = Arc::clone(shares);
         || async move {
@@ -265,25 +258,12 @@ pub(super) async fn delete_snapshot(
             .map(|()| -> Option<_> { None })
         }
     };
-    let done: SnapshotOutcome = shares
-        .snapshot_operations
-        .run(key, operation, timeout, work)
-        .await
-        .map_err(|busy| shares.busy(&export, busy))?;
-    done.map(drop)
+    let done = shares.run(&shares.snapshot_operations, key, operation, timeout, work);
+    done.await.map(drop)
 }
 
 fn deletion_key(id: &str) -> NameKey {
     NameKey::of(&folders::deletion_name(id))
-}
-
-fn options(
-    shares: &Shares,
-    secrets: &BTreeMap<String, String>,
-) -> Result<Options, ControllerError> {
-    let options = secret_options(secrets);
-    (shares.config.check_mount_options)(&options).map_err(ControllerError::MountOption)?;
-    Ok(Options::of_secret(options))
 }
 
 /// Does `work` on the share, which gets records when it has none and the folder `path` is there.

@@ -10,7 +10,6 @@ use crate::controller::snapshots::{self, Creation};
 use crate::controller::volumes::{GivenSource, SourceShare, check_expansion};
 use crate::controller::{Answer, Controller, answer, answer_with, pages, validation};
 use crate::limits;
-use crate::parameters::secret_options;
 use crate::share::records::origin::Source;
 use crate::volume_id::{SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
@@ -85,15 +84,6 @@ impl UpstreamFront {
         })
     }
 
-    /// The mount options of secrets, if they are allowed.
-    fn options(&self, secrets: &BTreeMap<String, String>) -> Result<Vec<String>, ControllerError> {
-        limits::map("secrets", secrets)?;
-        let options = secret_options(secrets);
-        (self.controller.shares.config.check_mount_options)(&options)
-            .map_err(ControllerError::MountOption)?;
-        Ok(options)
-    }
-
     async fn validate(
         &self,
         id: UpstreamVolumeId,
@@ -140,8 +130,8 @@ impl UpstreamFront {
         id: &UpstreamSnapshotId,
         secrets: &BTreeMap<String, String>,
     ) -> Result<csi::Snapshot, ControllerError> {
-        let options = self.options(secrets)?;
-        calls::find_snapshot(&self.controller.shares, id, &Options::of_secret(options)).await
+        let options = self.controller.shares.secret_options(secrets)?;
+        calls::find_snapshot(&self.controller.shares, id, &options).await
     }
 }
 
