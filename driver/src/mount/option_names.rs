@@ -1,5 +1,7 @@
-//! Names of mount options: which text can be one, which the kernel's NFS client knows, and which name stands for all spellings of
-//! an option.
+//! Names of mount options: which text can be one, which the kernel's NFS client knows, which name stands for all spellings of an
+//! option, and which is meant by a mistyped one.
+
+use strsim::osa_distance;
 
 /// Whether `text` can be the name of a mount option.
 pub fn is_option_name(text: &str) -> bool {
@@ -7,10 +9,23 @@ pub fn is_option_name(text: &str) -> bool {
     (1..=255).contains(&text.len()) && text.chars().all(name_char)
 }
 
+/// The spellings of the version.
+const VERSIONS: [&str; 9] = [
+    "vers",
+    "nfsvers",
+    "minorversion",
+    "v2",
+    "v3",
+    "v4",
+    "v4.0",
+    "v4.1",
+    "v4.2",
+];
+
 /// The name that stands for all spellings of one option, so that a list which has one of them means them all.
 pub fn canonical_name(name: &str) -> &str {
     match name {
-        "nfsvers" | "minorversion" | "v2" | "v3" | "v4" | "v4.0" | "v4.1" | "v4.2" => "vers",
+        version if VERSIONS.contains(&version) => "vers",
         "tcp" | "tcp6" | "udp" | "udp6" | "rdma" => "proto",
         other => other,
     }
@@ -88,7 +103,38 @@ const OF_NFS: [&str; 67] = [
     "xprtsec",
 ];
 
-/// Whether the kernel's NFS client knows an option of that name.
-pub fn is_of_nfs(name: &str) -> bool {
-    OF_NFS.contains(&name)
+/// What the kernel's NFS client knows.
+pub fn of_nfs() -> impl Iterator<Item = &'static str> {
+    OF_NFS.into_iter().chain(VERSIONS)
+}
+
+/// The name that `word` is meant to be, where it is so like one of `names` that it can be nothing but a slip: a third of its
+/// letters are others at most.
+pub fn nearest(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    let slips = names.map(|name| (osa_distance(word, name), name));
+    let (slips, name) = slips.min()?;
+    (slips * 3 <= word.len()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_a_few_letters_is_known_for_what_was_meant() {
+        for (word, meant) in [
+            ("hrad", Some("hard")),
+            ("nconect", Some("nconnect")),
+            ("timeout", Some("timeo")),
+            ("nfsver", Some("nfsvers")),
+            ("sfot", Some("soft")),
+            // Too short to say, or like none.
+            ("tls", None),
+            ("hunter2", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, of_nfs()), meant, "{word}");
+        }
+    }
 }

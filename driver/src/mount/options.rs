@@ -1,7 +1,7 @@
 //! Mount options: their syntax, which are refused, and what each means to the kernel. Owns the check of everything that
 //! a request can say about a mount; must not mount.
 
-use crate::mount::option_names::{canonical_name, is_of_nfs, is_option_name};
+use crate::mount::option_names::{is_option_name, nearest, of_nfs};
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -71,9 +71,15 @@ pub enum OptionError {
     Name,
     /// No NFS client of Linux knows it. Its name is not said: it may be a word of a secret's.
     #[error(
-        "the mount option number {0} is none that the kernel's NFS client knows (its name is not told, since options may come from a secret): correct it, or name it in --allow-mount-option if this kernel is newer"
+        "the mount option number {number} is none that the kernel's NFS client knows (its name is not told, since options may come from a secret){}: correct it, or name it in --allow-mount-option if this kernel is newer",
+        meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
     )]
-    Unknown(usize),
+    Unknown {
+        /// Which of the request's options it is, counted from 1.
+        number: usize,
+        /// The known name that it is mistyped from. No secret is so like one.
+        meant: Option<&'static str>,
+    },
     /// It has a value that would not reach the kernel as it is.
     #[error(
         "the value of the mount option {0:?} is empty, too long, or has blanks, quotes or backslashes"
@@ -147,13 +153,14 @@ const FSTAB_WORDS: [&str; 14] = [
 /// How the names of options begin that are comments for other programs.
 const COMMENT: &str = "x-";
 
-/// Whether an option of that name means something: to the kernel's NFS client, to every file system, or in fstab.
+/// Names that mean something: to the kernel's NFS client, to every file system, or in fstab.
+fn known() -> impl Iterator<Item = &'static str> {
+    let flags = FLAGS.iter().map(|(name, _)| *name);
+    of_nfs().chain(flags).chain(FSTAB_WORDS)
+}
+
 fn is_known(name: &str) -> bool {
-    is_of_nfs(name)
-        || canonical_name(name) == "vers"
-        || MountFlags::default().set(name)
-        || FSTAB_WORDS.contains(&name)
-        || name.starts_with(COMMENT)
+    name.starts_with(COMMENT) || known().any(|known| known == name)
 }
 
 /// What may be said of a known name: comments are anybody's words.
@@ -198,7 +205,8 @@ impl MountOptions {
             }
             // From here on errors may say the name.
             if !is_known(name) && !policy.lists_option(name) {
-                return Err(OptionError::Unknown(number));
+                let meant = nearest(name, known());
+                return Err(OptionError::Unknown { number, meant });
             }
             if !value.unwrap_or("x").chars().all(value_char)
                 || value == Some("")
@@ -260,6 +268,24 @@ impl Default for MountFlags {
     }
 }
 
+/// A name of a flag, and what it does.
+type Flag = (&'static str, fn(&mut MountFlags));
+
+const FLAGS: [Flag; 12] = [
+    ("ro", |flags| flags.read_only = true),
+    ("nosuid", |flags| flags.nosuid = true),
+    ("suid", |flags| flags.nosuid = false),
+    ("nodev", |flags| flags.nodev = true),
+    ("dev", |flags| flags.nodev = false),
+    ("noexec", |flags| flags.noexec = true),
+    ("exec", |flags| flags.noexec = false),
+    ("noatime", |flags| flags.noatime = true),
+    ("atime", |flags| flags.noatime = false),
+    ("relatime", |flags| flags.noatime = false),
+    ("nodiratime", |flags| flags.nodiratime = true),
+    ("diratime", |flags| flags.nodiratime = false),
+];
+
 impl MountFlags {
     /// No flag at all: the mount allows what the file system allows.
     pub const NONE: Self = Self {
@@ -273,21 +299,11 @@ impl MountFlags {
 
     /// Sets or clears the flag that `name` stands for; `false` when it stands for none.
     pub fn set(&mut self, name: &str) -> bool {
-        match name {
-            "ro" => self.read_only = true,
-            "nosuid" => self.nosuid = true,
-            "suid" => self.nosuid = false,
-            "nodev" => self.nodev = true,
-            "dev" => self.nodev = false,
-            "noexec" => self.noexec = true,
-            "exec" => self.noexec = false,
-            "noatime" => self.noatime = true,
-            "atime" | "relatime" => self.noatime = false,
-            "nodiratime" => self.nodiratime = true,
-            "diratime" => self.nodiratime = false,
-            _ => return false,
+        let found = FLAGS.iter().find(|(known, _)| *known == name);
+        if let Some((_, set)) = found {
+            set(self);
         }
-        true
+        found.is_some()
     }
 }
 
@@ -461,8 +477,14 @@ mod tests {
     fn what_no_client_knows_is_refused_before_anything_is_mounted() {
         for wrong in ["..", "-", "remount", "bind", "loop=/etc/passwd", "hunter2"] {
             let text = format!("soft,{wrong},hard");
-            assert_eq!(parse(&[&text]), Err(OptionError::Unknown(2)), "{wrong}");
+            let unknown = OptionError::Unknown {
+                number: 2,
+                meant: None,
+            };
+            assert_eq!(parse(&[&text]), Err(unknown), "{wrong}");
         }
+        let mistyped = parse(&["hrad"]).unwrap_err().to_string();
+        assert!(mistyped.contains("; did you mean hard?:"), "{mistyped}");
         let newer = Policy {
             allowed_options: vec!["newer".into()],
             ..Policy::default()

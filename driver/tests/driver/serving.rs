@@ -1,7 +1,7 @@
 //! The driver as a process: its socket, its signals and its log.
 
 use crate::rig::{self, Client, Driver, Rig, publish_request, run};
-use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
 use csi_proto::v1::{
     CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetCapabilitiesRequest,
     NodeGetInfoRequest, ProbeRequest,
@@ -9,7 +9,8 @@ use csi_proto::v1::{
 use rustix::process::Signal;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use tonic::Code;
+use std::path::Path;
+use tonic::{Code, Status};
 
 async fn name(client: &Client) -> String {
     let info = client.call(GetPluginInfoRequest {}).await.unwrap();
@@ -345,13 +346,33 @@ async fn one_line_a_call_and_no_secret_in_it() {
     assert!(!driver.log().join("\n").contains("hunter2"));
 }
 
+/// A volume with these mount options, of its class and of a secret.
+fn creation(of_class: &[&str], of_secret: &str) -> CreateVolumeRequest {
+    let publish = publish_request("v", Path::new("/target"), Mode::MultiNodeMultiWriter);
+    let mut access = publish.volume_capability.unwrap();
+    access.access_type = Some(AccessType::Mount(MountVolume {
+        mount_flags: of_class.iter().map(|&option| option.to_owned()).collect(),
+        ..Default::default()
+    }));
+    CreateVolumeRequest {
+        name: "v".to_owned(),
+        volume_capabilities: vec![access],
+        parameters: [
+            ("server".to_owned(), "server".to_owned()),
+            ("share".to_owned(), "/".to_owned()),
+        ]
+        .into(),
+        secrets: [("mountOptions".to_owned(), of_secret.to_owned())].into(),
+        ..Default::default()
+    }
+}
+
 /// Mount options may come from a secret, and then are one. On a local share, which is not mounted, the same are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_refused_option_of_a_secret_is_told_without_its_words() {
     let rig = Rig::new();
     let mut driver = rig.driver();
     let client = Client::connect(&rig).await;
-    let publish = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
     for (options, named) in [
         ("sec=hunter two", "sec"),
         ("vers=hunter3", "vers"),
@@ -361,18 +382,7 @@ async fn a_refused_option_of_a_secret_is_told_without_its_words() {
         ("remount", "number 1"),
         ("loop=/etc/hunter", "number 1"),
     ] {
-        let request = CreateVolumeRequest {
-            name: "v".to_owned(),
-            volume_capabilities: publish.volume_capability.clone().into_iter().collect(),
-            parameters: [
-                ("server".to_owned(), "server".to_owned()),
-                ("share".to_owned(), "/".to_owned()),
-            ]
-            .into(),
-            secrets: [("mountOptions".to_owned(), options.to_owned())].into(),
-            ..Default::default()
-        };
-        let created = client.call(request).await;
+        let created = client.call(creation(&[], options)).await;
         let error = created.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
         assert!(error.message().contains(named), "{error}");
@@ -380,6 +390,26 @@ async fn a_refused_option_of_a_secret_is_told_without_its_words() {
         driver.wait_for("CreateVolume");
     }
     assert!(!driver.log().join("\n").contains("hunter"));
+}
+
+/// Not first by the pod. What only the newest kernels know may be a node's, and passes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_mistyped_option_of_a_class_is_told_when_its_volume_is_made() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    for (options, problem) in [
+        (["nconnect=4", "hrad"], Some("number 2")),
+        (["hrad", "ro"], Some("did you mean hard?")),
+        (["nfsver=4.1", "ro"], Some("did you mean nfsvers?")),
+        (["hard", "fatal_neterrors=ENETDOWN"], None),
+    ] {
+        let answer = client.call(creation(&options, "")).await;
+        let code = problem.map(|_| Code::InvalidArgument);
+        assert_eq!(answer.as_ref().err().map(Status::code), code, "{options:?}");
+        let message = answer.err().map(|error| error.message().to_owned());
+        assert!(message.unwrap_or_default().contains(problem.unwrap_or("")));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

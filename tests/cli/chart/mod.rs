@@ -186,6 +186,23 @@ fn the_chart_is_of_this_version() {
     assert!(!plain.contains("node-driver-registrar"));
 }
 
+/// What checkers of manifests ask for, and nothing speaks against.
+#[test]
+fn containers_get_no_privileges_later_and_a_sick_controller_goes() {
+    let plain = fs::read_to_string(chart().join("plain/csi-nfs.yaml")).unwrap();
+    let contexts: Vec<_> = plain.split("securityContext:").skip(1).collect();
+    assert_eq!(contexts.len(), 1 + 1 + 3);
+    for context in contexts {
+        let context = context.split("- name:").next().unwrap();
+        let is_bound = context.contains("allowPrivilegeEscalation: false");
+        assert!(
+            is_bound || context.contains("privileged: true"),
+            "{context}"
+        );
+    }
+    assert!(plain.contains("unhealthyPodEvictionPolicy: AlwaysAllow"));
+}
+
 /// The flags of the containers of that name in rendered manifests.
 fn flags_of_containers(manifests: &str, name: &str) -> Vec<Vec<String>> {
     let begin = format!("- name: {name}\n          image: ");
