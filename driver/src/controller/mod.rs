@@ -42,6 +42,7 @@ use crate::limits;
 use crate::operations::{Operation, reading};
 use crate::parameters::{MUTABLE, Parameters};
 use crate::share::database::Expect;
+use crate::share::quotas;
 use crate::share::records::volume::{Changes, Volume};
 use crate::volume_id::VolumeId;
 use copies::Purpose;
@@ -243,7 +244,7 @@ impl Controller {
         &self,
         request: csi::ControllerGetVolumeRequest,
     ) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
-        let found = volumes::get(&self.shares, &request.volume_id, sizes::obstacle);
+        let found = volumes::get(&self.shares, &request.volume_id, quotas::obstacle);
         let (export, uuid, listed, obstacle) = found.await?;
         let volume = answer::volume(&export, uuid, &listed.record);
         let condition = answer::condition(listed, obstacle);

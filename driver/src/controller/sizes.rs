@@ -8,12 +8,6 @@ use crate::admission::Work;
 use crate::export::Export;
 use crate::quota::ability::{FileSystem, Unable};
 use crate::share::comparison;
-use crate::share::database::Share;
-use crate::share::error::ShareError;
-use crate::share::quotas;
-use crate::share::records::record::Record;
-use crate::share::records::size::Size;
-use crate::share::records::volume::Volume;
 use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,17 +78,6 @@ impl Shares {
         for trouble in troubles.iter().filter(|it| !told.contains(it)) {
             (self.config.notice)(&format!("{export}: {trouble}"));
         }
-    }
-}
-
-/// Why this volume could not be expanded now, where its size is enforced and that is so.
-pub(super) fn obstacle(
-    share: &Share,
-    record: &Record<Volume>,
-) -> Result<Option<String>, ShareError> {
-    match record.what.size {
-        Some(Size::Enforced { .. }) => quotas::obstacle(share),
-        _ => Ok(None),
     }
 }
 

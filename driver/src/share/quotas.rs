@@ -83,11 +83,14 @@ fn what_can_be_had(share: &Share) -> Result<Option<Capabilities>, ShareError> {
     Ok(Some(agent.capabilities))
 }
 
-/// Why a volume whose size is enforced could not be expanded now, if that is so.
+/// Why the volume with this record could not be expanded now, where its size is enforced and that is so.
 ///
 /// # Errors
 /// I/O errors.
-pub fn obstacle(share: &Share) -> Result<Option<String>, ShareError> {
+pub fn obstacle(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareError> {
+    if !matches!(record.what.size, Some(Size::Enforced { .. })) {
+        return Ok(None);
+    }
     let can = what_can_be_had(share)?.unwrap_or_default();
     Ok(match can.quotas {
         Quotas::Enforced => None,
