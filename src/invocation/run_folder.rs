@@ -4,8 +4,12 @@
 //! The attribute goes with its folder. Where a file system has none, nobody knows the driver.
 
 use crate::call::endpoint::Endpoint;
-use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
-use std::path::Path;
+use rustix::fs::{OFlags, XattrFlags, lgetxattr, lsetxattr};
+use rustix::process::geteuid;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
 const ATTRIBUTE: &str = "user.csi.driver";
 
@@ -29,6 +33,45 @@ pub fn driver_of(folder: &Path) -> Option<String> {
     let length = lgetxattr(folder, ATTRIBUTE, &mut name).ok()?;
     name.truncate(length);
     String::from_utf8(name).ok()
+}
+
+/// The folders of this user's runs below `parent`, by their names' prefixes, in order. In a folder of another user nothing can be
+/// believed: what it says would be done in this user's name.
+pub fn mine_below(parent: &Path, prefixes: &[&str]) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries
+        .filter(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            prefixes.iter().any(|prefix| name.starts_with(prefix))
+        })
+        .map(|entry| entry.path())
+        .filter(|path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir() && is_mine(&it)))
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// Opens a file that a run of this user has written.
+///
+/// # Errors
+/// When it is another user's or no file: a link is not followed, and a FIFO is not waited for.
+pub fn open_mine(path: &Path) -> io::Result<File> {
+    let never_waits = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = fs::OpenOptions::new()
+        .read(true)
+        // NFS locks for writers alone.
+        .append(true)
+        .custom_flags(never_waits.bits() as i32)
+        .open(path)?;
+    let metadata = file.metadata()?;
+    match metadata.is_file() && is_mine(&metadata) {
+        true => Ok(file),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn is_mine(metadata: &fs::Metadata) -> bool {
+    metadata.uid() == geteuid().as_raw()
 }
 
 /// What a driver is called in every folder of this machine, without credentials.

@@ -10,7 +10,7 @@ use csi_proto::{SPEC_VERSION, v1};
 use rustix::process::geteuid;
 use serde_json::Value as Json;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -113,10 +113,16 @@ fn what_earlier_runs_have_left_is_named() {
     let csi = Csi::at(&driver.endpoint());
     let params = "--params server=localhost,share=/share";
     csi.run(&format!(
-        "lifecycle --keep --name csi-lifecycle-kept {params}"
+        "lifecycle --keep --name csi-lifecycle-1-0123456789abcdef {params}"
     ))
     .succeeds();
-    fs::create_dir(csi.home().join("csi-lifecycle-4294967295-ab")).unwrap();
+    csi.run(&format!(
+        "controller create-volume csi-bench-results {params}"
+    ))
+    .succeeds();
+    let folder = csi.home().join("csi-lifecycle-4294967295-ab");
+    fs::create_dir_all(folder.join("target")).unwrap();
+    fs::write(folder.join("data file"), "").unwrap();
     let flags = format!("--mount-parent {} --kubelet /nowhere", csi.home().display());
     let run = csi
         .run(&format!("doctor {flags} -o json"))
@@ -129,9 +135,41 @@ fn what_earlier_runs_have_left_is_named() {
     );
     // Nobody knows of which driver that folder is.
     assert!(run.stdout.contains("which is not known"), "{run}");
-    by_shell(&csi, &advised(&run, 0)[0]);
-    by_shell(&csi, &advised(&run, 1)[0]);
+    let page = csi.run(&format!("doctor {flags}"));
+    for number in [0, 1] {
+        let command = &advised(&run, number)[0];
+        assert!(page.stdout.contains(&format!("`{command}`")), "{page}");
+        by_shell(&csi, command);
+    }
     csi.run(&format!("doctor {flags}")).succeeds();
+}
+
+#[test]
+fn what_only_looks_like_a_run_s_folder_holds_nobody_up() {
+    let driver = Driver::with_local_share();
+    let csi = Csi::at(&driver.endpoint());
+    let in_home = |name: &str| csi.home().join(name);
+    // A FIFO in the place of a journal, a journal without an end, another user's folder, a link.
+    for name in ["csi-sanity-1", "csi-sanity-2", "csi-sanity-3"] {
+        fs::create_dir(in_home(name)).unwrap();
+    }
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let fifo = in_home("csi-sanity-1/journal");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    symlink("/dev/zero", in_home("csi-sanity-2/journal")).unwrap();
+    let told = "{\"endpoints\":[\"exec:sh -c evil\",\"exec:sh -c evil\"]}\n";
+    fs::write(in_home("csi-sanity-3/journal"), told).unwrap();
+    symlink(in_home("csi-sanity-3"), in_home("csi-sanity-4")).unwrap();
+    let is_root = geteuid().is_root();
+    if is_root {
+        std::os::unix::fs::chown(in_home("csi-sanity-3"), Some(65534), None).unwrap();
+    }
+    let flags = format!("--mount-parent {} --kubelet /nowhere", csi.home().display());
+    let run = csi.run(&format!("doctor {flags}")).succeeds();
+    let others = if is_root { "2 folders" } else { "3 folders" };
+    assert!(run.stdout.contains(others), "{run}");
+    assert!(!run.stdout.contains("csi-sanity-4"), "{run}");
+    assert!(!is_root || !run.stdout.contains("evil"), "{run}");
 }
 
 /// The commands that the finding of that number about leftovers advises.

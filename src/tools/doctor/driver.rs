@@ -225,7 +225,10 @@ impl Asked<'_> {
                 VolumeSeen {
                     words: volume
                         .volume_context
-                        .into_values()
+                        .into_iter()
+                        // The words of a claim are a user's.
+                        .filter(|(key, _)| !key.starts_with("csi.storage.k8s.io/"))
+                        .map(|(_, value)| value)
                         .chain([volume.volume_id.clone()])
                         .collect(),
                     id: volume.volume_id,

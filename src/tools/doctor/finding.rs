@@ -84,7 +84,7 @@ pub fn page(findings: &[Finding], width: usize) -> String {
         let head = format!("{mark} {:<width$}", finding.check, width = INDENT - 3);
         let mut add = |head: &str, text: &str| {
             let text = escaped(text);
-            page.push_str(&wrapped(head, columns_of(head), text.split(' '), width));
+            page.push_str(&wrapped(head, columns_of(head), unbroken(&text), width));
         };
         add(&head, &finding.text);
         if let Some(advice) = &finding.advice {
@@ -92,6 +92,21 @@ pub fn page(findings: &[Finding], width: usize) -> String {
         }
     }
     page
+}
+
+/// The words of a text. A command, which stands between two `, is one: it must be whole where it is copied.
+fn unbroken(text: &str) -> impl Iterator<Item = String> {
+    let mut words = text.split(' ');
+    std::iter::from_fn(move || {
+        let mut word = words.next()?.to_owned();
+        while !word.matches('`').count().is_multiple_of(2) {
+            match words.next() {
+                Some(next) => word.extend([" ", next]),
+                None => break,
+            }
+        }
+        Some(word)
+    })
 }
 
 /// The findings as JSON.
@@ -115,6 +130,19 @@ pub fn document(endpoint: &str, findings: &[Finding]) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_stays_on_its_line() {
+        let command = "rm ".repeat(40);
+        let finding = Finding::wrong(
+            "x",
+            "y",
+            format!("unless a run goes on: `{command}`; `b c`"),
+        );
+        let page = page(&[finding], 80);
+        assert!(page.contains(&format!("`{command}`;")), "{page}");
+        assert!(page.lines().any(|line| line.trim() == "`b c`"), "{page}");
+    }
 
     #[test]
     fn a_page_has_a_mark_a_line_and_what_to_do() {

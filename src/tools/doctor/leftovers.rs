@@ -1,7 +1,7 @@
 //! Leftovers of earlier runs of this program: their folders on this machine, and their volumes in the driver.
 //!
 //! Owns how they are recognized, and the commands that remove them; each tool gives its names a prefix of its own. What runs against
-//! other drivers have left is named, and is no fault of this one. Touches no mount.
+//! other drivers have left is named, and is no fault of this one. Touches no mount, and believes no folder of another user.
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
@@ -9,10 +9,13 @@ use crate::call::endpoint::Endpoint;
 use crate::invocation::run_folder;
 use crate::output::shell_word::word;
 use serde_json::Value as Json;
-use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 const CHECK: &str = "leftovers";
 
@@ -25,8 +28,8 @@ const PROGRAMS: [&str; 2] = ["csi", "kubectl-csi"];
 /// How many are named.
 const NAMED: usize = 3;
 
-/// How much of a folder is looked at.
-const ENTRIES: usize = 1000;
+/// How much of a journal is read, in bytes: its first line has two endpoints.
+const LONGEST_HEAD: u64 = 64 << 10;
 
 /// A folder that a run has made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,51 +52,56 @@ impl RunFolder {
     }
 }
 
-/// The folders of runs below `parent`, where `mounts` are all mount points.
-pub fn folders(parent: &Path, mounts: &[PathBuf]) -> Vec<RunFolder> {
-    let parent = std::path::absolute(parent).unwrap_or(parent.to_owned());
-    let entries = fs::read_dir(&parent).into_iter().flatten().flatten();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    paths.retain(|path| {
-        let name = path.file_name().map(|name| name.to_string_lossy());
-        name.is_some_and(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
+/// The folders of this user's runs below `parent`, where `mounts` are all mount points.
+///
+/// # Errors
+/// When that takes longer than `limit`, in words.
+pub async fn folders(
+    parent: PathBuf,
+    mounts: Vec<PathBuf>,
+    limit: Duration,
+) -> Result<Vec<RunFolder>, String> {
+    let why = format!("{} does not answer within {limit:?}", parent.display());
+    let (answer, answered) = oneshot::channel();
+    // Of its own, and never joined: the folder may be on a server that is gone.
+    thread::spawn(move || {
+        let parent = std::path::absolute(&parent).unwrap_or(parent);
+        let paths = run_folder::mine_below(&parent, &PREFIXES).into_iter();
+        let found: Vec<RunFolder> = paths.map(|path| look(path, &mounts)).collect();
+        let _ = answer.send(found);
     });
-    paths.sort();
-    paths
-        .into_iter()
-        .filter_map(|path| look(path, mounts))
-        .collect()
+    match timeout(limit, answered).await {
+        Ok(Ok(found)) => Ok(found),
+        _ => Err(why),
+    }
 }
 
-/// A folder; `None` where it is another user's to judge.
-fn look(path: PathBuf, mounts: &[PathBuf]) -> Option<RunFolder> {
+fn look(path: PathBuf, mounts: &[PathBuf]) -> RunFolder {
     let is_mount = mounts.contains(&path);
-    let journal = path.join("journal");
+    let journal = (!is_mount).then(|| run_folder::open_mine(&path.join("journal")));
     // A run of sanity holds a lock; the others name their process.
-    match (!is_mount).then(|| File::open(&journal)) {
-        Some(Ok(file)) => {
-            let is_alive = file.try_lock().is_err();
-            let mut head = String::new();
-            BufReader::new(file).read_line(&mut head).ok()?;
-            let head: Json = serde_json::from_str(&head).unwrap_or_default();
-            let ends = [0, 1].map(|end| head["endpoints"][end].as_str());
-            Some(RunFolder {
-                removal: match ends {
-                    [Some(node), Some(controller)] => next_run(&path, node, controller),
-                    _ => Inside::of(&path, mounts).removal(),
-                },
-                driver: ends[0].map(str::to_owned),
-                is_alive,
-                path,
-            })
-        }
-        Some(Err(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => None,
-        _ => Some(RunFolder {
+    let Some(Ok(file)) = journal else {
+        return RunFolder {
             is_alive: has_process(&path),
             driver: (!is_mount).then(|| run_folder::driver_of(&path)).flatten(),
-            removal: Inside::of(&path, mounts).removal(),
+            removal: removal(&path, mounts),
             path,
-        }),
+        };
+    };
+    let is_alive = file.try_lock().is_err();
+    let mut head = String::new();
+    // What cannot be read names no driver.
+    let _ = BufReader::new(file.take(LONGEST_HEAD)).read_line(&mut head);
+    let head: Json = serde_json::from_str(&head).unwrap_or_default();
+    let ends = [0, 1].map(|end| head["endpoints"][end].as_str());
+    RunFolder {
+        removal: match ends {
+            [Some(node), Some(controller)] => next_run(&path, node, controller),
+            _ => removal(&path, mounts),
+        },
+        driver: ends[0].map(str::to_owned),
+        is_alive,
+        path,
     }
 }
 
@@ -116,74 +124,65 @@ fn next_run(folder: &Path, node: &str, controller: &str) -> String {
     format!("{command} --mount-parent {}", word(&parent))
 }
 
-/// What is in a folder, and the folder itself.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Inside {
-    mounts: Vec<PathBuf>,
-    files: BTreeSet<PathBuf>,
-    folders: BTreeSet<PathBuf>,
+/// The command that removes a folder: first what is mounted below it, the mount that came last before the others. Should something be
+/// mounted meanwhile, it is not entered.
+fn removal(folder: &Path, mounts: &[PathBuf]) -> String {
+    let below = mounts.iter().filter(|point| point.starts_with(folder));
+    let points: Option<Vec<String>> = below.rev().map(|point| name(point)).collect();
+    let (Some(points), Some(folder)) = (points, name(folder)) else {
+        return format!(
+            "rm -r {}…, by hand: no command can name it",
+            folder.display()
+        );
+    };
+    let remove = format!("rm -rf --one-file-system {folder}");
+    match points.is_empty() {
+        true => remove,
+        false => format!("umount {} && {remove}", points.join(" ")),
+    }
 }
 
-impl Inside {
-    fn of(folder: &Path, mounts: &[PathBuf]) -> Self {
-        let below = mounts.iter().filter(|point| point.starts_with(folder));
-        let mut inside = Self {
-            mounts: below.cloned().collect(),
-            ..Self::default()
-        };
-        let mut open = vec![folder.to_owned()];
-        while let Some(next) = open.pop() {
-            inside.folders.insert(next.clone());
-            if mounts.contains(&next) {
-                continue;
-            }
-            for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
-                // What the folder itself says of its entry: a mount on it is not asked.
-                match entry.file_type() {
-                    _ if inside.files.len() + inside.folders.len() > ENTRIES => break,
-                    Ok(kind) if kind.is_dir() => open.push(entry.path()),
-                    _ => drop(inside.files.insert(entry.path())),
-                }
-            }
-        }
-        inside
-    }
+/// A path as one word of a command; `None` where it is no text.
+fn name(path: &Path) -> Option<String> {
+    path.to_str().map(word)
+}
 
-    /// The command that removes all of it: the mount that came last first, then what is in a folder before the folder.
-    fn removal(&self) -> String {
-        let words = |program: &str, paths: Vec<&PathBuf>| {
-            let words = paths.into_iter().map(|path| word(&path.to_string_lossy()));
-            [program.to_owned()]
-                .into_iter()
-                .chain(words)
-                .collect::<Vec<_>>()
-        };
-        let commands = [
-            words("umount", self.mounts.iter().rev().collect()),
-            words("rm", self.files.iter().collect()),
-            words("rmdir", self.folders.iter().rev().collect()),
-        ];
-        let commands = commands.iter().filter(|words| words.len() > 1);
-        commands
-            .map(|words| words.join(" "))
-            .collect::<Vec<_>>()
-            .join(" && ")
-    }
+/// Whether a text holds a name that a tool has given: its prefix, and what it has drawn for the run. Others may begin so, too.
+fn is_drawn(text: &str) -> bool {
+    let is_hex = |part: &str, length: usize| {
+        let mut bytes = part.bytes();
+        part.len() == length && bytes.all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_name_of = |prefix: &str| {
+        text.match_indices(prefix).any(|(place, _)| {
+            let begins = !text[..place].ends_with(|it: char| it.is_alphanumeric() || it == '-');
+            let drawn = &text[place + prefix.len()..];
+            let mut parts = drawn.split(|it: char| !it.is_alphanumeric());
+            let parts = [parts.next(), parts.next()].map(Option::unwrap_or_default);
+            let is_process = parts[0].parse::<u32>().is_ok();
+            begins
+                && (is_hex(parts[0], 8)
+                    || is_hex(parts[0], 12)
+                    || (is_process && is_hex(parts[1], 16)))
+        })
+    };
+    PREFIXES.into_iter().any(is_name_of)
 }
 
 /// What was left, of a driver whose volumes are known or not: first its own leftovers, then those of others.
 pub fn findings(
-    folders: &[RunFolder],
+    folders: &Result<Vec<RunFolder>, String>,
     volumes: Option<&[VolumeSeen]>,
     driver: &Endpoint,
 ) -> Vec<Finding> {
+    let folders = match folders {
+        Ok(folders) => folders,
+        Err(why) => return vec![Finding::unknown(CHECK, why)],
+    };
     let dead = folders.iter().filter(|folder| !folder.is_alive);
     let (its_own, others): (Vec<_>, Vec<_>) = dead.partition(|folder| folder.is_of(driver));
     let alive = folders.iter().any(|folder| folder.is_alive);
-    let is_ours = |volume: &&VolumeSeen| {
-        let mut words = volume.words.iter();
-        words.any(|word| PREFIXES.iter().any(|prefix| word.contains(prefix)))
-    };
+    let is_ours = |volume: &&VolumeSeen| volume.words.iter().any(|word| is_drawn(word));
     // Those of a run that goes on are no leftovers, and cannot be told from others.
     let all = volumes.filter(|_| !alive).unwrap_or_default().iter();
     let volumes: Vec<&str> = all
@@ -275,7 +274,7 @@ mod tests {
             removal: "rmdir x".into(),
         };
         let own = "unix:///s";
-        let ours = [seen("v1", "csi-bench-1-2"), seen("v2", "pvc-1")];
+        let ours = [seen("v1", "csi-sanity-0123abcd-2"), seen("v2", "pvc-1")];
         for (folders, volumes, states, part) in [
             (vec![], None, &[State::Fine][..], "none"),
             (
@@ -306,7 +305,7 @@ mod tests {
             ),
         ] {
             let driver = Endpoint::parse("/s").unwrap();
-            let found = findings(&folders, volumes, &driver);
+            let found = findings(&Ok(folders), volumes, &driver);
             let found_states: Vec<State> = found.iter().map(|one| one.state).collect();
             assert_eq!(found_states, states, "{found:?}");
             let last = found.last().unwrap();
@@ -315,8 +314,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_run_s_folder_is_known_by_its_name() {
+    #[tokio::test]
+    async fn a_run_s_folder_is_known_by_its_name() {
         let parent = tempfile::tempdir().unwrap();
         let path = |name: &str| parent.path().join(name);
         for name in ["csi-lifecycle-4294967295-abc", "csi-other", "x"] {
@@ -325,13 +324,15 @@ mod tests {
         let sanity = path("csi-sanity-1");
         fs::create_dir(&sanity).unwrap();
         fs::write(sanity.join("journal"), "{\"endpoints\":[\"a b\",\"c\"]}\n{").unwrap();
-        let journal = File::open(sanity.join("journal")).unwrap();
+        let journal = fs::File::open(sanity.join("journal")).unwrap();
         journal.try_lock().unwrap();
-        let found = folders(parent.path(), &[]);
+        let limit = Duration::from_secs(600);
+        let below = || folders(parent.path().to_owned(), Vec::new(), limit);
+        let found = below().await.unwrap();
         let alive: Vec<bool> = found.iter().map(|folder| folder.is_alive).collect();
         assert_eq!(alive, [false, true], "{found:?}");
         drop(journal);
-        let found = folders(parent.path(), &[]).pop().unwrap();
+        let found = below().await.unwrap().pop().unwrap();
         assert!(!found.is_alive);
         assert_eq!(found.driver.as_deref(), Some("a b"));
         let command = format!(
@@ -339,31 +340,50 @@ mod tests {
             parent.path().display()
         );
         assert_eq!(found.removal, command);
+        // A folder without an answer is told.
+        let late = folders(parent.path().to_owned(), Vec::new(), Duration::ZERO).await;
+        assert!(late.is_err() || late.is_ok_and(|found| found.len() == 2));
     }
 
     #[test]
-    fn a_folder_goes_with_what_is_in_it_and_no_mount_is_entered() {
-        let parent = tempfile::tempdir().unwrap();
-        let run = parent.path().join("csi-lifecycle-0-a");
-        for folder in ["staging", "copy/target"] {
-            fs::create_dir_all(run.join(folder)).unwrap();
+    fn a_folder_goes_after_its_mounts() {
+        let run = Path::new("/tmp/csi-lifecycle-0-a");
+        let points = |points: &[&str]| points.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for (mounts, command) in [
+            (
+                &["/", "/tmp"][..],
+                "rm -rf --one-file-system /tmp/csi-lifecycle-0-a",
+            ),
+            (
+                &[
+                    "/",
+                    "/tmp/csi-lifecycle-0-a/t",
+                    "/tmp/csi-lifecycle-0-ab",
+                    "/tmp/csi-lifecycle-0-a/s",
+                ],
+                "umount /tmp/csi-lifecycle-0-a/s /tmp/csi-lifecycle-0-a/t && \
+                 rm -rf --one-file-system /tmp/csi-lifecycle-0-a",
+            ),
+        ] {
+            assert_eq!(removal(run, &points(mounts)), command);
         }
-        std::os::unix::fs::symlink("/", run.join("target")).unwrap();
-        let mounted = run.join("copy/target");
-        fs::write(mounted.join("data"), "").unwrap();
-        let mounts = [
-            "/".into(),
-            mounted.clone(),
-            run.join("staging"),
-            mounted.clone(),
-        ];
-        let r = run.display();
-        assert_eq!(
-            Inside::of(&run, &mounts).removal(),
-            format!(
-                "umount {r}/copy/target {r}/staging {r}/copy/target && rm {r}/target && \
-                 rmdir {r}/staging {r}/copy/target {r}/copy {r}"
-            )
-        );
+        use std::os::unix::ffi::OsStrExt as _;
+        let no_text = Path::new(std::ffi::OsStr::from_bytes(b"/tmp/csi-bench-\xff"));
+        assert!(removal(no_text, &[]).contains("by hand"));
+    }
+
+    #[test]
+    fn only_what_a_tool_has_drawn_is_its_name() {
+        for (text, is) in [
+            ("csi-sanity-7c8f145c-1-0", true),
+            ("server#share#csi-lifecycle-77-5b1f0c2e9a7d4c38#", true),
+            ("id_csi-bench-7c8f145c0123-1", true),
+            ("csi-bench-results", false),
+            ("csi-sanity-feedback-loop", false),
+            ("csi-lifecycle-1", false),
+            ("my-csi-bench-7c8f145c", false),
+        ] {
+            assert_eq!(is_drawn(text), is, "{text}");
+        }
     }
 }

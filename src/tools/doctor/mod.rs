@@ -172,10 +172,11 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     findings.push(registration(&place, endpoint, &said, flags, limit).await);
     let points = mount_points::all().unwrap_or_default();
     let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
-    let folders = leftovers::folders(&parent, &points);
+    let folders = leftovers::folders(parent, points.clone(), limit).await;
     let volumes = said.volumes.as_deref();
     findings.extend(leftovers::findings(&folders, volumes, endpoint));
-    let runs = folders.iter().filter(|folder| folder.is_of(endpoint));
+    let runs = folders.iter().flatten();
+    let runs = runs.filter(|folder| folder.is_of(endpoint));
     let runs: Vec<&Path> = runs.map(|folder| folder.path.as_path()).collect();
     let name = &said.info.name;
     let points = kubelet::mounts_of(points, &flags.kubelet, name, &runs, kubelet::noted_driver);

@@ -130,7 +130,7 @@ impl Registered {
         ];
         let (nodes, object) = tokio::join!(json(limit, &nodes), text(limit, &object),);
         Self {
-            nodes: nodes.map(|nodes| nodes_with(&nodes, driver)),
+            nodes: nodes.and_then(|nodes| nodes_with(&nodes, driver)),
             has_object: object.map(|name| !name.trim().is_empty()),
         }
     }
@@ -197,15 +197,21 @@ fn containers(pod: &Json) -> impl Iterator<Item = &Json> {
 }
 
 /// The nodes whose CSINodes list the driver, and how many CSINodes there are.
-fn nodes_with(nodes: &Json, driver: &str) -> (Vec<String>, usize) {
+fn nodes_with(nodes: &Json, driver: &str) -> Result<(Vec<String>, usize), String> {
+    if !nodes["items"].is_array() {
+        return Err("kubectl prints no list of CSINodes".to_owned());
+    }
     let lists = |node: &&Json| list(&node["spec"]["drivers"]).any(|one| one["name"] == driver);
     let with = list(&nodes["items"]).filter(lists);
     let names = with.filter_map(|node| node["metadata"]["name"].as_str().map(str::to_owned));
-    (names.collect(), list(&nodes["items"]).count())
+    Ok((names.collect(), list(&nodes["items"]).count()))
 }
 
 /// What the state of a pod's containers means.
 fn of_pod(name: &str, pod: &Json) -> Finding {
+    let Some(phase) = pod["status"]["phase"].as_str() else {
+        return Finding::unknown(CHECK, format!("{name}: kubectl does not print its state"));
+    };
     let mut told = name.to_owned();
     if let Some(node) = pod["spec"]["nodeName"].as_str() {
         told.push_str(&format!(" on {node}"));
@@ -228,9 +234,11 @@ fn of_pod(name: &str, pod: &Json) -> Finding {
             unready.push(format!("{name} is not ready{now}"));
         }
     }
-    let phase = pod["status"]["phase"].as_str().unwrap_or("of no phase");
     if phase != "Running" {
         unready.insert(0, format!("it is {phase}"));
+    }
+    if pod["metadata"]["deletionTimestamp"].is_string() {
+        unready.insert(0, "it is being deleted".to_owned());
     }
     let restarts = match restarts.is_empty() {
         true => "no restarts".to_owned(),
@@ -329,7 +337,12 @@ mod tests {
             assert_eq!((found.state, found.text.as_str()), (state, text));
         }
         let found = of_pod("csi/p", &Json::Null);
-        assert_eq!(found.text, "csi/p: it is of no phase; no restarts");
+        assert_eq!(found.text, "csi/p: kubectl does not print its state");
+        assert_eq!(found.state, State::Unknown);
+        let mut going = pod("Running", json!({"name": "nfs", "ready": true}));
+        going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let found = of_pod("csi/p", &going);
+        assert_eq!(found.text, "csi/p on n-2: it is being deleted; no restarts");
     }
 
     #[test]
@@ -350,7 +363,8 @@ mod tests {
             {"metadata": {"name": "n-1"}, "spec": {"drivers": [{"name": "d"}, {"name": "e"}]}},
             {"metadata": {"name": "n-2"}, "spec": {}},
         ]});
-        let known = |driver: &str| Ok(nodes_with(&nodes, driver));
+        assert!(nodes_with(&json!({"kind": "Status"}), "d").is_err());
+        let known = |driver: &str| nodes_with(&nodes, driver);
         let denied = || "kubectl get csinodes exited with code 1: forbidden".to_owned();
         for (nodes, node, object, of_chart, state, text) in [
             (

@@ -47,7 +47,11 @@ fn line_without(line: &str) -> String {
     let mut rest = line;
     while let Some((before, behind)) = named(rest) {
         out.push_str(before);
-        let (kept, value, after) = value(behind);
+        let is_flag = before
+            .rsplit(' ')
+            .next()
+            .is_some_and(|it| it.starts_with("--"));
+        let (kept, value, after) = value(behind, is_flag);
         out.push_str(kept);
         if !value.is_empty() {
             out.push_str(MASK);
@@ -70,14 +74,16 @@ fn named(text: &str) -> Option<(&str, &str)> {
 }
 
 /// What stands behind a word for a secret: the rest of the name with the sign that gives it a value, that value, and what
-/// follows. Without such a sign there is no value.
-fn value(behind: &str) -> (&str, &str, &str) {
+/// follows. Without such a sign there is no value, but for a flag's.
+fn value(behind: &str, is_flag: bool) -> (&str, &str, &str) {
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || "_-\"'\\".contains(letter);
     let name = behind
         .find(|letter| !is_name(letter))
         .unwrap_or(behind.len());
     let sign = behind[name..].trim_start_matches(' ');
-    let Some(given) = sign.strip_prefix([':', '=']) else {
+    let separated = is_flag && behind[name..].starts_with(' ') && !sign.starts_with('-');
+    let given = sign.strip_prefix([':', '=']);
+    let Some(given) = given.or_else(|| separated.then_some(sign)) else {
         let (kept, rest) = behind.split_at(name);
         return (kept, "", rest);
     };
@@ -96,6 +102,8 @@ fn value(behind: &str) -> (&str, &str, &str) {
     });
     let start = start + scheme.map_or(0, str::len);
     let ends = |letter: char| match quotes {
+        // YAML and people write several words behind a colon.
+        0 if sign.starts_with(':') => ",;&)}]\n".contains(letter),
         0 => letter.is_whitespace() || ",;&)}]".contains(letter),
         _ => "\"'\\\n".contains(letter),
     };
@@ -135,6 +143,9 @@ mod tests {
             ("starting_token: ", "starting_token: "),
             ("ä password=ö", "ä password=MASK"),
             ("password", "password"),
+            ("password: two words\n", "password: MASK\n"),
+            ("x --password two --y", "x --password MASK --y"),
+            ("x --password --y", "x --password --y"),
         ] {
             assert_eq!(
                 redacted(text, &known),

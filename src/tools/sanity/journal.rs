@@ -4,6 +4,7 @@
 //! It stands in the run's own folder, `csi-sanity-…` below the mount parent, and is locked as long as the run lives.
 //! Secrets are not in it. Owns the file and its format.
 
+use crate::invocation::run_folder;
 use crate::rpc;
 use crate::undo::made::Item;
 use crate::undo::requests::with_secrets;
@@ -17,7 +18,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -111,29 +112,15 @@ impl Journal {
 
 /// The items that dead runs of this user against these endpoints have left below `parent`.
 pub fn left_below(parent: &Path, endpoints: [&str; 2]) -> Vec<UnfinishedRun> {
-    let me = rustix::process::geteuid().as_raw();
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX))
-        // Another user could make us delete anything by a journal of theirs.
-        .filter(|entry| {
-            fs::symlink_metadata(entry.path()).is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
-        })
-        .filter_map(|entry| read(entry.path(), endpoints))
+    let folders = run_folder::mine_below(parent, &[PREFIX]).into_iter();
+    folders
+        .filter_map(|folder| read(folder, endpoints))
         .collect()
 }
 
 fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<UnfinishedRun> {
-    let file = fs::OpenOptions::new()
-        .read(true)
-        .append(true)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-        .open(folder.join(FILE))
-        .ok()?;
-    let mine = file.metadata().ok()?.uid() == rustix::process::geteuid().as_raw();
-    if !mine || file.try_lock().is_err() {
-        return None;
-    }
+    let file = run_folder::open_mine(&folder.join(FILE)).ok()?;
+    file.try_lock().ok()?;
     let text = io::read_to_string(&file).ok()?;
     let mut lines = text.lines().map(serde_json::from_str::<Json>);
     let head = lines.next()?.ok()?;
