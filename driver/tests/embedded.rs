@@ -10,9 +10,9 @@ mod placed;
 #[path = "driver/rig/mod.rs"]
 mod rig;
 
-use csi_nfs::embedded::Embedded;
 use csi_nfs::mount::helper;
-use csi_nfs::namespace::{self, Entered};
+use csi_nfs::process::embedded::Embedded;
+use csi_nfs::process::namespace::{self, Entered};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, ProbeRequest};
 use hyper_util::rt::TokioIo;

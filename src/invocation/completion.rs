@@ -67,8 +67,8 @@ const PARAMETERS: &str = "parameters";
 /// The parameters of the driver of that name, where they are known.
 pub fn parameters_of(driver: &str) -> Vec<String> {
     #[cfg(feature = "embedded")]
-    if driver == csi_nfs::config::DEFAULT_NAME {
-        return csi_nfs::parameters::KNOWN.map(str::to_owned).into();
+    if driver == csi_nfs::process::config::DEFAULT_NAME {
+        return csi_nfs::calls::parameters::KNOWN.map(str::to_owned).into();
     }
     let _ = driver;
     Vec::new()

@@ -115,7 +115,7 @@ pub fn private_mounts(endpoint: &Endpoint, defaults: &Defaults) -> Result<(), Er
         return Ok(());
     }
     #[cfg(feature = "embedded")]
-    match csi_nfs::namespace::enter_private() {
+    match csi_nfs::process::namespace::enter_private() {
         Ok(entered) if !entered.may_mount() => {
             say!(
                 "note: this user may not mount here: the volume is shown through a symbolic link instead"

@@ -1,7 +1,7 @@
 //! SIGKILL of the driver's process at each step of each operation, one after the other. Then it is started again, and the
 //! call repeated: what is there is whole, what is not left no trace, and nobody else's files have changed.
 //!
-//! Only debug builds can be told to die, see `driver/src/crash_points.rs`.
+//! Only debug builds can be told to die, see `driver/src/files/crash_points.rs`.
 
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, repeated};

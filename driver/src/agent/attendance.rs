@@ -5,11 +5,11 @@
 //! better whether it has seen the share before.
 
 use super::watch::{Appeared, Watch};
-use crate::controller::Controller;
-use crate::controller::options::Options;
-use crate::controller::sizes::WALK;
-use crate::export::Export;
-use crate::log::{Level, Log};
+use crate::calls::controller::Controller;
+use crate::calls::controller::options::Options;
+use crate::calls::controller::sizes::WALK;
+use crate::calls::export::Export;
+use crate::process::log::{Level, Log};
 use crate::share::agents::Presence;
 use crate::share::attempt::heartbeat::BEAT;
 use crate::share::database::{Expect, Share};

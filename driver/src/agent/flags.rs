@@ -1,8 +1,8 @@
 //! The command line of `csi-nfs agent`. Owns its words; `config` owns the values' syntax.
 
-use crate::config::{self, ConfigError, LocalShare};
-use crate::flags::measuring::MeasuringFlags;
-use crate::log::{Format, Level, Log};
+use crate::process::config::{self, ConfigError, LocalShare};
+use crate::process::flags::measuring::MeasuringFlags;
+use crate::process::log::{Format, Level, Log};
 use clap::Args;
 use std::time::Duration;
 

@@ -7,16 +7,17 @@
 
 mod attendance;
 pub mod flags;
+pub mod take_in;
 mod watch;
 
-use crate::admission::Admission;
-use crate::controller::{Controller, ControllerConfig, Pace, Role};
-use crate::descriptors;
-use crate::log::Level;
-use crate::privileges::Needs;
-use crate::roots::local::LocalRoots;
-use crate::server::{Ended, StopSignals};
-use crate::start;
+use crate::calls::admission::Admission;
+use crate::calls::controller::{Controller, ControllerConfig, Pace, Role};
+use crate::files::descriptors;
+use crate::files::roots::local::LocalRoots;
+use crate::process::log::Level;
+use crate::process::privileges::Needs;
+use crate::process::server::{Ended, StopSignals};
+use crate::process::start;
 use crate::upstream;
 use attendance::ShareSession;
 use flags::Agent;

@@ -1,7 +1,7 @@
 //! One folder of a mount as a mount of its own, found without following a symlink: whoever writes to a share must not be
 //! able to lead a publish out of it. Runs in a thread that nobody else uses, in a helper process as a rule.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::mount::kernel::{mount_failure, open_target, target_failure};
 use crate::mount::private;
 use crate::mount::task::{Failure, FailureKind};

@@ -1,19 +1,19 @@
 //! Control mounts: the root folders of shares for the controller, mounted nowhere, kept while they are used and let go
 //! when they idle. Owns their life; must not look into a share.
 
-use crate::admission::{Admission, Turn, Work};
-use crate::beneath;
-use crate::config::{Bounds, Config};
-use crate::disk_thread::drop_aside;
-use crate::export::Export;
-use crate::log::{Level, Log};
+use crate::calls::admission::{Admission, Turn, Work};
+use crate::calls::export::Export;
+use crate::calls::policy::Policy;
+use crate::files::beneath;
+use crate::files::roots::{Root, RootError, ShareRoots};
 use crate::mount::control_options::{for_control_mount, is_relied_on};
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::redaction;
 use crate::mount::task::{FailureKind, NfsSource, Task};
-use crate::policy::Policy;
-use crate::roots::{Root, RootError, ShareRoots};
+use crate::process::config::{Bounds, Config};
+use crate::process::disk_thread::drop_aside;
+use crate::process::log::{Level, Log};
 use csi_proto::lock::lock;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;

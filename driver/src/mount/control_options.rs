@@ -5,9 +5,9 @@
 //! some of them (`nocto`, `actimeo=600`) let a client answer from what it knew minutes ago. So a control mount takes from
 //! a request only how the server is reached; what the client may believe stands here.
 
+use crate::calls::policy::Policy;
 use crate::mount::option_names::canonical_name;
 use crate::mount::options::{MountFlags, MountOptions, OptionError};
-use crate::policy::Policy;
 
 /// What a control mount takes from `mountOptions` and `--share`, as [`canonical_name`] spells it, beside the version: how
 /// the server is reached, and nothing of what the client believes to know.

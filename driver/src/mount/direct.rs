@@ -1,11 +1,11 @@
 //! Tasks that ask no server, done by a thread of this process: to start a process takes longer than they do. Owns that thread and
 //! its bound; must not decide which tasks ask no server.
 
-use crate::log::{Level, Log};
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::perform::perform;
 use crate::mount::task::{Done, Task};
-use crate::privileges;
+use crate::process::log::{Level, Log};
+use crate::process::privileges;
 use csi_proto::lock::lock;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

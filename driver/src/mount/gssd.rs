@@ -82,7 +82,7 @@ pub(super) fn explain(failure: Failure) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use crate::calls::policy::Policy;
 
     #[test]
     fn only_kerberos_needs_the_daemon() {

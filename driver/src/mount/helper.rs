@@ -3,14 +3,14 @@
 //! A helper is in a process group of its own, is started by the [`nursery`], dies with it, gets its task and gives its answer
 //! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
-use crate::disk_thread::drop_aside;
-use crate::log::{Level, Log};
-use crate::metrics::METRICS;
 use crate::mount::launch::{MARKER, NURSERY, command};
 use crate::mount::messages::{Inbox, line, send};
 use crate::mount::nursery::{self, Child, Nursery};
 use crate::mount::perform::perform;
 use crate::mount::task::{Done, Failure, FailureKind, HelperMessage, Task};
+use crate::process::disk_thread::drop_aside;
+use crate::process::log::{Level, Log};
+use crate::process::metrics::METRICS;
 use csi_proto::lock::lock;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -292,10 +292,10 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     }
     let socket = rustix::stdio::stdin().try_clone_to_owned()?;
     if role.as_deref() == Some(OsStr::new(NURSERY)) {
-        crate::privileges::pass_on_mounting()?;
+        crate::process::privileges::pass_on_mounting()?;
         return nursery::live(&socket);
     }
-    crate::privileges::keep_for_mounting()?;
+    crate::process::privileges::keep_for_mounting()?;
     let socket = UnixStream::from(socket);
     let mut task = Vec::new();
     BufReader::new(&socket).read_until(b'\n', &mut task)?;

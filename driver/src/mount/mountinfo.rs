@@ -3,9 +3,9 @@
 //!
 //! Our own, because paths are bytes, and one line that is not understood must not hide all other mounts.
 
-use crate::log::{Level, Log};
 use crate::mount::options::MountFlags;
 use crate::mount::redaction;
+use crate::process::log::{Level, Log};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;

@@ -431,7 +431,7 @@ mod tests {
     use super::*;
 
     fn options(text: &str) -> MountOptions {
-        MountOptions::parse([text], &crate::policy::Policy::default()).unwrap()
+        MountOptions::parse([text], &crate::calls::policy::Policy::default()).unwrap()
     }
 
     #[test]

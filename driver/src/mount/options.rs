@@ -1,8 +1,8 @@
 //! Mount options: their syntax, which are refused, and what each means to the kernel. Owns the check of everything that
 //! a request can say about a mount; must not mount.
 
+use crate::calls::policy::Policy;
 use crate::mount::option_names::{is_option_name, nearest, of_nfs};
-use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

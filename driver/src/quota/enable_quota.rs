@@ -2,11 +2,11 @@
 //! is made meanwhile inherits the project, until a pass finds nothing. Opens regular files and folders alone, and never waits for
 //! one. Must not follow a symlink or cross a mount.
 
-use crate::beneath;
+use crate::files::beneath;
+use crate::files::walking::{EntryKind, TreeWalk};
 use crate::quota::error::{Context, QuotaError};
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
-use crate::walking::{EntryKind, TreeWalk};
 use csi_sys::project_quota::Amounts;
 use rustix::fs;
 use rustix::io::Errno;

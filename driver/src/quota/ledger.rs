@@ -1,8 +1,8 @@
 //! The ledger of project ids that are in use: a folder with a file for each, named by the id, which says for whom. Owns that
 //! folder. An entry is there before anything has its id, and until nothing has it any more.
 
-use crate::beneath;
-use crate::owner::Owner;
+use crate::files::beneath;
+use crate::files::owner::Owner;
 use crate::quota::error::{Context, QuotaError};
 use crate::quota::project_id::ProjectId;
 use rustix::fs::{self, AtFlags, Mode, OFlags};

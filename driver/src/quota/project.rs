@@ -1,7 +1,7 @@
 //! A folder as a project of its own, with limits. Owns the order in which that is done: the ledger, the folder, the limits; so
 //! that after an end at any moment a repeat finishes it, and no limit is without an entry.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::quota::draw::{self, TRIES};
 use crate::quota::error::{Context, QuotaError};
 use crate::quota::ledger::Ledger;

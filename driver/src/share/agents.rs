@@ -6,7 +6,7 @@
 //! rule. A full share takes the touch. Two agents, started by mistake, both live. An agent that was wrongly taken for dead
 //! finds its file gone, and announces itself anew.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::share::attempt::{heartbeat, process};
 use crate::share::database::{Position, Share};
 use crate::share::error::{Context, ShareError};

@@ -1,8 +1,8 @@
 //! The interface by which a share makes a volume of an archive. Must not know the format of archives, nor which driver wrote
 //! them.
 
-use crate::copying::{CopyError, Progress, Report};
-use crate::roots::Root;
+use crate::files::copying::{CopyError, Progress, Report};
+use crate::files::roots::Root;
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
 use std::fmt::Debug;

@@ -4,7 +4,7 @@
 //! The file is written whole by whoever has compared, an agent or a controller on the server, and read by all. It names those that
 //! have sizes that are not enforced; all others that are to be were found to be.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::share::database::{Share, now};
 use crate::share::error::{Context, ShareError};
 use crate::share::findings::Compared;

@@ -1,12 +1,12 @@
 //! The private folder on a share: its format version, its UUID, and its parts. Owns how it is made and how it is told
 //! from another share's or from none. The modules beside it own what the parts hold.
 
-use crate::beneath;
-use crate::crash_points::step;
-use crate::owner::{Maker, Owner};
+use crate::files::beneath;
+use crate::files::crash_points::step;
+use crate::files::owner::{Maker, Owner};
+use crate::files::roots::{MoreMounts, Mounting, Root};
 use crate::quota::ability::{self, FileSystem, Unable};
 use crate::quota::exports;
-use crate::roots::{MoreMounts, Mounting, Root};
 use crate::share::agent_memory::AgentMemory;
 use crate::share::archives::Archives;
 use crate::share::error::{Context, ShareError};
@@ -402,7 +402,7 @@ pub(crate) fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crash_points::crashing;
+    use crate::files::crash_points::crashing;
     use std::fs::File;
     use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The errors of a share and its volumes. Plain Rust: the gRPC face turns these into statuses.
 
-use crate::copying::CopyError;
-use crate::crash_points::Crash;
+use crate::files::copying::CopyError;
+use crate::files::crash_points::Crash;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::promise::Overcommitted;
 use crate::share::token::ShareUuid;

@@ -6,9 +6,9 @@
 //! made beside the record (`attempt`). Then the rest is done, and the record says ready. Delete: the record says deleting, what
 //! it is about is taken away, the record is removed.
 
-use crate::copying::Progress;
-use crate::crash_points::step;
-use crate::owner::Owner;
+use crate::files::copying::Progress;
+use crate::files::crash_points::step;
+use crate::files::owner::Owner;
 use crate::share::agents;
 use crate::share::attempt::{self, Begun, heartbeat};
 use crate::share::database::Share;

@@ -7,8 +7,8 @@
 //! lower it, where nobody is asking for the volume: by a file, or by the lock, which a controller keeps until its record says what it
 //! has set.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::quota::amounts::{self, larger};
 use crate::quota::error::QuotaError;
 use crate::quota::ledger::Ledger;

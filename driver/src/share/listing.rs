@@ -1,6 +1,7 @@
 //! Going through a share's volumes or snapshots in order, many records at a time to hide a server's latency, a bounded number in memory.
 
-use crate::admission::ExtraThreads;
+use crate::calls::admission::ExtraThreads;
+use crate::files::side_by_side::side_by_side;
 use crate::share::compared::{self, SizeKnown};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
@@ -11,7 +12,6 @@ use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::volume::create;
-use crate::side_by_side::side_by_side;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -5,8 +5,9 @@
 //! folder `measuring-…` among the drafts, which is touched meanwhile, so of several processes one counts. Two of them that find a
 //! dead one's in the same moment may both count, which does no harm: each writes a measure of its own.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
+use crate::files::walking::usage::UsageCount;
 use crate::share::attempt::heartbeat::TOUCHED;
 use crate::share::database::{Share, now};
 use crate::share::error::{Context, ShareError};
@@ -20,7 +21,6 @@ use crate::share::records::text::measure_name;
 use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::trash::server_now;
-use crate::walking::usage::UsageCount;
 use rustix::fs::{self, AtFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};

@@ -8,6 +8,7 @@
 //! other. Records are read once and remembered by their keys; names alone are listed again. So another controller's new volume
 //! is seen within a second, and its expansion of a volume that this one knows within a minute or more.
 
+use crate::files::side_by_side::side_by_side;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::promise_memory::{Promised, RecordKey, Reserved};
@@ -18,7 +19,6 @@ use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
 use crate::share::trash;
-use crate::side_by_side::side_by_side;
 use csi_proto::lock::lock;
 use rustix::fs;
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 //! record what came of it. What the dead have left is swept. A record that appears may be a request by itself: it is answered
 //! by the volume's own nonce, and the file is written when no answer comes soon.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;

@@ -1,7 +1,7 @@
 //! The steps that only a snapshot needs in its life: its size, and where its data lie. Nothing here, or anywhere, writes to a
 //! finished snapshot: the same update that puts the copy on record says that it is ready. Blocking; must not know gRPC.
 
-use crate::crash_points::step;
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::Life;

@@ -5,10 +5,10 @@
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
-use crate::admission::{ExtraThread, ExtraThreads};
-use crate::beneath;
-use crate::crash_points::step;
-use crate::metrics::METRICS;
+use crate::calls::admission::{ExtraThread, ExtraThreads};
+use crate::files::beneath;
+use crate::files::crash_points::step;
+use crate::process::metrics::METRICS;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::promise::Promise;

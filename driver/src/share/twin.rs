@@ -5,8 +5,8 @@
 use super::database::{Expect, Share};
 use super::error::{Context, ShareError};
 use super::token::{Nonce, ShareUuid};
-use crate::beneath;
-use crate::roots::Root;
+use crate::files::beneath;
+use crate::files::roots::Root;
 use rustix::fs::{self, AtFlags, StatxFlags, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::io;

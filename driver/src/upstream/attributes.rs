@@ -2,9 +2,9 @@
 //! and `gid`, which that driver gives to the folder that it has mounted. Owns which of them count. The share's own folder is
 //! never given anything.
 
+use crate::calls::node::error::NodeError;
+use crate::calls::parameters;
 use crate::mount::task::Ownership;
-use crate::node::error::NodeError;
-use crate::parameters;
 use crate::share::paths::sub_path::SubPath;
 use std::collections::BTreeMap;
 

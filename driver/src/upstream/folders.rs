@@ -3,8 +3,8 @@
 //!
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
-use crate::beneath;
-use crate::roots::Root;
+use crate::files::beneath;
+use crate::files::roots::Root;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::open::blocked;

@@ -3,15 +3,15 @@
 
 use super::calls;
 use super::ids::{self, UpstreamIdError, UpstreamSnapshotId, UpstreamVolumeId};
-use crate::capability::CapabilityError;
-use crate::controller::error::ControllerError;
-use crate::controller::options::Options;
-use crate::controller::snapshots::{self, Creation};
-use crate::controller::volumes::{GivenSource, SourceShare, check_expansion};
-use crate::controller::{Answer, Controller, answer, answer_with, pages, validation};
-use crate::limits;
+use crate::calls::capability::CapabilityError;
+use crate::calls::controller::error::ControllerError;
+use crate::calls::controller::options::Options;
+use crate::calls::controller::snapshots::{self, Creation};
+use crate::calls::controller::volumes::{GivenSource, SourceShare, check_expansion};
+use crate::calls::controller::{Answer, Controller, answer, answer_with, pages, validation};
+use crate::calls::limits;
+use crate::calls::volume_id::{SnapshotId, VolumeId};
 use crate::share::records::origin::Source;
-use crate::volume_id::{SnapshotId, VolumeId};
 use csi_proto::v1 as csi;
 use csi_proto::v1::controller_server;
 use csi_proto::v1::volume_content_source::Type;

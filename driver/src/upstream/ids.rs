@@ -2,7 +2,7 @@
 //! `server/share/subDir`, and `server#share#name#name#source` for a snapshot. Owns their syntax, which is read strictly, since nothing in them is
 //! escaped and a path out of them decides what is deleted. Must not do I/O.
 
-use crate::export::{Export, ExportError};
+use crate::calls::export::{Export, ExportError};
 use crate::share::paths::sub_path::{SubPath, SubPathError};
 use crate::share::records::volume::OnDelete;
 use thiserror::Error;

@@ -11,8 +11,8 @@ pub(crate) mod folders;
 pub mod front;
 pub mod ids;
 
-use crate::config::Config;
-use crate::controller::Controller;
+use crate::calls::controller::Controller;
+use crate::process::config::Config;
 use crate::share::archives::Archives;
 use csi_proto::v1::controller_server::ControllerServer;
 use front::UpstreamFront;

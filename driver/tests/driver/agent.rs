@@ -4,7 +4,7 @@ use crate::away::Away;
 use crate::controller::calls::*;
 use crate::controller::snapshots::{from_snapshot, ready, snapshot};
 use crate::rig::{Driver, PATIENCE};
-use csi_nfs::controller::Controller;
+use csi_nfs::calls::controller::Controller;
 use csi_proto::v1::Volume;
 use rustix::process::Signal;
 use std::path::PathBuf;

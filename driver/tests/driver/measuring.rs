@@ -2,8 +2,8 @@
 
 use crate::controller::calls::*;
 use crate::rig::{Client, Driver, PATIENCE, Rig};
-use csi_nfs::controller::{Controller, Pace};
-use csi_nfs::http::{HttpAddress, get as ask};
+use csi_nfs::calls::controller::{Controller, Pace};
+use csi_nfs::process::http::{HttpAddress, get as ask};
 use csi_proto::v1::*;
 use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::Signal;

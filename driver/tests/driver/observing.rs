@@ -1,7 +1,7 @@
 //! The driver as a monitoring system and a kubelet's probes see it: health, readiness and metrics over HTTP.
 
 use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, run};
-use csi_nfs::http::{HttpAddress, get};
+use csi_nfs::process::http::{HttpAddress, get};
 use csi_proto::pluginregistration::{RegistrationStatus, RegistrationStatusResponse};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};

@@ -79,7 +79,8 @@ async fn answers(rig: &Rig, http: &str) {
     let probe = client.call(ProbeRequest {}).await.unwrap();
     assert_eq!(probe.ready, Some(true));
     let address = http.parse().unwrap();
-    let health = tokio::task::spawn_blocking(move || csi_nfs::http::get(&address, "/healthz"));
+    let health =
+        tokio::task::spawn_blocking(move || csi_nfs::process::http::get(&address, "/healthz"));
     assert!(health.await.unwrap().unwrap().0);
 }
 

@@ -1,7 +1,7 @@
 //! A log that nobody reads: calls, probes and the end of the driver do not wait for its reader.
 
 use crate::rig::{Client, PATIENCE, Rig};
-use csi_nfs::http::get;
+use csi_nfs::process::http::get;
 use csi_proto::v1::NodeUnpublishVolumeRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, PipeReader};

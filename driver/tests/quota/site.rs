@@ -2,8 +2,8 @@
 
 use crate::away::Away;
 use crate::scene::{MIB, Mount, Share, file_system, run};
-use csi_nfs::controller::{Controller, ControllerConfig};
-use csi_nfs::export::Export;
+use csi_nfs::calls::controller::{Controller, ControllerConfig};
+use csi_nfs::calls::export::Export;
 use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;

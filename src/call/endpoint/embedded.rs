@@ -7,7 +7,7 @@ use super::state::Folder;
 #[cfg(not(feature = "embedded"))]
 use absent::Embedded;
 #[cfg(feature = "embedded")]
-use csi_nfs::embedded::Embedded;
+use csi_nfs::process::embedded::Embedded;
 use tokio::io::DuplexStream;
 
 /// A driver that keeps its share and its records in one folder.

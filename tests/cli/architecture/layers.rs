@@ -173,12 +173,12 @@ const DRIVER_ONLY: &[Only] = &[
     },
     Only {
         names: &["csi_sys"],
-        files: &["driver/src/operations.rs", "driver/src/quota"],
+        files: &["driver/src/calls/operations.rs", "driver/src/quota"],
         why: "quota/ alone asks the kernel for quotas, and operations gives back the memory of a crowd",
     },
     Only {
         names: &["rustix::process::umask"],
-        files: &["driver/src/copying/tree.rs"],
+        files: &["driver/src/files/copying/tree.rs"],
         why: "the umask is that of all threads, but of those that copy",
     },
 ];
@@ -187,10 +187,10 @@ const DRIVER_NEVER: &[Never] = &[
     Never {
         files: &[
             "driver/src/share",
-            "driver/src/copying",
+            "driver/src/files/copying",
             "driver/src/mount",
             "driver/src/quota",
-            "driver/src/walking",
+            "driver/src/files/walking",
         ],
         names: &["tonic", "csi_proto"],
         except: &["csi_proto::lock", "csi_proto::random"],
@@ -198,16 +198,16 @@ const DRIVER_NEVER: &[Never] = &[
     },
     Never {
         files: &[
-            "driver/src/copying",
+            "driver/src/files/copying",
             "driver/src/quota",
-            "driver/src/walking",
+            "driver/src/files/walking",
         ],
         names: &["driver/src/share"],
         except: &[],
         why: "trees are copied, limited and walked without a thought of what they are",
     },
     Never {
-        files: &["driver/src/share", "driver/src/copying"],
+        files: &["driver/src/share", "driver/src/files/copying"],
         names: &["driver/src/upstream"],
         except: &[],
         why: "what is kubernetes-csi's driver's stands behind one door, in front of the controller",

@@ -170,7 +170,7 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/shell/line.rs", &["ListVolumes"]),
             ("src/tools/shell/mod.rs", &["ListVolumes"]),
             (
-                "driver/src/call_log.rs",
+                "driver/src/calls/call_log.rs",
                 &[
                     "GetPluginInfo",
                     "GetPluginCapabilities",
@@ -186,7 +186,7 @@ const SUBJECTS: &[Subject] = &[
             ),
             ("driver/src/mount/control_options.rs", &["DeleteVolume"]),
             (
-                "driver/src/node/error.rs",
+                "driver/src/calls/node/error.rs",
                 &["CreateVolume", "NodeStageVolume", "NodeUnpublishVolume"],
             ),
             (
@@ -206,26 +206,29 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         why: "the driver's service",
         places: &[
-            ("driver/src/controller", &[]),
+            ("driver/src/calls/controller", &[]),
             ("driver/src/upstream", &[]),
             (
-                "driver/src/identity.rs",
+                "driver/src/calls/identity.rs",
                 &["GetPluginInfo", "GetPluginCapabilities", "Probe"],
             ),
-            ("driver/src/node/mod.rs", &[]),
+            ("driver/src/calls/node/mod.rs", &[]),
             (
-                "driver/src/node/publish.rs",
+                "driver/src/calls/node/publish.rs",
                 &["NodeStageVolume", "NodePublishVolume"],
             ),
             (
-                "driver/src/node/request.rs",
+                "driver/src/calls/node/request.rs",
                 &["NodeStageVolume", "NodePublishVolume"],
             ),
             (
-                "driver/src/node/stage.rs",
+                "driver/src/calls/node/stage.rs",
                 &["NodeStageVolume", "NodeUnstageVolume"],
             ),
-            ("driver/src/node/unpublish.rs", &["NodeUnpublishVolume"]),
+            (
+                "driver/src/calls/node/unpublish.rs",
+                &["NodeUnpublishVolume"],
+            ),
         ],
     },
 ];

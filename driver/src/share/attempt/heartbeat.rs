@@ -9,8 +9,8 @@
 //! A claim is dead when this process has seen it unchanged for its period, by its own monotonic clock, or knows that the
 //! process which holds it is dead. No other clock decides.
 
-use crate::beneath;
-use crate::copying::Progress;
+use crate::files::beneath;
+use crate::files::copying::Progress;
 use crate::share::attempt::process;
 use crate::share::database::{Position, Share};
 use crate::share::error::{Context, ShareError};

@@ -15,9 +15,9 @@ pub mod source;
 
 use self::heartbeat::{Heart, Stopping};
 use self::source::{Ahead, OpenSource, SourceRecord, Target};
-use crate::beneath;
-use crate::copying::{self, Progress};
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::copying::{self, Progress};
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::leftovers;

@@ -1,8 +1,8 @@
 //! The sources of copies: opens a source, and finds out whether it is still there. Must not change it.
 
-use crate::beneath;
-use crate::copying::{self, CopyError, Distance, LinksFolder, Progress, Report, View};
-use crate::roots::{Mounting, Root};
+use crate::files::beneath;
+use crate::files::copying::{self, CopyError, Distance, LinksFolder, Progress, Report, View};
+use crate::files::roots::{Mounting, Root};
 use crate::share::archives::Archives;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};

@@ -8,8 +8,8 @@
 //! have an owner; whoever claims a folder on the way replaces it, and our open folder of it is dead from then on. The
 //! owner's file bears the nonce in its name, so that no late release can hit a newer claim.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::SubPath;

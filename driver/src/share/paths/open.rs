@@ -1,7 +1,7 @@
 //! The folders of volumes by their paths: looking for them, and making those above. Owns how a symlink, a mount or a file in
 //! the way is said.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::SubPath;

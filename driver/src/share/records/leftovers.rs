@@ -1,6 +1,6 @@
 //! Leftovers of a record's folder: its record is gone, or was never published.
 
-use crate::beneath;
+use crate::files::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::promise::Promise;

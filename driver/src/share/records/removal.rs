@@ -1,8 +1,8 @@
 //! Removes the record of a volume or snapshot, with all that lies beside it. Owns what is left of a record's folder and of
 //! copies; that the record says deleting, and what else has to go first, is the business of `life`.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::leftovers::remove_folder;

@@ -12,8 +12,8 @@
 //!   own success.
 //! - The folder is opened by name for each look, which makes an NFS client ask the server whether it has changed.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;

@@ -2,7 +2,7 @@
 
 use super::copies::full_volume;
 use super::*;
-use crate::crash_points::panicking;
+use crate::files::crash_points::panicking;
 use std::panic::AssertUnwindSafe;
 use std::sync::mpsc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
-use crate::crash_points::{failing, is_past};
+use crate::files::crash_points::{failing, is_past};
 use crate::share::records::origin::Source;
 use crate::share::records::snapshot::Snapshot;
 use rustix::io::Errno;

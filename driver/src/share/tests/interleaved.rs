@@ -3,7 +3,7 @@
 
 use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
-use crate::crash_points::{Gate, waiting};
+use crate::files::crash_points::{Gate, waiting};
 use crate::share::attempt::process;
 use crate::share::records::origin::Source;
 use crate::share::records::volume::Changes;

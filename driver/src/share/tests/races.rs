@@ -227,7 +227,7 @@ fn a_record_that_is_still_read_leaves_no_folder() {
 /// has come to its path.
 #[test]
 fn a_late_rename_takes_no_newer_volume() {
-    use crate::beneath;
+    use crate::files::beneath;
     let trial = Trial::new();
     let old = trial.create(&wanted("old", "team/v")).unwrap();
     let share = trial.share();

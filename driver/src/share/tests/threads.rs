@@ -2,7 +2,7 @@
 
 use super::super::listing;
 use super::*;
-use crate::copying;
+use crate::files::copying;
 use crate::share::records::origin::Origin;
 use std::ops::ControlFlow;
 use std::process::Command;

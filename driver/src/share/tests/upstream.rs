@@ -196,7 +196,7 @@ fn a_users_folder_named_like_the_records_keeps_no_volume() {
 #[cfg(feature = "upstream")]
 #[test]
 fn a_source_that_is_made_anew_is_never_copied_in_part() {
-    use crate::crash_points::{Gate, waiting};
+    use crate::files::crash_points::{Gate, waiting};
     const FILES: u32 = 4;
     let make = |trial: &Trial, content: &str| {
         std::fs::create_dir_all(trial.at("team/v/in")).unwrap();

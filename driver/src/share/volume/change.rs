@@ -1,8 +1,8 @@
 //! Changes a volume that exists: its size, and the owner, mode and policy of its folder. Blocking; must not know
 //! gRPC.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::Life;

@@ -6,8 +6,8 @@
 //! placed; one that does not was placed by us, so nobody else's folder is ever taken for ours. A copied source becomes the
 //! folder beside the record before the rest goes on. An adopted folder is claimed where it is.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::share::attempt::heartbeat;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};

@@ -9,8 +9,8 @@
 //! may make a folder at such a path while a deletion goes on: the record says which folder was to leave, and another one
 //! stays, or is given back.
 
-use crate::beneath;
-use crate::crash_points::step;
+use crate::files::beneath;
+use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::life;

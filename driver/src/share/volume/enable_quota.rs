@@ -4,7 +4,7 @@
 //! After an end at any moment a repeat finishes it: the ledger knows whose the project of a half tagged folder is. Until the record
 //! says that the volume is enforced, nothing limits it.
 
-use crate::crash_points::step;
+use crate::files::crash_points::step;
 use crate::quota::amounts;
 use crate::quota::enable_quota::{self, Found};
 use crate::quota::error::QuotaError;

@@ -7,8 +7,8 @@ mod tests;
 mod unpack;
 
 use super::folders;
-use crate::copying::{CopyError, Progress, Report};
-use crate::roots::Root;
+use crate::files::copying::{CopyError, Progress, Report};
+use crate::files::roots::Root;
 use crate::share::archives::Archives;
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;

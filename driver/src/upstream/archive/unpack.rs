@@ -6,10 +6,10 @@
 //! already is removed and never written to. Memory does not grow with the archive, but with the depth of its folders.
 
 use super::tar::{Archive, Entry, Kind, TarError};
-use crate::beneath;
-use crate::copying::attributes::{Attribute, Basics};
-use crate::copying::named::Named;
-use crate::copying::{CopyError, LeftOut, Omissions, Progress, Report};
+use crate::files::beneath;
+use crate::files::copying::attributes::{Attribute, Basics};
+use crate::files::copying::named::Named;
+use crate::files::copying::{CopyError, LeftOut, Omissions, Progress, Report};
 use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;

@@ -2,10 +2,10 @@
 
 use super::calls::*;
 use super::snapshots::from_volume;
-use csi_nfs::controller::{Controller, ControllerConfig};
-use csi_nfs::export::Export;
-use csi_nfs::roots::local::LocalRoots;
-use csi_nfs::roots::{Root, RootError, ShareRoots};
+use csi_nfs::calls::controller::{Controller, ControllerConfig};
+use csi_nfs::calls::export::Export;
+use csi_nfs::files::roots::local::LocalRoots;
+use csi_nfs::files::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
 use std::io::ErrorKind;
 use std::pin::Pin;

@@ -1,10 +1,10 @@
 //! Which mount options of a call are used for other calls.
 
 use super::calls::*;
-use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
-use csi_nfs::export::Export;
-use csi_nfs::roots::local::LocalRoots;
-use csi_nfs::roots::{Root, RootError, ShareRoots};
+use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
+use csi_nfs::calls::export::Export;
+use csi_nfs::files::roots::local::LocalRoots;
+use csi_nfs::files::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::CreateVolumeRequest;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

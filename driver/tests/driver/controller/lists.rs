@@ -1,9 +1,9 @@
 //! Lists of volumes: order, pages, and several shares.
 
 use super::calls::*;
-use csi_nfs::controller::{Controller, ControllerConfig, NamedShare};
-use csi_nfs::export::Export;
-use csi_nfs::roots::local::LocalRoots;
+use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
+use csi_nfs::calls::export::Export;
+use csi_nfs::files::roots::local::LocalRoots;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tonic::Code;

@@ -3,7 +3,7 @@
 
 use super::calls::*;
 use super::snapshots::{delete_snapshot, from_volume, snapshot};
-use csi_nfs::controller::Controller;
+use csi_nfs::calls::controller::Controller;
 use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
 use tonic::{Code, Request, Status};
 

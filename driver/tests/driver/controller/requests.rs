@@ -1,8 +1,8 @@
 //! What requests are refused for, and what is answered without touching a volume.
 
 use super::calls::*;
-use csi_nfs::controller::{Controller, NamedShare};
-use csi_nfs::export::Export;
+use csi_nfs::calls::controller::{Controller, NamedShare};
+use csi_nfs::calls::export::Export;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
 use csi_proto::v1::*;
 use std::collections::BTreeMap;

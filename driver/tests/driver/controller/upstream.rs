@@ -3,8 +3,8 @@
 
 use super::calls::*;
 use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
-use csi_nfs::controller::{Controller, ControllerConfig};
-use csi_nfs::export::Export;
+use csi_nfs::calls::controller::{Controller, ControllerConfig};
+use csi_nfs::calls::export::Export;
 use csi_nfs::share::records::volume::OnDelete;
 use csi_nfs::upstream::front::UpstreamFront;
 use csi_proto::v1::*;

@@ -6,8 +6,8 @@ use super::snapshots::{
     snapshot_request,
 };
 use super::upstream::{UPSTREAM, archived, in_front, made, names, no_leftovers, successor};
-use csi_nfs::export::Export;
-use csi_nfs::roots::local::LocalRoots;
+use csi_nfs::calls::export::Export;
+use csi_nfs::files::roots::local::LocalRoots;
 use csi_nfs::share::records::volume::OnDelete;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;

@@ -1,0 +1,205 @@
+//! `csi-nfs take-in`: enforces from now on the sizes of volumes that were made without an agent. Owns its command line and what it
+//! says; what is done to a volume is the business of `share::volume::enable_quota`.
+
+use crate::calls::volume_id::VolumeId;
+use crate::files::roots::local::open_folder;
+use crate::process::config::LocalShare;
+use crate::process::log::{Format, Level, Log};
+use crate::process::privileges::Needs;
+use crate::process::start;
+use crate::quota::enable_quota::Found;
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use crate::share::records::store::{self, Kept};
+use crate::share::records::volume::Volume;
+use crate::share::token::NameKey;
+use crate::share::volume::enable_quota::{Does, EnableQuotaError, enable_quota};
+use clap::Args;
+use std::error::Error;
+use std::io::{self, Write};
+
+/// The command line.
+#[derive(Args, Debug)]
+pub struct TakeIn {
+    /// The export, and the folder that it is here
+    #[arg(
+        long = "local-share",
+        env = "CSI_NFS_LOCAL_SHARES",
+        value_name = "SERVER:SHARE=PATH"
+    )]
+    share: LocalShare,
+
+    /// Do it: no pod has any of these volumes
+    #[arg(long, conflicts_with = "i_accept_exdev")]
+    unpublished: bool,
+
+    /// Do it, though pods may have them: until all of a volume is in its project, renaming a file from one of its folders to
+    /// another may fail with EXDEV
+    #[arg(long)]
+    i_accept_exdev: bool,
+
+    /// The volumes, by their names or ids; all of the share when there is none
+    #[arg(value_name = "VOLUME")]
+    volumes: Vec<String>,
+}
+
+/// What became of the volumes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    /// Taken in, or to be taken in.
+    taken: usize,
+    /// Enforced already.
+    enforced: usize,
+    /// Not taken in.
+    refused: usize,
+}
+
+/// Takes volumes in, or says what that would do. Returns whether all that were named could be.
+///
+/// # Errors
+/// When the share cannot be used, or a volume's name is no name.
+pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
+    drop(start::prepare(
+        Needs::of_agent(true),
+        Log::to_stderr(Format::Text, Level::Warn),
+    )?);
+    let path = &command.share.path;
+    let root = open_folder(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let share = Share::open(root, Expect::Initialised)?;
+    let share = share.as_agent()?.with_quotas();
+    let does = match command.unpublished || command.i_accept_exdev {
+        true => Does::TakesIn,
+        false => Does::Looks,
+    };
+    let keys = match command.volumes.as_slice() {
+        [] => store::keys::<Volume>(&share)?,
+        named => {
+            let keys = named.iter().map(|word| key(&share, word));
+            keys.collect::<Result<_, _>>()?
+        }
+    };
+    let mut tally = Tally::default();
+    let mut out = io::stdout().lock();
+    for key in keys {
+        // One after the other: what is taken in is told even if the next one fails.
+        let taken = enable_quota(&share, key, does);
+        tally.add(&taken);
+        let is_named = !command.volumes.is_empty();
+        if is_named || !matches!(taken, Err(EnableQuotaError::Enforced)) {
+            out.write_all(page(&label(&share, key)?, &taken).as_bytes())?;
+        }
+    }
+    writeln!(out, "{}", tally.sentence(does))?;
+    Ok(tally.refused == 0 || (does == Does::Looks && command.volumes.is_empty()))
+}
+
+/// The key of a volume that is named, or whose id is given.
+fn key(share: &Share, word: &str) -> Result<NameKey, String> {
+    match word.parse::<VolumeId>() {
+        Ok(id) if id.uuid != share.uuid() => Err(format!("{word}: is on another share")),
+        Ok(id) => Ok(id.key),
+        Err(_) => Ok(NameKey::of(word)),
+    }
+}
+
+/// How a volume is called: by its name and path.
+fn label(share: &Share, key: NameKey) -> Result<String, ShareError> {
+    Ok(match store::look_among::<Volume>(share, key)? {
+        Kept::Found(found) => {
+            let what = &found.record.what;
+            format!("{} ({})", what.wanted.name, what.path)
+        }
+        Kept::Unreadable(why) => why.error::<Volume>(key).to_string(),
+        Kept::Nothing => key.to_string(),
+    })
+}
+
+/// What is said of one volume.
+fn page(label: &str, taken: &Result<Found, EnableQuotaError>) -> String {
+    let found = match taken {
+        Ok(found) => found,
+        Err(error) => return format!("{label}: not taken in: {error}\n"),
+    };
+    let mut page = format!(
+        "{label}: {} folders and {} files, {} bytes\n",
+        found.folders, found.files, found.bytes
+    );
+    for (path, why) in &found.outside {
+        page += &format!("  {} {why}\n", path.display());
+    }
+    let unsaid = found.outside_count - found.outside.len() as u64;
+    if unsaid > 0 {
+        page += &format!("  and {unsaid} more\n");
+    }
+    page
+}
+
+impl Tally {
+    fn add(&mut self, taken: &Result<Found, EnableQuotaError>) {
+        match taken {
+            Ok(_) => self.taken += 1,
+            Err(EnableQuotaError::Enforced) => self.enforced += 1,
+            Err(_) => self.refused += 1,
+        }
+    }
+
+    fn sentence(self, does: Does) -> String {
+        let Self {
+            taken,
+            enforced,
+            refused,
+        } = self;
+        let can = match does {
+            Does::TakesIn => "taken in",
+            Does::Looks => "can be taken in",
+        };
+        let counts = format!("{can}: {taken}, not: {refused}, enforced already: {enforced}");
+        if does == Does::TakesIn || taken == 0 {
+            return counts;
+        }
+        format!(
+            "{counts}\nNothing was changed. To take them in, end the pods that have them, which cannot be seen from here, and \
+             add --unpublished; or add --i-accept-exdev."
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::enable_quota::Because;
+
+    #[test]
+    fn what_is_said() {
+        let found = Found {
+            folders: 2,
+            files: 3,
+            bytes: 4096,
+            inodes: 5,
+            outside: vec![("a/link".into(), Because::Kind)],
+            outside_count: 4,
+            busy: 0,
+        };
+        let page = page("v (path)", &Ok(found));
+        let lines: Vec<_> = page.lines().collect();
+        assert_eq!(lines[0], "v (path): 2 folders and 3 files, 4096 bytes");
+        assert!(lines[1].starts_with("  a/link is neither"), "{}", lines[1]);
+        assert_eq!(lines[2], "  and 3 more");
+        let refused = Err(EnableQuotaError::Sizeless);
+        let page = super::page("v", &refused);
+        assert_eq!(page, "v: not taken in: it was made without a size\n");
+    }
+
+    #[test]
+    fn a_dry_run_says_how_to_do_it() {
+        let mut tally = Tally::default();
+        assert!(!tally.sentence(Does::Looks).contains("--unpublished"));
+        tally.add(&Ok(Found::default()));
+        tally.add(&Err(EnableQuotaError::Enforced));
+        tally.add(&Err(EnableQuotaError::Sizeless));
+        let said = tally.sentence(Does::Looks);
+        assert!(said.starts_with("can be taken in: 1, not: 1, enforced already: 1\n"));
+        assert!(said.contains("--unpublished") && said.contains("--i-accept-exdev"));
+        assert!(!tally.sentence(Does::TakesIn).contains("--unpublished"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Answers made from records: volumes, their contexts, and snapshots.
+
+use super::measured;
+use crate::calls::export::Export;
+use crate::calls::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
+use crate::calls::volume_id::{Location, SnapshotId, VolumeId};
+use crate::share::compared::SizeKnown;
+use crate::share::listing::{Listed, ListedVolume};
+use crate::share::records::origin::Source;
+use crate::share::records::record::{Record, State};
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume;
+use crate::share::token::{NameKey, Nonce, ShareUuid};
+use csi_proto::duration;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
+use csi_proto::v1::{self as csi, VolumeContentSource};
+use csi_proto::v1::{Volume, VolumeCondition, list_volumes_response};
+use std::collections::BTreeMap;
+use std::iter;
+
+/// A volume as it is told to an orchestrator.
+pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> Volume {
+    Volume {
+        capacity_bytes: record.what.capacity_bytes,
+        volume_id: id(export, uuid, record).to_string(),
+        volume_context: context(export, record),
+        content_source: record.what.wanted.source.as_ref().map(content_source),
+        accessible_topology: Vec::new(),
+    }
+}
+
+fn content_source(source: &Source) -> VolumeContentSource {
+    let kind = match source {
+        Source::Volume(origin) => Type::Volume(VolumeSource {
+            volume_id: origin.id.clone(),
+        }),
+        Source::Snapshot(origin) | Source::Archive(origin) => Type::Snapshot(SnapshotSource {
+            snapshot_id: origin.id.clone(),
+        }),
+    };
+    VolumeContentSource { r#type: Some(kind) }
+}
+
+/// A snapshot as it is told to an orchestrator.
+pub(super) fn snapshot(
+    export: &Export,
+    uuid: ShareUuid,
+    record: &Record<Snapshot>,
+) -> csi::Snapshot {
+    let id = SnapshotId {
+        location: record
+            .location
+            .parse()
+            .unwrap_or_else(|()| Location::Export(export.clone())),
+        uuid,
+        key: record.key(),
+        nonce: record.nonce,
+    };
+    csi::Snapshot {
+        size_bytes: record.what.size_bytes,
+        snapshot_id: id.to_string(),
+        source_volume_id: record.what.wanted.source.id.clone(),
+        creation_time: Some(prost_types::Timestamp {
+            seconds: i64::try_from(record.created).unwrap_or(i64::MAX),
+            nanos: 0,
+        }),
+        ready_to_use: record.state == State::Ready,
+        group_snapshot_id: String::new(),
+    }
+}
+
+fn id(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> VolumeId {
+    VolumeId {
+        location: record
+            .location
+            .parse()
+            .unwrap_or_else(|()| Location::Export(export.clone())),
+        uuid,
+        key: record.key(),
+        nonce: record.nonce,
+    }
+}
+
+/// All that a node needs to publish the volume.
+pub(super) fn context(
+    export: &Export,
+    record: &Record<volume::Volume>,
+) -> BTreeMap<String, String> {
+    let wanted = &record.what.wanted;
+    let mut context = BTreeMap::from([
+        (SERVER.to_owned(), export.server().to_owned()),
+        (SHARE.to_owned(), export.path().to_owned()),
+        (SUB_DIR.to_owned(), record.what.path.to_string()),
+    ]);
+    if !wanted.mount_options.is_empty() {
+        context.insert(MOUNT_OPTIONS.to_owned(), wanted.mount_options.join(","));
+    }
+    context
+}
+
+/// What is wrong with a volume, or that nothing is; what its size means, where that was decided; what it takes, where somebody has
+/// measured that; and the `obstacle` to its expansion, where there is one. A volume that takes more than an advisory size
+/// works, so that is nothing wrong.
+pub(super) fn condition(listed: ListedVolume, obstacle: Option<String>) -> VolumeCondition {
+    let what = &listed.record.what;
+    // Where nothing else is wrong, a size that is not enforced is said first.
+    let words = listed.size.as_ref().map(size_words);
+    let (trouble, size) = match (listed.trouble, &listed.size) {
+        (None, Some(SizeKnown::NotHeld(_))) => (words, None),
+        (trouble, _) => (trouble, words),
+    };
+    let measure = listed.measure.as_ref();
+    let measure = measure.map(|it| measured::words(it, what.capacity_bytes, it.age()));
+    let obstacle = obstacle.map(|why| format!("it cannot be expanded now: {why}"));
+    let more = [size, measure, obstacle].into_iter().flatten();
+    trouble_and(trouble, more)
+}
+
+fn size_words(known: &SizeKnown) -> String {
+    match known {
+        SizeKnown::Recorded(size) => format!("its size is {size}"),
+        SizeKnown::NotHeld(why) => format!("its size is not enforced: {why}"),
+        SizeKnown::Held(project, age) => format!(
+            "its size is enforced, by project {project}, as was found {} ago",
+            duration::human(*age)
+        ),
+        SizeKnown::WasHeld(project, age) => format!(
+            "its size is not known to be enforced: it was, by project {project}, {} ago, and nobody has looked since",
+            duration::human(*age)
+        ),
+    }
+}
+
+fn trouble_and(trouble: Option<String>, more: impl IntoIterator<Item = String>) -> VolumeCondition {
+    let abnormal = trouble.is_some();
+    let message = trouble.unwrap_or_else(|| "the volume's folder is on the share".to_owned());
+    let all: Vec<String> = iter::once(message).chain(more).collect();
+    VolumeCondition {
+        abnormal,
+        message: all.join("; "),
+    }
+}
+
+/// The condition of a volume of which nothing is known but that its folder is there.
+pub(crate) fn is_there() -> VolumeCondition {
+    trouble_and(None, [])
+}
+
+/// A volume as an entry of a list.
+///
+/// Nothing of what lies in a record's place and of which not even the nonce is known, but what is to be told of it.
+pub(super) fn entry(
+    export: &Export,
+    uuid: ShareUuid,
+    key: NameKey,
+    listed: Listed,
+) -> Result<list_volumes_response::Entry, String> {
+    let (volume, condition) = match listed {
+        Listed::Volume(listed) => (
+            volume(export, uuid, &listed.record),
+            condition(*listed, None),
+        ),
+        Listed::Unreadable(None, trouble) => return Err(trouble),
+        Listed::Unreadable(Some(nonce), trouble) => (
+            unreadable(export, uuid, key, nonce),
+            trouble_and(Some(trouble), []),
+        ),
+    };
+    Ok(list_volumes_response::Entry {
+        volume: Some(volume),
+        status: Some(list_volumes_response::VolumeStatus {
+            published_node_ids: Vec::new(),
+            volume_condition: Some(condition),
+        }),
+    })
+}
+
+/// A volume of which only the names of its files are known.
+fn unreadable(export: &Export, uuid: ShareUuid, key: NameKey, nonce: Nonce) -> Volume {
+    let location = Location::Export(export.clone());
+    Volume {
+        volume_id: VolumeId {
+            location,
+            uuid,
+            key,
+            nonce,
+        }
+        .to_string(),
+        ..Volume::default()
+    }
+}
+
+/// A volume and its condition, as ControllerGetVolume tells them.
+pub(crate) fn one_volume(
+    volume: Volume,
+    condition: VolumeCondition,
+) -> csi::ControllerGetVolumeResponse {
+    csi::ControllerGetVolumeResponse {
+        volume: Some(volume),
+        status: Some(csi::controller_get_volume_response::VolumeStatus {
+            published_node_ids: Vec::new(),
+            volume_condition: Some(condition),
+        }),
+    }
+}

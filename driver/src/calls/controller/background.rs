@@ -1,0 +1,368 @@
+//! Work on shares that no call waits for: recovery at a share's first use, copies that are taken up again, and the purge of
+//! the trash. Owns when it runs and how it ends; what it does is the share's business.
+
+use super::config::Role;
+use super::copies::Purpose;
+use super::error::ControllerError;
+use super::options::Options;
+use super::outcome::OperationKey;
+use super::shares::Shares;
+use crate::calls::admission::Work;
+use crate::calls::export::Export;
+use crate::calls::operations::Operations;
+use crate::files::copying::Progress;
+use crate::process::metrics::{InProgress, METRICS};
+use crate::share::agents;
+use crate::share::compared;
+use crate::share::database::{Expect, Share};
+use crate::share::life::{self, Life};
+use crate::share::limits::Answered;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Volume;
+use crate::share::recovery;
+use crate::share::token::NameKey;
+use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
+use csi_proto::lock::lock;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How long to wait before a purge is tried again that files held open have stopped, or that is left to an agent. After the
+/// last time a controller purges what the agent has not.
+const PURGE_AGAIN: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+];
+
+/// How many things that cannot be used are remembered, so that they are not told again.
+const ODD_TOLD: usize = 1000;
+
+/// Between two looks whether a call has ended.
+const CALL_PAUSE: Duration = Duration::from_secs(1);
+
+/// What holds a volume that is taken up.
+const RECOVERY: &str = "the recovery after a restart";
+
+/// For clocks that go a little differently.
+const SWEEP_MARGIN: Duration = Duration::from_secs(30);
+
+impl Shares {
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut background = lock(&self.background.tasks);
+        if self.background.stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        // What has ended is taken away here, since nobody waits for it.
+        while background.try_join_next().is_some() {}
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            background.spawn_on(work, &runtime);
+        }
+    }
+
+    /// Gives up the work in the background, which the next start takes up.
+    pub(super) fn give_up(&self) {
+        {
+            let mut background = lock(&self.background.tasks);
+            self.background.stopping.store(true, Ordering::SeqCst);
+            background.abort_all();
+        }
+        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
+        self.copies.stop_all();
+    }
+
+    /// The same, and waits for the operations that run.
+    pub(super) async fn stop(&self) {
+        self.give_up();
+        self.operations.settle().await;
+        self.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
+    pub(super) async fn settle(&self) {
+        let _waiting = Waiting::begin(&self.background.hurry);
+        loop {
+            let mut running = std::mem::take(&mut *lock(&self.background.tasks));
+            if running.is_empty() {
+                return;
+            }
+            while running.join_next().await.is_some() {}
+        }
+    }
+
+    /// Starts the recovery of the shares that were named at the start.
+    pub(super) fn recover_configured(self: &Arc<Self>) {
+        for export in self.configured() {
+            let first_use = lock(&self.known)
+                .get_mut(&export)
+                .is_some_and(|known| !std::mem::replace(&mut known.recovered, true));
+            if first_use {
+                self.spawn(Arc::clone(self).recover(export));
+            }
+        }
+    }
+
+    /// Recovers a share. Boxed, since it uses the share, and the first use of a share begins this.
+    pub(super) fn recover(
+        self: Arc<Self>,
+        export: Export,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            if self.take_up(&export).await {
+                self.sweep_later(export);
+            } else if let Some(known) = lock(&self.known).get_mut(&export) {
+                known.recovered = false;
+            }
+        })
+    }
+
+    /// Goes through the share once and takes up what is not finished: all of it, or the part that is an agent's. Returns
+    /// whether it could.
+    pub(crate) async fn take_up(self: &Arc<Self>, export: &Export) -> bool {
+        let shares = Arc::clone(self);
+        let address = export.clone();
+        let recover = move |share: &Share| match shares.config.role {
+            Role::Agent => recovery::recover_copies(share),
+            Role::Controller => recovery::recover(share, |key| {
+                let volume = (address.clone(), key);
+                shares.operations.hold(volume, RECOVERY)
+            }),
+        };
+        match self.with_records(Work::Upkeep, export, recover).await {
+            Ok(None) => {}
+            Ok(Some(recovered)) => {
+                self.resume_copies(export, recovered.volumes, recovered.snapshots);
+                for failure in recovered.failures {
+                    self.tell_once(export, format!("left as it is for now: {failure}"));
+                }
+            }
+            Err(error) => {
+                (self.config.notice)(&format!("recovery is put off: {error}"));
+                return false;
+            }
+        }
+        self.purge_soon(export);
+        true
+    }
+
+    /// Tells of something on a share that cannot be used. Once, though each look finds it again.
+    pub(super) fn tell_once(&self, export: &Export, what: String) {
+        let is_new = match lock(&self.known).get_mut(export) {
+            Some(share) => {
+                if share.odd_told.len() >= ODD_TOLD {
+                    share.odd_told.clear();
+                }
+                share.odd_told.insert(what.clone())
+            }
+            None => true,
+        };
+        if is_new {
+            (self.config.notice)(&format!("{export}: {what}"));
+        }
+    }
+
+    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests in files of these names. Returns
+    /// whether a request was refused.
+    pub(crate) async fn take_up_appeared(
+        self: &Arc<Self>,
+        export: &Export,
+        (volumes, snapshots): (Vec<NameKey>, Vec<NameKey>),
+        requests: Vec<String>,
+    ) -> bool {
+        let taken = self.with_records(Work::Call, export, move |share| {
+            recovery::take_up(share, volumes, snapshots, &requests)
+        });
+        match taken.await {
+            Ok(None) => false,
+            Ok(Some(taken)) => {
+                self.resume_copies(export, taken.copies.volumes, taken.copies.snapshots);
+                let is_refused = taken.answered.iter().any(Answered::is_refused);
+                for answered in taken.answered {
+                    (self.config.notice)(&format!("{export}: {answered}"));
+                }
+                for failure in taken.copies.failures {
+                    (self.config.notice)(&format!("{export}: a request is put off: {failure}"));
+                }
+                is_refused
+            }
+            Err(error) => {
+                (self.config.notice)(&format!("what has appeared is put off: {error}"));
+                false
+            }
+        }
+    }
+
+    fn resume_copies(
+        self: &Arc<Self>,
+        export: &Export,
+        volumes: Vec<NameKey>,
+        snapshots: Vec<NameKey>,
+    ) {
+        for key in volumes {
+            self.resume::<Volume, _>(Purpose::Volume, |it| &it.operations, export, key);
+        }
+        for key in snapshots {
+            let purpose = Purpose::Snapshot;
+            self.resume::<Snapshot, _>(purpose, |it| &it.snapshot_operations, export, key);
+        }
+    }
+
+    /// Sweeps the drafts when those that the crash before this start has left are old enough to be told from live ones.
+    fn sweep_later(self: &Arc<Self>, export: Export) {
+        let shares = Arc::clone(self);
+        let mut hurry = self.background.hurry.subscribe();
+        self.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN) => {}
+                _ = hurry.wait_for(|count| *count > 0) => return,
+            }
+            let swept = shares.with_records(Work::Upkeep, &export, trash::sweep_drafts);
+            match swept.await {
+                Ok(_) => shares.purge_soon(&export),
+                Err(error) => (shares.config.notice)(&format!("drafts are not swept: {error}")),
+            }
+        });
+    }
+
+    /// Goes on in the background with a copy that was being made for `purpose`, unless this process does so already.
+    fn resume<K: Life, T: Clone + Send + Sync + 'static>(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        operations: fn(&Self) -> &Operations<OperationKey, T>,
+        export: &Export,
+        key: NameKey,
+    ) {
+        let shares = Arc::clone(self);
+        let what = match purpose {
+            Purpose::Volume => format!("the volume with the key {key}"),
+            Purpose::Snapshot => format!("the snapshot with the key {key}"),
+        };
+        let of = (export.clone(), key);
+        self.spawn(async move {
+            let Some(_guard) = operations(&shares).hold(of.clone(), RECOVERY) else {
+                let is_running = || operations(&shares).is_running(&of);
+                return shares.purge_after(&of.0, is_running).await;
+            };
+            let expect = shares.expect_or(&of.0, Expect::Initialised);
+            let resume = match shares.config.role {
+                Role::Controller => life::resume::<K>,
+                Role::Agent => life::assist::<K>,
+            };
+            let resume = move |share: &Share, progress: &Progress| resume(share, key, progress);
+            let how = (&Options::Own, expect);
+            // Its failure is told as a notice, and met again by the retry.
+            let _ = shares.copy((purpose, of), None, how, what, resume).await;
+        });
+    }
+
+    /// Purges the share's trash when a call that makes the copy itself has ended: what an earlier process had copied is in the
+    /// trash then.
+    async fn purge_after(self: &Arc<Self>, export: &Export, is_running: impl Fn() -> bool) {
+        while is_running() {
+            tokio::time::sleep(CALL_PAUSE).await;
+        }
+        self.purge_soon(export);
+    }
+
+    /// Purges the share's trash in the background. One purge a share runs at a time.
+    pub(crate) fn purge_soon(self: &Arc<Self>, export: &Export) {
+        let purging = {
+            let mut known = lock(&self.known);
+            let Some(share) = known.get_mut(export) else {
+                return;
+            };
+            if std::mem::replace(&mut share.purge_asked, true) {
+                return;
+            }
+            Arc::clone(&share.purging)
+        };
+        let shares = Arc::clone(self);
+        let export = export.clone();
+        let mut hurry = self.background.hurry.subscribe();
+        self.spawn(async move {
+            let _one_at_a_time = purging.lock().await;
+            let _counted = InProgress::of(&METRICS.purges_in_progress);
+            for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
+                if let Some(share) = lock(&shares.known).get_mut(&export) {
+                    share.purge_asked = false;
+                }
+                match (shares.purge(&export, wait.is_some()).await, wait) {
+                    (Ok(0), _) => {
+                        if let Some(share) = lock(&shares.known).get_mut(&export) {
+                            share.stays_in_trash = 0;
+                        }
+                        return;
+                    }
+                    (_, Some(wait)) => tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = hurry.wait_for(|count| *count > 0) => {}
+                    },
+                    (Ok(left), None) => {
+                        // Once, though each deletion tries again.
+                        let mut known = lock(&shares.known);
+                        let told = known.get_mut(&export).map(|share| &mut share.stays_in_trash);
+                        if told.is_none_or(|told| std::mem::replace(told, left) != left) {
+                            (shares.config.notice)(&format!(
+                                "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
+                            ));
+                        }
+                    }
+                    (Err(error), None) => {
+                        (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl Shares {
+    /// Purges the share's trash, in as many turns as it takes, unless there is an agent to which that `may_be_left`. Returns how
+    /// many entries stay.
+    async fn purge(
+        self: &Arc<Self>,
+        export: &Export,
+        may_be_left: bool,
+    ) -> Result<usize, ControllerError> {
+        let tries = Arc::new(Mutex::new(Tries::default()));
+        loop {
+            let admission = &self.config.admission;
+            let threads = admission.extra_threads(export.server(), Work::Upkeep);
+            let tries = Arc::clone(&tries);
+            let (shares, address) = (Arc::clone(self), export.clone());
+            let purge = move |share: &Share| {
+                let agent = agents::at_work(share)?;
+                compared::learn(share);
+                let lives = agent.is_some();
+                shares.saw_agent(&address, agent.map(|agent| agent.capabilities));
+                match lives && may_be_left {
+                    true => trash::count(share).map(Purged::ButFor),
+                    false => trash::purge(share, &threads, &mut lock(&tries)),
+                }
+            };
+            let purged = self.with_records(Work::Upkeep, export, purge);
+            if let Purged::ButFor(left) = purged.await?.unwrap_or(Purged::ButFor(0)) {
+                self.saw_trash(export, left);
+                return Ok(left);
+            }
+        }
+    }
+}
+
+/// One who waits for the background, for as long as it waits.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn begin(hurry: &'a watch::Sender<usize>) -> Self {
+        hurry.send_modify(|count| *count += 1);
+        Self(hurry)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}

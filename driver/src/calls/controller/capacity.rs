@@ -1,0 +1,140 @@
+//! GetCapacity: what is free of a share, or what may still be promised of it.
+
+use super::error::ControllerError;
+use super::options::Options;
+use super::shares::Shares;
+use crate::calls::admission::Work;
+use crate::calls::capability::{self, CapabilityError};
+use crate::calls::export::Export;
+use crate::calls::limits;
+use crate::calls::parameters::Parameters;
+use crate::files::beneath;
+use crate::files::roots::Root;
+use crate::share::database::{Expect, Share};
+use crate::share::error::{Context, ShareError};
+use crate::share::paths::sub_path::SubPath;
+use crate::share::promise_memory::Counting;
+use crate::share::promised;
+use crate::share::records::promise::Ratio;
+use csi_proto::v1 as csi;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is asked for.
+#[derive(Clone)]
+enum Question {
+    /// What an ordinary user of the share can have, below this folder where that is there already.
+    Free(Option<PathBuf>),
+    /// What may be promised.
+    Promises(Ratio),
+}
+
+/// The answer about the share that parameters name; without a share, about all that were named at the start together.
+pub(super) async fn get(
+    shares: &Arc<Shares>,
+    request: csi::GetCapacityRequest,
+) -> Result<csi::GetCapacityResponse, ControllerError> {
+    limits::map("parameters", &request.parameters)?;
+    if let Some(topology) = &request.accessible_topology {
+        limits::map("accessible_topology", &topology.segments)?;
+    }
+    for one in &request.volume_capabilities {
+        match capability::check(Some(one)) {
+            // The question is how much there is of what we do not have.
+            Err(CapabilityError::Block) => return Ok(csi::GetCapacityResponse::default()),
+            other => other?,
+        };
+    }
+    let parameters = Parameters::of_class(&request.parameters)?;
+    let exports = match (&parameters.server, &parameters.share) {
+        (None, None) => shares.configured(),
+        _ => vec![shares.choose(&parameters)?.export],
+    };
+    (shares.config.check_mount_options)(&parameters.mount_options)
+        .map_err(ControllerError::MountOption)?;
+    let mut available: i64 = 0;
+    for export in &exports {
+        let bytes = room(shares, export, &parameters).await?;
+        available = available.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+    // A volume is on one share. Without a ratio no size is too large.
+    let is_bound = parameters.overcommit.is_some() && exports.len() == 1;
+    Ok(csi::GetCapacityResponse {
+        available_capacity: available,
+        maximum_volume_size: is_bound.then_some(available),
+        ..Default::default()
+    })
+}
+
+async fn room(
+    shares: &Arc<Shares>,
+    export: &Export,
+    parameters: &Parameters,
+) -> Result<u64, ControllerError> {
+    let question = match parameters.overcommit {
+        Some(ratio) => Question::Promises(ratio),
+        None => Question::Free(parameters.sub_dir.as_ref().map(SubPath::to_path)),
+    };
+    let options = &Options::of_call(parameters.mount_options.clone(), Vec::new());
+    match shares.expect_or(export, Expect::Any) {
+        // The room of another share, or of the folder on which its disk is not mounted, says nothing.
+        known @ Expect::Known(_) => {
+            let asked = shares.with_share(export, options, known, move |it| question.about(it));
+            asked.await
+        }
+        // It may have no records yet, and gets none by a question.
+        _ => {
+            let (of, address) = (Arc::clone(shares), export.clone());
+            let about = move |root| question.about_any(&root, |share| of.counting(&address, share));
+            shares.with_root(export, options, about).await
+        }
+    }
+}
+
+impl Question {
+    fn about(&self, share: &Share) -> Result<u64, ShareError> {
+        match self {
+            Self::Free(path) => free(share.root(), path.as_ref()),
+            Self::Promises(ratio) => promised::left(share, *ratio),
+        }
+    }
+
+    /// About a share that may have no records.
+    fn about_any(
+        &self,
+        root: &Root,
+        counting: impl FnOnce(Share) -> Share,
+    ) -> Result<u64, ShareError> {
+        match self {
+            Self::Free(path) => free(root, path.as_ref()),
+            Self::Promises(ratio) => match Share::open(Arc::clone(root), Expect::Initialised) {
+                Err(ShareError::NotInitialised) => promised::size_of(root).map(|it| ratio.of(it)),
+                share => promised::left(&counting(share?), *ratio),
+            },
+        }
+    }
+}
+
+fn free(root: &Root, path: Option<&PathBuf>) -> Result<u64, ShareError> {
+    // A folder can have a quota of its own.
+    let folder = path.map(|path| beneath::if_there(beneath::folder(root, path)));
+    let folder = folder
+        .transpose()
+        .context(|| "opening the volumes' folder".to_owned())?;
+    let asked = match folder.flatten() {
+        Some(folder) => rustix::fs::fstatvfs(folder),
+        None => rustix::fs::fstatvfs(root),
+    };
+    let asked = asked.context(|| "asking for the room on the share".to_owned())?;
+    Ok(asked.f_bavail.saturating_mul(asked.f_frsize))
+}
+
+impl Shares {
+    /// The share as one on which this process counts what is promised.
+    pub(super) fn counting(&self, export: &Export, share: Share) -> Share {
+        share.counting(Counting {
+            memory: Arc::clone(&self.promise_memory),
+            threads: (self.config.admission).extra_threads(export.server(), Work::List),
+        })
+    }
+}

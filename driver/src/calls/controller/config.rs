@@ -1,0 +1,117 @@
+//! Holds the configuration of a controller, in its own words. Must not know flags or files.
+
+use super::pace::Pace;
+use crate::calls::admission::Admission;
+use crate::calls::defaults::Defaults;
+use crate::calls::export::Export;
+use crate::files::roots::ShareRoots;
+use crate::share::archives::Archives;
+use crate::share::token::ShareUuid;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A share that was given a name with `--share NAME=SERVER:/PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedShare {
+    /// The name, one that [`crate::calls::volume_id::is_share_name`] accepts.
+    pub name: String,
+    /// Where it is now.
+    pub export: Export,
+    /// Options for mounting it to keep its records.
+    pub mount_options: Vec<String>,
+    /// The share that has to be there. Without one, a first use initialises whatever is.
+    pub uuid: Option<ShareUuid>,
+}
+
+/// Whether a server may be used.
+pub type ServerCheck = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+/// Refuses mount options, with a text that names the option and says what to do.
+pub type OptionCheck = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
+/// Takes what nobody waits for, one line each.
+pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What a process is to the shares that it works on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It does what calls ask for, and leaves copies and purges to an agent where one is faster.
+    #[default]
+    Controller,
+    /// It is that agent: of a controller it has what goes on in the background, and no more.
+    Agent,
+}
+
+/// Everything that a [`super::Controller`] needs.
+#[derive(Clone)]
+pub struct ControllerConfig {
+    /// What it is to them.
+    pub role: Role,
+    /// Whether it enforces the sizes of the volumes on local folders by itself.
+    pub quotas: bool,
+    /// How to get at the shares.
+    pub roots: Arc<dyn ShareRoots>,
+    /// What unpacks archives that volumes are made of, if anything does.
+    pub archives: Option<&'static dyn Archives>,
+    /// Where work on them waits for its turn.
+    pub admission: Admission,
+    /// How volumes are measured whose sizes are not enforced; without it they are not.
+    pub measure: Option<Pace>,
+    /// Shares with a name.
+    pub named_shares: Vec<NamedShare>,
+    /// Other shares to list and recover from the start, such as those of `--local-share`.
+    pub other_exports: Vec<Export>,
+    /// What holds for volumes where neither id nor class says.
+    pub defaults: Defaults,
+    /// Folders that inline volumes may be, or lie in.
+    pub inline_shares: Vec<Export>,
+    /// Whether a server that was not named at the start may be used.
+    pub allow_server: ServerCheck,
+    /// Which mount options volumes may have.
+    pub check_mount_options: OptionCheck,
+    /// The file that keeps the mount options of shares over a restart; without one a share's options are forgotten.
+    pub remember: Option<PathBuf>,
+    /// How long a share that was not named at the start is expected to come back before lists go on without it.
+    pub forget_after: Duration,
+    /// How long a call without a deadline waits for its operation.
+    pub timeout: Duration,
+    /// Where notices about work in the background go.
+    pub notice: Notice,
+    /// Where goes what only those want to know who look for it.
+    pub debug: Notice,
+}
+
+impl ControllerConfig {
+    /// A controller for `roots` that knows no share, allows every server and mount option, and says nothing.
+    pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
+        Self {
+            role: Role::default(),
+            quotas: false,
+            roots,
+            archives: None,
+            admission: Admission::default(),
+            measure: None,
+            named_shares: Vec::new(),
+            other_exports: Vec::new(),
+            defaults: Defaults::default(),
+            inline_shares: Vec::new(),
+            allow_server: Arc::new(|_| true),
+            check_mount_options: Arc::new(|_| Ok(())),
+            remember: None,
+            forget_after: Duration::from_secs(600),
+            timeout: Duration::from_secs(110),
+            notice: Arc::new(|_| ()),
+            debug: Arc::new(|_| ()),
+        }
+    }
+}
+
+impl fmt::Debug for ControllerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerConfig")
+            .field("named_shares", &self.named_shares)
+            .field("other_exports", &self.other_exports)
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,82 @@
+//! The copies that run in this process, and the failures that no caller was there to hear. Must not know what is copied.
+
+use super::error::ControllerError;
+use super::outcome::OperationKey;
+use crate::calls::operations::Operation;
+use crate::files::copying::Progress;
+use csi_proto::lock::lock;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long a failure is kept for the retry.
+const KEEP: Duration = Duration::from_secs(600);
+/// How many failures are kept.
+const KEPT: usize = 256;
+
+/// What a copy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    Volume,
+    Snapshot,
+}
+
+/// A copy in these tables.
+pub(super) type CopyKey = (Purpose, OperationKey);
+
+struct UnheardFailure {
+    operation: Operation,
+    error: ControllerError,
+    since: Instant,
+}
+
+/// The copies of this process.
+#[derive(Default)]
+pub(super) struct Copies {
+    pub(super) running: Mutex<HashMap<CopyKey, Arc<Progress>>>,
+    /// Whether the process ends.
+    pub(super) ending: AtomicBool,
+    failures: Mutex<HashMap<CopyKey, UnheardFailure>>,
+}
+
+impl Copies {
+    /// Ends all copies soon, and those that come.
+    pub(super) fn stop_all(&self) {
+        let running = lock(&self.running);
+        self.ending.store(true, Ordering::SeqCst);
+        for progress in running.values() {
+            progress.stop();
+        }
+    }
+
+    /// How many copies run or wait for their turn.
+    pub(super) fn count(&self) -> usize {
+        lock(&self.running).len()
+    }
+
+    /// Keeps a failure for the retry, which would otherwise begin anew and never hear of it.
+    pub(super) fn keep_failure(&self, of: CopyKey, operation: Operation, error: &ControllerError) {
+        let mut failures = lock(&self.failures);
+        failures.retain(|_, failure| failure.since.elapsed() < KEEP);
+        if failures.len() < KEPT {
+            let failure = UnheardFailure {
+                operation,
+                error: error.clone(),
+                since: Instant::now(),
+            };
+            failures.insert(of, failure);
+        }
+    }
+
+    /// The failure of an equal call that nobody has heard of yet; it is told once.
+    pub(super) fn take_failure(
+        &self,
+        of: &CopyKey,
+        operation: &Operation,
+    ) -> Option<ControllerError> {
+        let failure = lock(&self.failures).remove(of)?;
+        let fits = failure.operation == *operation && failure.since.elapsed() < KEEP;
+        fits.then_some(failure.error)
+    }
+}

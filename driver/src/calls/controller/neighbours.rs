@@ -1,0 +1,92 @@
+//! What lies in what: shares in shares, shares in the folders of volumes, and folders for inline volumes beside both. Refuses an
+//! export whose pods would see the records or volumes of others.
+
+use super::error::ControllerError;
+use super::shares::Shares;
+use crate::calls::admission::Work;
+use crate::calls::export::Export;
+use crate::share::error::ShareError;
+use crate::share::paths::claim;
+use crate::share::paths::sub_path::SubPath;
+use csi_proto::lock::lock;
+use std::path::Path;
+use std::sync::Arc;
+
+impl Shares {
+    /// Known shares in which `export` lies, and where.
+    fn enclosing(&self, export: &Export) -> Vec<(Export, SubPath)> {
+        let known = lock(&self.known);
+        known
+            .keys()
+            .filter(|outer| outer.server() == export.server() && *outer != export)
+            .filter_map(|outer| {
+                let below = Path::new(export.path()).strip_prefix(outer.path()).ok()?;
+                Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
+            })
+            .collect()
+    }
+
+    /// A known share that is the folder `path` of `export`, or lies in it.
+    pub(crate) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
+        let folder = Path::new(export.path()).join(path.to_path());
+        let known = lock(&self.known);
+        let mut inner = known
+            .keys()
+            .filter(|inner| inner.server() == export.server());
+        inner
+            .find(|inner| Path::new(inner.path()).starts_with(&folder))
+            .cloned()
+    }
+
+    /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may
+    /// use it at any time.
+    pub(crate) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
+        let folder = Path::new(export.path()).join(path.to_path());
+        self.config.inline_shares.iter().find(|inline| {
+            let other = Path::new(inline.path());
+            inline.server().eq_ignore_ascii_case(export.server())
+                && (other.starts_with(&folder) || folder.starts_with(other))
+        })
+    }
+
+    /// Refuses an export that inline volumes may be, or lie in: pods would see its records.
+    pub(super) fn refuse_inline_as_share(&self, export: &Export) -> Result<(), ControllerError> {
+        let mut all = self.config.inline_shares.iter();
+        let over = all.find(|inline| {
+            inline.server().eq_ignore_ascii_case(export.server())
+                && Path::new(export.path()).starts_with(inline.path())
+        });
+        over.map_or(Ok(()), |inline| {
+            Err(ControllerError::Invalid(format!(
+                "{export} cannot be a share for volumes: it is or lies in {inline}, which --inline-share gives to inline volumes; keep the two apart"
+            )))
+        })
+    }
+
+    /// Refuses an export that is, lies in, or holds the folder of a volume of another known share. Where that one cannot be
+    /// looked at, nothing is known of its volumes.
+    pub(super) async fn refuse_volume_as_share(
+        self: &Arc<Self>,
+        export: &Export,
+    ) -> Result<(), ControllerError> {
+        for (outer, path) in self.enclosing(export) {
+            let looked = self.with_records(Work::Call, &outer, move |share| {
+                claim::refuse_taken(share, &path)
+            });
+            let Err(ControllerError::Share { source, .. }) = looked.await else {
+                continue;
+            };
+            if let ShareError::Overlap {
+                path,
+                relation,
+                volume,
+            } = &*source
+            {
+                return Err(ControllerError::Invalid(format!(
+                    "{export} cannot be a share of its own: the folder {path} on {outer} {relation} volume {volume:?}; name {outer} as the share, or another folder"
+                )));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! The keys and the results of running operations, which callers that joined one share.
+
+use super::error::ControllerError;
+use crate::calls::export::Export;
+use crate::share::records::record::Record;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Volume;
+use crate::share::token::NameKey;
+
+/// A volume or a snapshot in the table of running operations: its share, and the key of its name.
+pub(crate) type OperationKey = (Export, NameKey);
+
+/// The result of an operation on a volume or a snapshot: its record, unless it is gone.
+pub(crate) type Outcome<K> = Result<Option<Record<K>>, ControllerError>;
+
+/// Of one on a volume.
+pub(crate) type VolumeOutcome = Outcome<Volume>;
+
+/// Of one on a snapshot.
+pub(crate) type SnapshotOutcome = Outcome<Snapshot>;

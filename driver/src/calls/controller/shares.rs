@@ -1,0 +1,554 @@
+//! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
+//! the start (its UUID, its mount options). What no call waits for is in `background`, what lies in what in `neighbours`.
+
+use super::background_tasks::BackgroundTasks;
+use super::compared::Pairs;
+use super::config::{ControllerConfig, Role};
+use super::copies::Copies;
+use super::error::ControllerError;
+use super::lists::{Lists, Page};
+use super::looks::Looks;
+use super::measured::KnownMeasures;
+use super::options::{KnownOptions, Options};
+use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
+use super::reached::Tried;
+use super::remembered::{Remembered, write_file};
+use crate::calls::admission::Work;
+use crate::calls::export::Export;
+use crate::calls::limits;
+use crate::calls::operations::{Operation, Operations};
+use crate::calls::parameters::{Parameters, secret_options};
+use crate::calls::volume_id::Location;
+use crate::files::roots::{Root, RootError};
+use crate::process::disk_thread::DiskThread;
+use crate::share::agent_memory::AgentMemory;
+use crate::share::agents::Capabilities;
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::promise_memory::PromiseMemory;
+use crate::share::token::ShareUuid;
+use csi_proto::lock::lock;
+use csi_proto::v1::{list_snapshots_response, list_volumes_response};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::task::spawn_blocking;
+
+/// What a walk through all shares gives to those who wait for it.
+type Listed<E> = Result<Arc<Page<E>>, ControllerError>;
+type ListedVolumes = Listed<list_volumes_response::Entry>;
+type ListedSnapshots = Listed<list_snapshots_response::Entry>;
+
+/// A share that a request means.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    pub export: Export,
+    pub location: Location,
+}
+
+/// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) uuid: Option<ShareUuid>,
+    /// Its place among all that were known.
+    pub(super) order: usize,
+    /// When it was last opened.
+    pub(super) used: Option<Instant>,
+    options: KnownOptions,
+    pub(super) recovered: bool,
+    pub(super) purge_asked: bool,
+    /// Entries of the trash of which it was told that they cannot be removed.
+    pub(super) stays_in_trash: usize,
+    /// What the last comparison of its limits had to tell.
+    pub(super) limits_told: Vec<String>,
+    /// Whether this process enforces the sizes of its volumes, as the last comparison found.
+    pub(super) limits_here: bool,
+    /// What that comparison has written down, kept open.
+    pub(super) limits_report: Option<OwnedFd>,
+    /// What was told of things on it that cannot be used.
+    pub(super) odd_told: BTreeSet<String>,
+    pub(super) purging: Arc<tokio::sync::Mutex<()>>,
+    /// How the last attempt to open it ended; nothing before.
+    pub(super) tried: Option<Tried>,
+    /// What the agent can that lived on its server at its last purge, if one did.
+    pub(super) agent: Option<Capabilities>,
+    /// What its last purge had to leave.
+    pub(super) trash: usize,
+    /// What was found of its measures last.
+    pub(super) measures: KnownMeasures,
+}
+
+pub(crate) struct Shares {
+    pub(crate) config: ControllerConfig,
+    pub(super) known: Mutex<BTreeMap<Export, Known>>,
+    remembered: Mutex<Remembered>,
+    /// Writes the file of what is remembered.
+    work_folder: DiskThread,
+    pub(super) twins: Pairs,
+    pub(super) agent_memory: Arc<AgentMemory>,
+    pub(super) promise_memory: Arc<PromiseMemory>,
+    pub(super) background: BackgroundTasks,
+    pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
+    pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
+    pub(super) volume_lists: Lists<ListedVolumes>,
+    pub(super) snapshot_lists: Lists<ListedSnapshots>,
+    pub(super) copies: Copies,
+    pub(super) looks: Arc<Looks>,
+}
+
+/// How an attempt to use a share has ended.
+enum ShareUse<T, W> {
+    Done(T),
+    /// The root folder is one that the server does not know any more; the work was not begun.
+    Stale(W),
+    /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
+    Twins(W, (Root, ShareUuid), Vec<Export>),
+}
+
+impl Shares {
+    pub(super) fn new(config: ControllerConfig) -> Self {
+        let shares = Self {
+            known: Mutex::default(),
+            remembered: Mutex::new(Remembered::load(config.remember.clone())),
+            work_folder: DiskThread::default(),
+            twins: Pairs::default(),
+            agent_memory: Arc::default(),
+            promise_memory: Arc::default(),
+            background: BackgroundTasks::default(),
+            operations: Operations::default(),
+            snapshot_operations: Operations::default(),
+            volume_lists: Lists::default(),
+            snapshot_lists: Lists::default(),
+            copies: Copies::default(),
+            looks: Arc::default(),
+            config,
+        };
+        let mut known = BTreeMap::<Export, Known>::new();
+        for export in &shares.config.other_exports {
+            let order = known.len();
+            known.entry(export.clone()).or_default().order = order;
+        }
+        for named in &shares.config.named_shares {
+            let order = known.len();
+            let share = known.entry(named.export.clone()).or_default();
+            share.order = order;
+            share.options = KnownOptions::configured(named.mount_options.clone());
+        }
+        *lock(&shares.known) = known;
+        shares
+    }
+
+    /// Remembers a share that has been opened with the options `used` for a call with `given` ones, and was found to be `uuid`.
+    /// Returns whether this is its first use.
+    fn learn(&self, export: &Export, given: &Options, used: Vec<String>, uuid: ShareUuid) -> bool {
+        let remembered = self.remembered(export);
+        let mut known = lock(&self.known);
+        let order = known.values().map(|share| share.order + 1).max();
+        let share = known.entry(export.clone()).or_insert_with(|| Known {
+            order: order.unwrap_or_default(),
+            ..Known::default()
+        });
+        share.uuid = Some(uuid);
+        share.used = Some(Instant::now());
+        share.options.learn(given, used, &remembered);
+        !std::mem::replace(&mut share.recovered, true)
+    }
+
+    /// The options to open a share with.
+    pub(super) fn options(&self, export: &Export, given: &Options) -> Vec<String> {
+        let remembered = self.remembered(export);
+        match lock(&self.known).get(export) {
+            Some(share) => share.options.choose(given, &remembered),
+            None => KnownOptions::default().choose(given, &remembered),
+        }
+    }
+
+    /// The options that an earlier process has opened a share with.
+    fn remembered(&self, export: &Export) -> Vec<String> {
+        let remembered = lock(&self.remembered);
+        remembered.get(export).cloned().unwrap_or_default()
+    }
+
+    /// Keeps the options of a share, with which it has been opened, for the time after a restart.
+    pub(super) async fn remember(self: &Arc<Self>, export: &Export) {
+        let options = match lock(&self.known).get(export) {
+            Some(share) => share.options.to_remember().to_vec(),
+            None => return,
+        };
+        if !lock(&self.remembered).set(export, &options) {
+            return;
+        }
+        let shares = Arc::clone(self);
+        let writing = move || write_file(&shares.remembered);
+        if let Err(error) = self.work_folder.run(writing).await {
+            (self.config.notice)(&format!(
+                "{export}: its mount options are forgotten at the next restart: {error}"
+            ));
+        }
+    }
+
+    /// The shares that were named at the start, in order.
+    pub(super) fn configured(&self) -> Vec<Export> {
+        let named = self.config.named_shares.iter().map(|named| &named.export);
+        let mut exports: Vec<Export> = named.chain(&self.config.other_exports).cloned().collect();
+        exports.sort();
+        exports.dedup();
+        exports
+    }
+
+    /// All shares known by now, in order, each once though it may have several addresses.
+    pub(super) fn known(&self) -> Vec<Export> {
+        let known = lock(&self.known);
+        let mut seen = Vec::new();
+        known
+            .iter()
+            .filter(|(_, share)| match share.uuid {
+                Some(uuid) if seen.contains(&uuid) => false,
+                Some(uuid) => {
+                    seen.push(uuid);
+                    true
+                }
+                None => true,
+            })
+            .map(|(export, _)| export.clone())
+            .collect()
+    }
+
+    /// Whether `export` is the one address under which the share `uuid` is listed.
+    pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
+        let known = lock(&self.known);
+        let mut addresses = known
+            .iter()
+            .filter(|(_, share)| share.uuid == Some(uuid))
+            .map(|(address, _)| address);
+        addresses.next().is_none_or(|first| first == export)
+    }
+
+    /// The share that parameters mean.
+    pub(crate) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
+        match (&parameters.server, &parameters.share) {
+            (Some(server), Some(share)) => {
+                let export = Export::parse(server, share)?;
+                let mut components = export.path().split('/');
+                if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+                    return Err(ControllerError::Invalid(format!(
+                        "the share {share:?} is in the driver's own folder {RECORDS_FOLDER}"
+                    )));
+                }
+                self.check_server(&export)?;
+                let by_address = Location::Export(export.clone());
+                let location = match (by_address.check_length(), self.name_of(&export)) {
+                    (Ok(()), _) => by_address,
+                    (Err(_), Some(named)) => named,
+                    (Err(too_long), None) => return Err(too_long.into()),
+                };
+                Ok(Chosen { export, location })
+            }
+            (Some(_), None) => Err(ControllerError::Invalid(
+                "the parameter server is given without share: give both, or neither".to_owned(),
+            )),
+            (None, Some(name)) => {
+                let named = self
+                    .config
+                    .named_shares
+                    .iter()
+                    .find(|named| named.name == *name);
+                let named = named.ok_or_else(|| {
+                    ControllerError::Invalid(format!(
+                        "the parameter share is {name:?} without server, and no share has that name: give server too, or {}",
+                        self.names()
+                    ))
+                })?;
+                Ok(Chosen {
+                    export: named.export.clone(),
+                    location: Location::Named(named.name.clone()),
+                })
+            }
+            (None, None) => match self.configured().as_slice() {
+                [export] => {
+                    let by_address = Location::Export(export.clone());
+                    let location = match self.name_of(export) {
+                        Some(named) => named,
+                        None => by_address.check_length().map(|()| by_address)?,
+                    };
+                    Ok(Chosen {
+                        export: export.clone(),
+                        location,
+                    })
+                }
+                _ => Err(ControllerError::Invalid(format!(
+                    "the parameters server and share are missing: they may be left out only when the driver was started with exactly one share; give both, or {}",
+                    self.names()
+                ))),
+            },
+        }
+    }
+
+    /// How ids of this driver name a share that was not named in parameters.
+    pub(crate) fn location_of(&self, export: &Export) -> Result<Location, ControllerError> {
+        let parameters = Parameters {
+            server: Some(export.server().to_owned()),
+            share: Some(export.path().to_owned()),
+            ..Parameters::default()
+        };
+        self.choose(&parameters).map(|chosen| chosen.location)
+    }
+
+    fn name_of(&self, export: &Export) -> Option<Location> {
+        let named = self
+            .config
+            .named_shares
+            .iter()
+            .find(|named| named.export == *export)?;
+        Some(Location::Named(named.name.clone()))
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<&str> = self
+            .config
+            .named_shares
+            .iter()
+            .map(|n| n.name.as_str())
+            .collect();
+        match names.as_slice() {
+            [] => "start the driver with --share NAME=SERVER:/PATH".to_owned(),
+            names => format!("share=NAME alone with one of {}", names.join(", ")),
+        }
+    }
+
+    /// The share that an id means.
+    pub(crate) fn locate(&self, location: &Location) -> Result<Export, ControllerError> {
+        match location {
+            Location::Export(export) => {
+                self.check_server(export)?;
+                Ok(export.clone())
+            }
+            Location::Named(name) => self
+                .config
+                .named_shares
+                .iter()
+                .find(|named| named.name == *name)
+                .map(|named| named.export.clone())
+                .ok_or_else(|| ControllerError::UnknownShare(name.clone())),
+        }
+    }
+
+    fn check_server(&self, export: &Export) -> Result<(), ControllerError> {
+        if self.configured().contains(export) || (self.config.allow_server)(export.server()) {
+            return Ok(());
+        }
+        Err(ControllerError::ServerNotAllowed(export.clone()))
+    }
+
+    /// Refuses mount options that nobody may use.
+    pub(crate) fn check_mount_options(&self, options: &[String]) -> Result<(), ControllerError> {
+        (self.config.check_mount_options)(options).map_err(ControllerError::MountOption)
+    }
+
+    /// The mount options of a call that has only secrets.
+    pub(crate) fn secret_options(
+        &self,
+        secrets: &BTreeMap<String, String>,
+    ) -> Result<Options, ControllerError> {
+        limits::map("secrets", secrets)?;
+        let options = secret_options(secrets);
+        self.check_mount_options(&options)?;
+        Ok(Options::of_secret(options))
+    }
+
+    /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
+    pub(crate) async fn run<T, W>(
+        &self,
+        operations: &Operations<OperationKey, Result<T, ControllerError>>,
+        key: OperationKey,
+        operation: Operation,
+        timeout: Duration,
+        work: impl FnOnce() -> W,
+    ) -> Result<T, ControllerError>
+    where
+        T: Clone + Send + Sync + 'static,
+        W: Future<Output = Result<T, ControllerError>> + Send + 'static,
+    {
+        let export = key.0.clone();
+        let done = operations.run(key, operation, timeout, work).await;
+        done.map_err(|busy| self.busy(&export, busy))?
+    }
+
+    /// What to expect of a share that no id names.
+    pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
+        let mut named = self.config.named_shares.iter();
+        let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
+        let seen = || lock(&self.known).get(export).and_then(|share| share.uuid);
+        told.or_else(seen).map_or(unknown, Expect::Known)
+    }
+
+    /// The root folder of a share, and the options that it was opened with.
+    ///
+    /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
+    /// more than the id. With `by_id` version 3 is tried too: the UUID tells whether it leads to the right share.
+    async fn open(
+        &self,
+        export: &Export,
+        options: Vec<String>,
+        by_id: bool,
+    ) -> Result<(Root, Vec<String>), ControllerError> {
+        let roots = &self.config.roots;
+        let missing = match roots.open(export, &options).await {
+            Ok(root) => return Ok((root, options)),
+            Err(missing @ RootError::NotExported { .. }) if by_id && options.is_empty() => missing,
+            Err(other) => return Err(ControllerError::Root(Arc::new(other))),
+        };
+        let older = vec!["vers=3".to_owned()];
+        if (self.config.check_mount_options)(&older).is_ok()
+            && let Ok(root) = roots.open(export, &older).await
+        {
+            return Ok((root, older));
+        }
+        Err(ControllerError::Root(Arc::new(missing)))
+    }
+
+    /// Does `work`, which may block, with the root folder of a share, opened with `mount_options` as [`Shares::open`] does. It
+    /// waits for its turn among work of its `kind` after that, so a server that cannot be reached has nobody wait for it here.
+    pub(super) async fn with_opened<T: Send + 'static>(
+        &self,
+        kind: Work,
+        export: &Export,
+        mount_options: Vec<String>,
+        by_id: bool,
+        work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let opening = self.open(export, mount_options, by_id);
+        let attempt = self.attempt(export, Instant::now());
+        let opened = self.looks.watch(export, None, opening).await;
+        attempt.ended(opened.is_ok());
+        let (root, options) = opened?;
+        // Not to be the last that has it: the last close of a mount waits for the server.
+        let seen = Arc::downgrade(&root);
+        let used = options.clone();
+        let working = async {
+            let turn = self.config.admission.enter(export.server(), kind).await;
+            let working = spawn_blocking(move || {
+                let done = work(root, used);
+                drop(turn);
+                done
+            });
+            working.await
+        };
+        match self.looks.watch(export, Some(seen), working).await {
+            Ok(result) => result.map_err(|source| {
+                if source.is_stale() {
+                    self.config.roots.forget(export, &options);
+                }
+                ControllerError::Share {
+                    export: export.clone(),
+                    source: Arc::new(source),
+                }
+            }),
+            Err(_) => Err(ControllerError::ShuttingDown),
+        }
+    }
+
+    /// Does `work` of a call, which may block, with the root folder of a share, which may have no records. Nothing is learned of
+    /// the share.
+    pub(crate) async fn with_root<T: Send + 'static>(
+        &self,
+        export: &Export,
+        given: &Options,
+        work: impl Fn(Root) -> Result<T, ShareError> + Clone + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let once = || {
+            let (options, work) = (self.options(export, given), work.clone());
+            self.with_opened(Work::Call, export, options, false, move |root, _| {
+                work(root)
+            })
+        };
+        match once().await {
+            // The mount of a folder that is gone has been let go of.
+            Err(ControllerError::Share { source, .. }) if source.is_stale() => once().await,
+            done => done,
+        }
+    }
+
+    /// Does `work` of a call, which may block, with a share that is what `expect` says.
+    pub(crate) async fn with_share<T: Send + 'static>(
+        self: &Arc<Self>,
+        export: &Export,
+        given: &Options,
+        expect: Expect,
+        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        self.with_share_for(Work::Call, export, given, expect, work)
+            .await
+    }
+
+    /// Does the driver's own `work` with a share; nothing where that has no records.
+    pub(crate) async fn with_records<T: Send + 'static>(
+        self: &Arc<Self>,
+        kind: Work,
+        export: &Export,
+        work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<Option<T>, ControllerError> {
+        let expect = self.expect_or(export, Expect::Initialised);
+        let working = self.with_share_for(kind, export, &Options::Own, expect, work);
+        match working.await {
+            Err(error) if error.is_no_records() => Ok(None),
+            done => done.map(Some),
+        }
+    }
+
+    /// Does `work` of any kind with a share that is what `expect` says. The first use of a share starts its recovery; upkeep is
+    /// no use, and nothing is learned by it.
+    pub(super) async fn with_share_for<T: Send + 'static>(
+        self: &Arc<Self>,
+        kind: Work,
+        export: &Export,
+        given: &Options,
+        expect: Expect,
+        mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
+    ) -> Result<T, ControllerError> {
+        let by_id = matches!(expect, Expect::Known(_));
+        let options = self.options(export, given);
+        let mut is_second = false;
+        loop {
+            let (shares, address, given) = (Arc::clone(self), export.clone(), given.clone());
+            let with_root = move |root: Root, options: Vec<String>| {
+                let share = match Share::open(Arc::clone(&root), expect) {
+                    // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
+                    Err(stale) if stale.is_stale() && !is_second => {
+                        shares.config.roots.forget(&address, &options);
+                        return Ok(ShareUse::Stale(work));
+                    }
+                    share => share?,
+                };
+                let uuid = share.uuid();
+                let twins = shares.twins(&address, uuid);
+                if !twins.is_empty() {
+                    return Ok(ShareUse::Twins(work, (root, uuid), twins));
+                }
+                let share = shares.placed(&address, kind, &options, share)?;
+                let is_first_use =
+                    kind != Work::Upkeep && shares.learn(&address, &given, options, uuid);
+                let result = work(&share);
+                // An agent walks through its shares anyway.
+                if is_first_use && shares.config.role == Role::Controller {
+                    shares.spawn(Arc::clone(&shares).recover(address));
+                }
+                result.map(ShareUse::Done)
+            };
+            let used = self.with_opened(kind, export, options.clone(), by_id, with_root);
+            work = match used.await? {
+                ShareUse::Done(done) => return Ok(done),
+                ShareUse::Stale(work) => {
+                    is_second = true;
+                    work
+                }
+                ShareUse::Twins(work, share, others) => {
+                    self.compare(export, share, others).await?;
+                    work
+                }
+            };
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Compares the limits of volumes with their records, in a process that enforces the sizes of volumes: an agent, or a controller that
+//! has the share's folder itself. Owns when that is done, and what is told of it and of who could do it.
+
+use super::Controller;
+use super::config::Role;
+use super::shares::Shares;
+use crate::calls::admission::Work;
+use crate::calls::export::Export;
+use crate::quota::ability::{FileSystem, Unable};
+use crate::share::comparison;
+use csi_proto::lock::lock;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Between two walks through a share that no event calls for.
+pub(crate) const WALK: Duration = Duration::from_secs(60);
+
+impl Controller {
+    /// Compares the limits on the local folders that were named at the start, now and from time to time, where this controller
+    /// enforces the sizes of volumes.
+    pub(super) fn keep_sizes(&self) {
+        let config = &self.shares.config;
+        if !config.quotas || config.role != Role::Controller {
+            return;
+        }
+        let exports = self.shares.configured().into_iter();
+        for export in exports.filter(|export| config.roots.is_local(export)) {
+            let shares = Arc::clone(&self.shares);
+            let mut hurry = self.shares.background.hurry.subscribe();
+            self.shares.spawn(async move {
+                let mut walks = interval(WALK);
+                walks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                loop {
+                    tokio::select! {
+                        _ = walks.tick() => {}
+                        _ = hurry.wait_for(|count| *count > 0) => return,
+                    }
+                    shares.keep_limits(&export).await;
+                }
+            });
+        }
+    }
+}
+
+impl Shares {
+    /// Compares the limits of all volumes with the records, and tells what an administrator should know.
+    pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
+        let kept = self.with_records(Work::Call, export, |share| {
+            Ok((share.quotas().cloned(), comparison::keep_up(share)?))
+        });
+        let (here, report, troubles) = match kept.await {
+            Ok(None) => return,
+            Ok(Some((quotas, compared))) => {
+                let here = matches!(quotas, Some(Ok(_)));
+                let ability = match self.config.role {
+                    Role::Controller => quotas.map(ability),
+                    // It says so when it announces itself.
+                    Role::Agent => None,
+                };
+                let troubles = ability.into_iter().chain(compared.told).collect();
+                (here, compared.report, troubles)
+            }
+            Err(error) => {
+                let trouble = format!("limits are not compared: {error}");
+                (false, None, vec![trouble])
+            }
+        };
+        let told = match lock(&self.known).get_mut(export) {
+            Some(share) => {
+                share.limits_here = here;
+                share.limits_report = report.or(share.limits_report.take());
+                std::mem::replace(&mut share.limits_told, troubles.clone())
+            }
+            None => Vec::new(),
+        };
+        // Once, though each comparison finds it again.
+        for trouble in troubles.iter().filter(|it| !told.contains(it)) {
+            (self.config.notice)(&format!("{export}: {trouble}"));
+        }
+    }
+}
+
+/// What this process makes of the sizes of volumes, in words.
+fn ability(quotas: Result<FileSystem, Unable>) -> String {
+    match quotas {
+        Ok(_) => "sizes are enforced, by project quotas".to_owned(),
+        Err(why) => format!("sizes stay advisory: {why}"),
+    }
+}

@@ -1,0 +1,18 @@
+//! The gRPC faces: controller, node and identity, and what every call passes: limits, parameters, capabilities, admission, codes, the
+//! log. Must not touch a share, but through `share`.
+
+pub mod accepting;
+pub mod admission;
+pub mod call_log;
+pub mod capability;
+pub mod controller;
+pub mod defaults;
+pub mod export;
+pub mod identity;
+pub mod limits;
+pub mod node;
+pub mod operations;
+pub mod parameters;
+pub mod policy;
+pub mod status;
+pub mod volume_id;

@@ -1,0 +1,228 @@
+//! The Node service: the gRPC face of [`volumes::Volumes`]. Requests become plain arguments here, and results become
+//! replies; nothing below knows gRPC but the codes of [`error`].
+
+pub mod arguments;
+pub mod error;
+pub mod inline;
+pub mod ownership;
+pub mod publish;
+pub mod questions;
+pub mod record;
+pub mod request;
+pub mod second_publish;
+pub mod stage;
+pub mod stats;
+#[expect(clippy::disallowed_methods, reason = "in closures for `off_thread`")]
+pub mod target;
+pub mod unpublish;
+pub mod volumes;
+
+use crate::calls::controller::deadline;
+use crate::calls::operations::reading;
+use crate::process::config::Config;
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::node_service_capability::rpc::Type as Capability;
+use csi_proto::v1::volume_usage::Unit;
+use csi_proto::v1::{
+    NodeGetCapabilitiesRequest, NodeGetCapabilitiesResponse, NodeGetInfoRequest,
+    NodeGetInfoResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    NodePublishVolumeRequest, NodePublishVolumeResponse, NodeStageVolumeRequest,
+    NodeStageVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
+    NodeUnstageVolumeRequest, NodeUnstageVolumeResponse, VolumeCondition, VolumeUsage,
+};
+use error::NodeError;
+use stats::Condition;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Request, Response, Status};
+use volumes::Volumes;
+
+/// The metadata key of a reply that carries a note for the user.
+pub const NOTE_KEY: &str = "csi-nfs-note";
+
+/// What the service advertises always; staging comes to it where the configuration says so. All of it works.
+const CAPABILITIES: [Capability; 3] = [
+    Capability::GetVolumeStats,
+    Capability::VolumeCondition,
+    Capability::SingleNodeMultiWriter,
+];
+
+/// The Node service of one instance.
+pub struct NodeService {
+    config: Arc<Config>,
+    volumes: Volumes,
+}
+
+impl NodeService {
+    /// The service over `volumes`.
+    pub fn new(config: Arc<Config>, volumes: Volumes) -> Self {
+        Self { config, volumes }
+    }
+
+    /// How long a call may wait for its operation. The work has bounds of its own; ours is for what they do not cover.
+    fn timeout(&self, metadata: &MetadataMap) -> Duration {
+        let bounds = self.config.bounds;
+        let ours = bounds.mount + bounds.unmount;
+        deadline::timeout(metadata, ours).min(ours)
+    }
+}
+
+#[tonic::async_trait]
+impl Node for NodeService {
+    async fn node_publish_volume(
+        &self,
+        request: Request<NodePublishVolumeRequest>,
+    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
+        let timeout = self.timeout(request.metadata());
+        let request = request::publish(request.get_ref(), &self.config)?;
+        let note = self.volumes.publish(request, timeout).await?;
+        Ok(with_note(NodePublishVolumeResponse {}, note))
+    }
+
+    async fn node_unpublish_volume(
+        &self,
+        request: Request<NodeUnpublishVolumeRequest>,
+    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
+        let timeout = self.timeout(request.metadata());
+        let request = request.get_ref();
+        self.config
+            .check_volume_id(&request.volume_id)
+            .map_err(NodeError::from)?;
+        let target = request::absolute("target_path", &request.target_path)?;
+        self.volumes
+            .unpublish(request.volume_id.clone(), &target, timeout)
+            .await?;
+        Ok(Response::new(NodeUnpublishVolumeResponse {}))
+    }
+
+    async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
+        let stats = self.config.bounds.stats;
+        let timeout = deadline::timeout(request.metadata(), stats).min(stats);
+        let request = request.get_ref();
+        self.config
+            .check_volume_id(&request.volume_id)
+            .map_err(NodeError::from)?;
+        let path = request::stats_path(&request.volume_id, &request.volume_path)?;
+        // Read by nobody, since the volume's path says it all.
+        request::check_length("staging_target_path", &request.staging_target_path)?;
+        let _turn = reading().map_err(NodeError::from)?;
+        let condition = self
+            .volumes
+            .condition(&request.volume_id, &path, timeout)
+            .await?;
+        Ok(Response::new(stats_reply(condition)))
+    }
+
+    async fn node_get_info(
+        &self,
+        _: Request<NodeGetInfoRequest>,
+    ) -> Result<Response<NodeGetInfoResponse>, Status> {
+        Ok(Response::new(NodeGetInfoResponse {
+            node_id: self.config.node_id.clone(),
+            max_volumes_per_node: 0,
+            accessible_topology: None,
+        }))
+    }
+
+    async fn node_get_capabilities(
+        &self,
+        _: Request<NodeGetCapabilitiesRequest>,
+    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
+        let staging = self.config.stage.then_some(Capability::StageUnstageVolume);
+        let capabilities = CAPABILITIES.into_iter().chain(staging);
+        Ok(Response::new(NodeGetCapabilitiesResponse {
+            capabilities: capabilities.map(Into::into).collect(),
+        }))
+    }
+
+    async fn node_stage_volume(
+        &self,
+        request: Request<NodeStageVolumeRequest>,
+    ) -> Result<Response<NodeStageVolumeResponse>, Status> {
+        if !self.config.stage {
+            return Err(Status::unimplemented(
+                "NodeStageVolume: this driver publishes without staging (--stage is off)",
+            ));
+        }
+        let timeout = self.timeout(request.metadata());
+        let request = request::stage(request.get_ref(), &self.config)?;
+        let note = self.volumes.publish(request, timeout).await?;
+        Ok(with_note(NodeStageVolumeResponse {}, note))
+    }
+
+    async fn node_unstage_volume(
+        &self,
+        request: Request<NodeUnstageVolumeRequest>,
+    ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
+        let timeout = self.timeout(request.metadata());
+        let request = request.get_ref();
+        let staging = request::absolute("staging_target_path", &request.staging_target_path);
+        // Before every other check: what is not advertised is not there, whatever the request says.
+        if !self.config.stage {
+            let is_left = match &staging {
+                Ok(staging) => self.volumes.has_stage(staging).await?,
+                Err(_) => false,
+            };
+            if !is_left {
+                return Err(Status::unimplemented(
+                    "NodeUnstageVolume: this driver publishes without staging (--stage is off), and nothing is staged there",
+                ));
+            }
+        }
+        self.config
+            .check_volume_id(&request.volume_id)
+            .map_err(NodeError::from)?;
+        let staging = staging?;
+        self.volumes
+            .unstage(request.volume_id.clone(), &staging, timeout)
+            .await?;
+        Ok(Response::new(NodeUnstageVolumeResponse {}))
+    }
+}
+
+/// A reply with a note in its metadata.
+fn with_note<R>(reply: R, note: Option<String>) -> Response<R> {
+    let mut reply = Response::new(reply);
+    // Header values are ASCII.
+    let ascii = note.map(|note| {
+        let shown = |c: char| c == ' ' || c.is_ascii_graphic();
+        note.replace(|c| !shown(c), "?")
+    });
+    if let Some(Ok(value)) = ascii.map(MetadataValue::try_from) {
+        reply.metadata_mut().insert(NOTE_KEY, value);
+    }
+    reply
+}
+
+fn stats_reply(condition: Condition) -> NodeGetVolumeStatsResponse {
+    let size = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let usage = condition.usage;
+    let mut entries = vec![VolumeUsage {
+        available: size(usage.available_bytes),
+        total: size(usage.total_bytes),
+        used: size(usage.used_bytes),
+        unit: Unit::Bytes.into(),
+    }];
+    // Some file systems count no inodes.
+    if usage.total_inodes > 0 {
+        entries.push(VolumeUsage {
+            available: size(usage.free_inodes),
+            total: size(usage.total_inodes),
+            used: size(usage.total_inodes.saturating_sub(usage.free_inodes)),
+            unit: Unit::Inodes.into(),
+        });
+    }
+    let abnormal = condition.problem.is_some();
+    let message = condition.problem.unwrap_or_else(|| {
+        "the volume answers; the usage is that of the file system behind the share, which its volumes have in common"
+            .to_owned()
+    });
+    NodeGetVolumeStatsResponse {
+        usage: entries,
+        volume_condition: Some(VolumeCondition { abnormal, message }),
+    }
+}

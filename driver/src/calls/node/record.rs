@@ -1,0 +1,422 @@
+//! Keeps a record of each publish on this node: one small file in the work folder, so that the specification's rules for
+//! a second publish hold after a restart. mountinfo says what is mounted; a record says what was asked for. The work folder's disk
+//! may hang, so it is never touched by the thread that serves all calls.
+
+use crate::calls::node::arguments::Arguments;
+use crate::calls::node::error::NodeError;
+use crate::mount::mountinfo::{self, Mount};
+use crate::process::disk_thread::DiskThread;
+use crate::process::log::{Level, Log};
+use crate::process::work_folder::private_folder;
+use crate::share::paths::sub_path::encode_name;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// One publish.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishRecord {
+    /// The volume.
+    pub volume_id: String,
+    /// Where, without symlinks above the last component.
+    pub target: PathBuf,
+    /// What was asked for.
+    pub arguments: Arguments,
+    /// The folder that a symlink at the target leads to, where mounting is refused.
+    pub symlink: Option<PathBuf>,
+    /// The staging path that the volume was bound from, where the driver stages.
+    #[serde(default)]
+    pub staging: Option<PathBuf>,
+}
+
+/// The records of one kind on this node: of publishes, or of stages, which are publishes at the staging path. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct PublishRecords {
+    files: RecordFiles,
+    thread: DiskThread,
+}
+
+/// The files of these records. All that it does waits for the disk.
+#[derive(Clone, Debug)]
+struct RecordFiles {
+    folder: PathBuf,
+    log: Log,
+}
+
+/// How long another process may hold the lock: it is held for a few small files.
+const LOCK_BOUND: Duration = Duration::from_secs(30);
+
+/// How often it is tried to get the lock meanwhile.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// A lock on a file of the work folder, until this is dropped.
+#[derive(Debug)]
+pub struct RecordsLock {
+    file: Option<File>,
+    thread: DiskThread,
+}
+
+/// How the attempt to get one has ended.
+enum Locked {
+    Here(RecordsLock),
+    ByAnother,
+    NoFile,
+}
+
+impl Drop for RecordsLock {
+    fn drop(&mut self) {
+        self.thread.close(self.file.take());
+    }
+}
+
+impl PublishRecords {
+    /// The records of publishes in `work_dir`, whose folder is made when it is missing. Blocks.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open(work_dir: &Path, thread: &DiskThread, log: Log) -> io::Result<Self> {
+        Self::in_folder(work_dir.join("publishes"), thread, log)
+    }
+
+    /// The same of stages.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn of_stages(work_dir: &Path, thread: &DiskThread, log: Log) -> io::Result<Self> {
+        Self::in_folder(work_dir.join("stages"), thread, log)
+    }
+
+    fn in_folder(folder: PathBuf, thread: &DiskThread, log: Log) -> io::Result<Self> {
+        private_folder(&folder)?;
+        Ok(Self {
+            files: RecordFiles { folder, log },
+            thread: thread.clone(),
+        })
+    }
+
+    /// Forgets the publishes whose targets are gone, as after a reboot. Blocks; all else that touches the work folder is done by the
+    /// thread.
+    ///
+    /// # Errors
+    /// When the folder or mountinfo cannot be read.
+    pub fn forget_gone(&self) -> io::Result<()> {
+        self.files.forget_gone()
+    }
+
+    /// Waits until no other process compares or writes records, and keeps them from it until the answer is dropped. The folder itself
+    /// is locked, which takes no room on its disk.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened, or the other process does not let go in time (`TimedOut`).
+    pub async fn lock(&self) -> Result<RecordsLock, NodeError> {
+        let end = Instant::now() + LOCK_BOUND;
+        loop {
+            // No thread waits for the other process.
+            match self.locked(self.files.folder.clone()).await? {
+                Locked::Here(lock) => return Ok(lock),
+                Locked::NoFile => return Err(record_error(io::ErrorKind::NotFound.into())),
+                Locked::ByAnother if Instant::now() >= end => {
+                    return Err(record_error(io::ErrorKind::TimedOut.into()));
+                }
+                Locked::ByAnother => sleep(LOCK_PAUSE).await,
+            }
+        }
+    }
+
+    /// Says to other calls, and other processes, that what the record of `target` tells of is being taken away, until the
+    /// answer is dropped. It is a lock on the record's file: a node whose disk is full must be able to let go of its volumes.
+    /// Nothing where there is no record, or another process takes it away too.
+    ///
+    /// # Errors
+    /// When the record cannot be opened.
+    pub async fn hold(&self, target: &Path) -> Result<Option<RecordsLock>, NodeError> {
+        Ok(match self.locked(self.files.path(target)).await? {
+            Locked::Here(lock) => Some(lock),
+            Locked::ByAnother | Locked::NoFile => None,
+        })
+    }
+
+    /// Whether somebody holds the record of `target`.
+    ///
+    /// # Errors
+    /// When the record cannot be opened.
+    pub async fn is_held(&self, target: &Path) -> Result<bool, NodeError> {
+        let path = self.files.path(target);
+        // The lock is gone when this ends: it would keep a hold from being had.
+        let looking =
+            move |_: &RecordFiles| match lock(&path, FlockOperation::NonBlockingLockShared)
+                .map(drop)
+            {
+                Err(error) if is_nothing(&error) => Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+                looked => looked.map(|()| false),
+            };
+        self.on_disk(looking).await
+    }
+
+    /// Tries to lock a file of the work folder.
+    async fn locked(&self, path: PathBuf) -> Result<Locked, NodeError> {
+        let thread = self.thread.clone();
+        let locking =
+            move |_: &RecordFiles| match lock(&path, FlockOperation::NonBlockingLockExclusive) {
+                Err(error) if is_nothing(&error) => Ok(Locked::NoFile),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Locked::ByAnother),
+                locked => {
+                    let file = Some(locked?);
+                    Ok(Locked::Here(RecordsLock { file, thread }))
+                }
+            };
+        self.on_disk(locking).await
+    }
+
+    /// The record of a target. A damaged one is logged and counts for none: then the mount has to prove whose it is, as where the
+    /// work folder was lost.
+    ///
+    /// # Errors
+    /// When it exists and cannot be read.
+    pub async fn get(&self, target: &Path) -> Result<Option<PublishRecord>, NodeError> {
+        let target = target.to_owned();
+        self.on_disk(move |files| files.get(&target)).await
+    }
+
+    /// The records of a volume.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub async fn of_volume(&self, volume_id: &str) -> Result<Vec<PublishRecord>, NodeError> {
+        let mut records = self.all().await?;
+        records.retain(|record| record.volume_id == volume_id);
+        Ok(records)
+    }
+
+    /// All records. One that is damaged or cannot be read is logged and skipped.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub async fn all(&self) -> Result<Vec<PublishRecord>, NodeError> {
+        self.on_disk(RecordFiles::all).await
+    }
+
+    /// Writes a record, on disk when it returns.
+    ///
+    /// # Errors
+    /// When it cannot be written; an older record is then unchanged. After `TimedOut` it may be written later, and before all that
+    /// is asked for later.
+    pub async fn put(&self, record: &PublishRecord) -> Result<(), NodeError> {
+        let record = record.clone();
+        self.on_disk(move |files| files.put(&record)).await
+    }
+
+    /// Removes the record of a target, if there is one.
+    ///
+    /// # Errors
+    /// When it exists and cannot be removed. After `TimedOut` it may be removed later, as for [`PublishRecords::put`].
+    pub async fn remove(&self, target: &Path) -> Result<(), NodeError> {
+        let target = target.to_owned();
+        self.on_disk(move |files| files.remove(&target)).await
+    }
+
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&RecordFiles) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let files = self.files.clone();
+        let done = self.thread.run(move || work(&files)).await;
+        done.map_err(record_error)
+    }
+}
+
+/// What befell the records.
+pub fn record_error(error: io::Error) -> NodeError {
+    NodeError::io("the records of publishes in the work folder", error)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
+impl RecordFiles {
+    fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
+        let record = self.sound(&self.path(target))?;
+        Ok(record.filter(|record| record.target == target))
+    }
+
+    fn all(&self) -> io::Result<Vec<PublishRecord>> {
+        let mut records = Vec::new();
+        for entry in self.folder.read_dir()? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            match self.sound(&path) {
+                Ok(record) => records.extend(record),
+                Err(error) => self.tell_of_damage(&path, &error),
+            }
+        }
+        Ok(records)
+    }
+
+    /// The record in the file `path`, unless it is damaged.
+    fn sound(&self, path: &Path) -> io::Result<Option<PublishRecord>> {
+        let content = match std::fs::read(path) {
+            Ok(content) => content,
+            Err(error) if is_nothing(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match serde_json::from_slice(&content) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) => {
+                self.tell_of_damage(path, &error.into());
+                Ok(None)
+            }
+        }
+    }
+
+    fn tell_of_damage(&self, path: &Path, error: &io::Error) {
+        let path = path.display().to_string();
+        let fields = [("path", path.into()), ("error", error.to_string().into())];
+        self.log
+            .event(Level::Warn, "damaged record of a publish", &fields);
+    }
+
+    fn forget_gone(&self) -> io::Result<()> {
+        // Another process that is at work has done the same when it started.
+        let Ok(_lock) = lock(&self.folder, FlockOperation::NonBlockingLockExclusive) else {
+            return Ok(());
+        };
+        let mounts = mountinfo::read(self.log)?;
+        for record in self.all()? {
+            let target = &record.target;
+            // Only what is no mount may be looked at, and lies in none whose server may not answer.
+            let gone = mountinfo::at(&mounts, target).is_empty()
+                && !mountinfo::covering(&mounts, target).is_some_and(Mount::is_nfs)
+                && target
+                    .symlink_metadata()
+                    .is_err_and(|error| is_nothing(&error));
+            if gone {
+                self.remove(target)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, record: &PublishRecord) -> io::Result<()> {
+        let path = self.path(&record.target);
+        let temporary = path.with_extension("new");
+        let written = (|| {
+            let mut file = File::create(&temporary)?;
+            file.write_all(&serde_json::to_vec(record)?)?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)
+        })();
+        if written.is_err() {
+            // On a full disk it would take room that others need.
+            let _ = std::fs::remove_file(&temporary);
+        }
+        written?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    fn remove(&self, target: &Path) -> io::Result<()> {
+        match std::fs::remove_file(self.path(target)) {
+            Err(error) if !is_nothing(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self, target: &Path) -> PathBuf {
+        // Targets come from gRPC texts and canonical paths; what is not Unicode is told apart by the record itself.
+        let name = encode_name(&target.to_string_lossy());
+        self.folder.join(format!("{name}.json"))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
+fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    rustix::fs::flock(&file, how)?;
+    Ok(file.into())
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn record(volume: &str, target: &str) -> PublishRecord {
+        PublishRecord {
+            volume_id: volume.into(),
+            target: PathBuf::from(target),
+            arguments: Arguments {
+                server: "nas".into(),
+                share: "/srv".into(),
+                sub_dir: None,
+                mode: "SINGLE_NODE_WRITER".into(),
+                readonly: false,
+                mount_options: vec!["hard".into()],
+            },
+            symlink: None,
+            staging: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn records_outlive_their_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = format!("/{}", "a/".repeat(400));
+        let records = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        for target in ["/a", "/a/b", long.as_str()] {
+            let _lock = records.lock().await.unwrap();
+            records.put(&record("v", target)).await.unwrap();
+        }
+        records.put(&record("w", "/c")).await.unwrap();
+        let again = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        assert_eq!(again.of_volume("v").await.unwrap().len(), 3);
+        assert_eq!(
+            again.get(Path::new("/a/b")).await.unwrap().unwrap(),
+            record("v", "/a/b")
+        );
+        assert_eq!(again.get(Path::new("/b")).await.unwrap(), None);
+        again.remove(Path::new("/a")).await.unwrap();
+        again.remove(Path::new("/a")).await.unwrap();
+        assert_eq!(again.of_volume("v").await.unwrap().len(), 2);
+        let mode = dir.path().join("publishes").metadata().unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let here = dir.path().join("here");
+        std::fs::create_dir(&here).unwrap();
+        let records = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        for target in ["/nonexistent/target", "/proc", here.to_str().unwrap()] {
+            records.put(&record("v", target)).await.unwrap();
+        }
+        records.forget_gone().unwrap();
+        let mut left: Vec<_> = records
+            .of_volume("v")
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|record| record.target)
+            .collect();
+        left.sort();
+        assert_eq!(left, [PathBuf::from("/proc"), here]);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        records.put(&record("v", "/a")).await.unwrap();
+        std::fs::write(dir.path().join("publishes/x.json"), "{").unwrap();
+        assert_eq!(records.of_volume("v").await.unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,538 @@
+//! Decides the action of a publish by what is at its target already: the specification's rules for a second publish.
+//!
+//! Decides alone. It looks at nothing, and writes, mounts and removes nothing.
+
+use crate::calls::export::Export;
+use crate::calls::node::error::NodeError;
+use crate::calls::node::record::PublishRecord;
+use crate::calls::node::request::{PublishRequest, Purpose};
+use crate::calls::node::stage::shows;
+use crate::calls::node::target::{Bare, foreign_mount, taken};
+use crate::calls::node::volumes::Note;
+use crate::mount::mountinfo::Mount;
+use crate::mount::options::MountFlags;
+use std::path::{Path, PathBuf};
+
+/// What a volume is on this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The folder `below` of the share `share`, together `whole`. The share is what is mounted, since a server would
+    /// follow a symlink in a longer path.
+    Nfs {
+        /// The share.
+        share: Export,
+        /// The volume's folder in it.
+        below: PathBuf,
+        /// Both.
+        whole: Export,
+    },
+    /// A folder of this machine: `below` in `root`. It is bound, not mounted by NFS: a mount from oneself can deadlock
+    /// when memory is short.
+    Local {
+        /// The share's folder.
+        root: PathBuf,
+        /// The volume's folder in it.
+        below: PathBuf,
+    },
+    /// What is mounted at the staging path.
+    Staged(Mount),
+}
+
+/// What is asked for.
+pub struct Asked<'a> {
+    /// The request.
+    pub request: &'a PublishRequest,
+    /// Where, without symlinks above the last component.
+    pub target: &'a Path,
+    /// The staging path that it is published from.
+    pub staging: Option<&'a Path>,
+    /// What is to appear at the target.
+    pub source: &'a Source,
+}
+
+/// What is at the target.
+#[derive(Clone)]
+pub struct Here {
+    /// What is mounted there.
+    pub mounted: Option<Mount>,
+    /// What stands there, where nothing is mounted.
+    pub bare: Bare,
+    /// What was asked for there before.
+    pub record: Option<PublishRecord>,
+}
+
+/// What is to be done.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing: it is a symlink, since mounting is refused here.
+    None(Note),
+    /// Nothing but to have this record: the mount is the one that was asked for.
+    Keep {
+        /// What is mounted.
+        mount: Box<Mount>,
+        /// What the record has to say.
+        record: Box<PublishRecord>,
+    },
+    /// The volume is to be mounted.
+    Mount {
+        /// Whether the folder is missing.
+        makes_folder: bool,
+        /// What the record has to say.
+        record: Box<PublishRecord>,
+    },
+}
+
+/// Decides what is to be done.
+///
+/// # Errors
+/// When something else is published at the target, or stands there.
+pub fn decide(asked: &Asked<'_>, here: &Here) -> Result<Action, NodeError> {
+    let (request, target) = (asked.request, asked.target);
+    let before = here.record.as_ref();
+    let linked = before.and_then(|record| record.symlink.as_deref());
+    // A stage where mounting is refused leaves nothing but its record.
+    let is_on_paper =
+        request.purpose == Purpose::Stage && here.mounted.is_none() && linked.is_some();
+    let is_published =
+        here.mounted.is_some() || is_on_paper || matches!(here.bare, Bare::Symlink(_));
+    if let Some(before) = before
+        && is_published
+    {
+        compare(before, request, target)?;
+    }
+    let new = PublishRecord {
+        volume_id: request.volume_id.clone(),
+        target: target.to_owned(),
+        arguments: request.arguments.clone(),
+        symlink: None,
+        staging: asked.staging.map(Path::to_owned),
+    };
+    let mount = |makes_folder| {
+        let record = Box::new(new.clone());
+        Ok(Action::Mount {
+            makes_folder,
+            record,
+        })
+    };
+    if let Some(mounted) = &here.mounted {
+        if is_what_was_asked_for(mounted, before, request, asked.source) {
+            // Also where a driver that staged has published it.
+            let staging = before.map_or(new.staging.clone(), |before| before.staging.clone());
+            return Ok(Action::Keep {
+                mount: Box::new(mounted.clone()),
+                record: Box::new(PublishRecord { staging, ..new }),
+            });
+        }
+        // Bound from a staged mount that has been replaced since.
+        let is_outdated = matches!(asked.source, Source::Staged(staged) if !shows(mounted, staged));
+        return match before {
+            Some(_) if is_outdated => mount(false),
+            None if !mounted.is_nfs() => Err(taken(target, &foreign_mount(mounted))),
+            _ => Err(different_mount(mounted, request, target)),
+        };
+    }
+    match &here.bare {
+        Bare::Nothing | Bare::EmptyFolder if is_on_paper => {
+            Ok(Action::None(linked.map(symlink_note)))
+        }
+        Bare::Symlink(to) if linked == Some(to) => Ok(Action::None(Some(symlink_note(to)))),
+        Bare::Symlink(to) => Err(taken(
+            target,
+            &format!("is a symlink to {}; remove it", to.display()),
+        )),
+        Bare::Nothing => mount(true),
+        Bare::EmptyFolder => mount(false),
+        Bare::FullFolder => Err(taken(
+            target,
+            "is a folder with files in it, which a mount would hide; move them away",
+        )),
+        Bare::Other => Err(taken(target, "is not a folder; remove it")),
+    }
+}
+
+/// Refuses another volume, or other arguments, than those of `before`.
+fn compare(
+    before: &PublishRecord,
+    request: &PublishRequest,
+    target: &Path,
+) -> Result<(), NodeError> {
+    let difference = match before.volume_id == request.volume_id {
+        false => Some(format!("it holds volume {}", before.volume_id)),
+        true => before.arguments.difference(&request.arguments),
+    };
+    match difference {
+        None => Ok(()),
+        Some(difference) => Err(NodeError::Different {
+            target: target.to_owned(),
+            difference,
+        }),
+    }
+}
+
+/// Whether a mount at the target is the one that `request` would make. Its arguments are those of the record, if there is
+/// one; else, as when the work folder was lost, the mount has to tell.
+fn is_what_was_asked_for(
+    mount: &Mount,
+    record: Option<&PublishRecord>,
+    request: &PublishRequest,
+    source: &Source,
+) -> bool {
+    let read_only = request.options.flags.read_only;
+    match source {
+        Source::Nfs { whole, .. } => {
+            let same = record.is_some()
+                || (mount.source.to_string_lossy() == whole.to_string()
+                    && allows_no_more(mount, request.options.flags));
+            same && mount.is_nfs() && mount.read_only == read_only
+        }
+        // What is bound cannot be told from mountinfo alone.
+        Source::Local { .. } => {
+            record.is_some_and(|record| record.symlink.is_none())
+                && allows_no_more(mount, request.options.flags)
+        }
+        Source::Staged(staged) => {
+            record.is_none_or(|record| record.symlink.is_none())
+                && shows(mount, staged)
+                && allows_no_more(mount, request.options.flags)
+        }
+    }
+}
+
+/// Whether `mount` forbids what one with the flags `wanted` does. It may forbid more, as its file system may.
+fn allows_no_more(mount: &Mount, wanted: MountFlags) -> bool {
+    let here = mount.flags;
+    (mount.read_only || !wanted.read_only)
+        && (here.nosuid || !wanted.nosuid)
+        && (here.nodev || !wanted.nodev)
+        && (here.noexec || !wanted.noexec)
+}
+
+fn different_mount(mount: &Mount, request: &PublishRequest, target: &Path) -> NodeError {
+    let words = |read_only| if read_only { ", read-only" } else { "" };
+    let export = match request.arguments.export() {
+        Ok(export) => export,
+        Err(error) => return error,
+    };
+    NodeError::Different {
+        target: target.to_owned(),
+        difference: format!(
+            "its source is {}{}, and {export}{} was asked for",
+            mount.source.to_string_lossy(),
+            words(mount.read_only),
+            words(request.options.flags.read_only)
+        ),
+    }
+}
+
+/// What the caller is told where a symlink stands in for a mount.
+pub fn symlink_note(folder: &Path) -> String {
+    format!(
+        "mounting is refused here, so the target is a symlink to {}: nothing is isolated and mount options have no effect",
+        folder.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::node::arguments::Arguments;
+    use crate::calls::policy::Policy;
+    use crate::mount::options::MountOptions;
+
+    const TARGET: &str = "/pods/1/mount";
+
+    fn arguments(server: &str) -> Arguments {
+        Arguments {
+            server: server.to_owned(),
+            share: "/share".to_owned(),
+            sub_dir: None,
+            mode: "MULTI_NODE_MULTI_WRITER".to_owned(),
+            readonly: false,
+            mount_options: Vec::new(),
+        }
+    }
+
+    fn request(purpose: Purpose) -> PublishRequest {
+        PublishRequest {
+            volume_id: "v".to_owned(),
+            target: TARGET.into(),
+            arguments: arguments("h"),
+            options: MountOptions::parse([], &Policy::default()).unwrap(),
+            purpose,
+            ownership: None,
+        }
+    }
+
+    fn record() -> PublishRecord {
+        PublishRecord {
+            volume_id: "v".to_owned(),
+            target: TARGET.into(),
+            arguments: arguments("h"),
+            symlink: None,
+            staging: None,
+        }
+    }
+
+    fn mount(fs_type: &str, source: &str) -> Mount {
+        Mount {
+            id: 2,
+            parent: 1,
+            device: "0:7".to_owned(),
+            root: "/".into(),
+            target: TARGET.into(),
+            read_only: false,
+            flags: MountOptions::parse([], &Policy::default()).unwrap().flags,
+            fs_type: fs_type.into(),
+            source: source.into(),
+        }
+    }
+
+    /// The decision in a word, or what the error says after the target.
+    fn decided(purpose: Purpose, source: &Source, here: &Here) -> String {
+        let request = request(purpose);
+        let asked = Asked {
+            request: &request,
+            target: Path::new(TARGET),
+            staging: None,
+            source,
+        };
+        match decide(&asked, here) {
+            Ok(Action::None(Some(_))) => "nothing, a symlink".to_owned(),
+            Ok(Action::None(None)) => "nothing".to_owned(),
+            Ok(Action::Keep { record, .. }) => match record.staging {
+                None => "keep".to_owned(),
+                Some(staging) => format!("keep from {}", staging.display()),
+            },
+            Ok(Action::Mount { makes_folder, .. }) => match makes_folder {
+                true => "make the folder and mount".to_owned(),
+                false => "mount".to_owned(),
+            },
+            Err(error) => error.to_string().replacen(TARGET, "-", 1),
+        }
+    }
+
+    fn nothing() -> Here {
+        Here {
+            mounted: None,
+            bare: Bare::Nothing,
+            record: None,
+        }
+    }
+
+    fn nfs() -> Source {
+        let share = Export::parse("h", "/share").unwrap();
+        Source::Nfs {
+            whole: share.clone(),
+            share,
+            below: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn what_stands_at_a_target_without_a_mount_decides() {
+        let publish = || Purpose::Publish { staging: None };
+        let linked = PublishRecord {
+            symlink: Some("/share/v".into()),
+            ..record()
+        };
+        let other = PublishRecord {
+            volume_id: "w".to_owned(),
+            ..linked.clone()
+        };
+        let link = || Bare::Symlink("/share/v".into());
+        for (purpose, bare, record, expected) in [
+            (publish(), Bare::Nothing, None, "make the folder and mount"),
+            (publish(), Bare::EmptyFolder, None, "mount"),
+            (
+                publish(),
+                Bare::FullFolder,
+                None,
+                "- is a folder with files in it",
+            ),
+            (publish(), Bare::Other, None, "- is not a folder"),
+            (
+                publish(),
+                link(),
+                None,
+                "- is a symlink to /share/v; remove it",
+            ),
+            (
+                publish(),
+                link(),
+                Some(linked.clone()),
+                "nothing, a symlink",
+            ),
+            (
+                publish(),
+                Bare::Symlink("/x".into()),
+                Some(linked.clone()),
+                "- is a symlink to /x",
+            ),
+            (
+                publish(),
+                link(),
+                Some(other.clone()),
+                "- is in use for a volume already: it holds volume w",
+            ),
+            // A publish that was cut off before it mounted: nobody holds on to its arguments.
+            (
+                publish(),
+                Bare::Nothing,
+                Some(other.clone()),
+                "make the folder and mount",
+            ),
+            (publish(), Bare::EmptyFolder, Some(linked.clone()), "mount"),
+            (
+                Purpose::Stage,
+                Bare::EmptyFolder,
+                Some(linked.clone()),
+                "nothing, a symlink",
+            ),
+            (
+                Purpose::Stage,
+                Bare::Nothing,
+                Some(linked.clone()),
+                "nothing, a symlink",
+            ),
+            (
+                Purpose::Stage,
+                Bare::EmptyFolder,
+                Some(other),
+                "- is in use for a volume already: it holds volume w",
+            ),
+            (
+                Purpose::Stage,
+                Bare::FullFolder,
+                Some(linked),
+                "- is a folder with files in it",
+            ),
+        ] {
+            let here = Here {
+                mounted: None,
+                bare: bare.clone(),
+                record: record.clone(),
+            };
+            let decided = decided(purpose.clone(), &nfs(), &here);
+            assert!(
+                decided.starts_with(expected),
+                "{purpose:?} {bare:?} {record:?}: {decided}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_mounted_at_a_target_decides() {
+        let (ours, disk) = (mount("nfs4", "h:/share"), mount("ext4", "/dev/sda"));
+        let other = mount("nfs4", "h:/other");
+        let read_only = Mount {
+            read_only: true,
+            ..ours.clone()
+        };
+        let no_flags = Mount {
+            flags: MountFlags {
+                nosuid: false,
+                ..ours.flags
+            },
+            ..ours.clone()
+        };
+        let replaced = Mount {
+            device: "0:9".to_owned(),
+            ..ours.clone()
+        };
+        let local = || Source::Local {
+            root: "/srv".into(),
+            below: "v".into(),
+        };
+        let staged = |mount: &Mount| Source::Staged(mount.clone());
+        let from = PublishRecord {
+            staging: Some("/staging".into()),
+            ..record()
+        };
+        let linked = PublishRecord {
+            symlink: Some("/share/v".into()),
+            ..record()
+        };
+        let changed = PublishRecord {
+            arguments: arguments("i"),
+            ..record()
+        };
+        for (source, mounted, record, expected) in [
+            (nfs(), &ours, Some(record()), "keep"),
+            (nfs(), &ours, Some(from), "keep from /staging"),
+            (nfs(), &ours, None, "keep"),
+            (
+                nfs(),
+                &ours,
+                Some(changed),
+                "- is in use for a volume already: the source is i:/share and h:/share was",
+            ),
+            (
+                nfs(),
+                &other,
+                None,
+                "- is in use for a volume already: its source is h:/other, and h:/share was asked for",
+            ),
+            (
+                nfs(),
+                &read_only,
+                Some(record()),
+                "- is in use for a volume already: its source is h:/share, read-only, and",
+            ),
+            (nfs(), &no_flags, Some(record()), "keep"),
+            (nfs(), &no_flags, None, "- is in use for a volume already"),
+            (
+                nfs(),
+                &disk,
+                None,
+                "- is a mount of /dev/sda (ext4) that this driver did not make",
+            ),
+            (
+                nfs(),
+                &disk,
+                Some(record()),
+                "- is in use for a volume already: its source is /dev/sda",
+            ),
+            (local(), &disk, Some(record()), "keep"),
+            (
+                local(),
+                &disk,
+                Some(linked.clone()),
+                "- is in use for a volume already",
+            ),
+            (local(), &disk, None, "- is a mount of /dev/sda (ext4)"),
+            (staged(&ours), &ours, Some(record()), "keep"),
+            (staged(&ours), &ours, None, "keep"),
+            (
+                staged(&ours),
+                &ours,
+                Some(linked),
+                "- is in use for a volume already",
+            ),
+            (staged(&replaced), &ours, Some(record()), "mount"),
+            (
+                staged(&replaced),
+                &ours,
+                None,
+                "- is in use for a volume already",
+            ),
+            (
+                staged(&replaced),
+                &disk,
+                None,
+                "- is a mount of /dev/sda (ext4)",
+            ),
+        ] {
+            let here = Here {
+                mounted: Some(mounted.clone()),
+                record: record.clone(),
+                ..nothing()
+            };
+            let publish = Purpose::Publish { staging: None };
+            let decided = decided(publish, &source, &here);
+            assert!(
+                decided.starts_with(expected),
+                "{source:?} {mounted:?} {record:?}: {decided}"
+            );
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Staging: a volume is mounted once on a node and bound from there for each pod. Owns what a publish may be bound from,
+//! and how a staged volume goes. Staging itself is a publish at the staging path (`publish`).
+
+use crate::calls::node::error::NodeError;
+use crate::calls::node::ownership;
+use crate::calls::node::record::{PublishRecord, RecordsLock};
+use crate::calls::node::request::{PublishRequest, Purpose};
+use crate::calls::node::target::{self, Bare, foreign_mount, taken};
+use crate::calls::node::volumes::{Note, Volumes};
+use crate::mount::mountinfo::{self, Mount};
+use crate::process::log::Level;
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+
+/// A volume that is staged.
+pub(super) enum Staged {
+    /// Mounted at the staging path.
+    Mounted(Mount),
+    /// Where mounting is refused there is only the record.
+    OnPaper,
+}
+
+/// A volume that is being unstaged. Without a record nobody is kept from it.
+struct Leaving(#[allow(dead_code)] Option<RecordsLock>);
+
+impl Volumes {
+    /// The staging path that a publish at `target` has to be bound from; `None` where it is mounted by itself: when the
+    /// driver does not stage, and for what was published before it did.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when the request has to name one and does not.
+    pub(super) async fn staging_of(
+        &self,
+        request: &PublishRequest,
+        target: &Path,
+    ) -> Result<Option<PathBuf>, NodeError> {
+        let Purpose::Publish { staging } = &request.purpose else {
+            return Ok(None);
+        };
+        if !self.config.stage {
+            return Ok(None);
+        }
+        let record = self.records.get(target).await?;
+        if record.is_some_and(|record| record.staging.is_none()) && self.mounted(target)?.is_some()
+        {
+            return Ok(None);
+        }
+        let given = staging.as_ref().ok_or(NodeError::NoStagingPath)?;
+        let found = target::locate(given).await?;
+        if found.as_deref() == Some(target) {
+            return Err(taken(target, "the volume is staged there"));
+        }
+        found.map(Some).ok_or_else(|| NodeError::NotStaged {
+            volume: request.volume_id.clone(),
+            path: given.clone(),
+            detail: String::new(),
+        })
+    }
+
+    /// What `request` can be bound from at `staging`. To be asked while records are locked, so that it stays.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION when the volume is not staged there, ALREADY_EXISTS when it is in another way.
+    pub(super) async fn staged(
+        &self,
+        request: &PublishRequest,
+        staging: &Path,
+    ) -> Result<Staged, NodeError> {
+        let volume = &request.volume_id;
+        let not_staged = |detail: String| NodeError::NotStaged {
+            volume: volume.clone(),
+            path: staging.to_owned(),
+            detail,
+        };
+        // First: an unstage that has begun holds the record until that is gone, and no other one can begin.
+        let is_held = self.stages.is_held(staging).await?;
+        let record = self.stages.get(staging).await?;
+        let mounts = self.mounts()?;
+        let mount = mountinfo::at(&mounts, staging).last().copied();
+        if let Some(record) = &record {
+            if record.volume_id != *volume {
+                let other = format!(", volume {} is", record.volume_id);
+                return Err(not_staged(other));
+            }
+            if is_held {
+                return Err(not_staged(" any more".into()));
+            }
+            let (here, wanted) = (record.arguments.export()?, request.arguments.export()?);
+            if here != wanted {
+                return Err(NodeError::Different {
+                    target: staging.to_owned(),
+                    difference: format!("the source is {here} and {wanted} was asked for"),
+                });
+            }
+            if record.symlink.is_some() && mount.is_none() {
+                return Ok(Staged::OnPaper);
+            }
+        }
+        let Some(mount) = mount else {
+            return Err(not_staged(": nothing is mounted there".into()));
+        };
+        // Without a record the mount has to tell, and of one share it may be another volume's.
+        let is_the_volume = async || {
+            let whole = request.arguments.export()?;
+            Ok::<_, NodeError>(
+                self.shows_folder(&whole, mount, &mounts).await?
+                    && self.is_publish_of(volume, mount, &mounts).await?,
+            )
+        };
+        if record.is_none() && !is_the_volume().await? {
+            let source = mount.source.to_string_lossy();
+            return Err(not_staged(format!(": it is a mount of {source}")));
+        }
+        if mount.flags.read_only && !request.options.flags.read_only {
+            return Err(NodeError::Different {
+                target: staging.to_owned(),
+                difference: "it is staged read-only, and writing was asked for".into(),
+            });
+        }
+        Ok(Staged::Mounted(mount.clone()))
+    }
+
+    /// Mounts a staged volume anew whose folder the server does not know any more, as after its export was made anew: the
+    /// orchestrator stages a volume once and would never do so again.
+    pub(super) async fn renew_stale(
+        &self,
+        staging: &Path,
+        timeout: Duration,
+    ) -> Result<(), NodeError> {
+        let Some(record) = self.stages.get(staging).await? else {
+            return Ok(());
+        };
+        if self.stages.is_held(staging).await? {
+            return Ok(());
+        }
+        // Without a mount where the one that was stale is gone, and no new one could be made then.
+        let is_lost = record.symlink.is_none() && self.mounted(staging)?.is_none();
+        if !is_lost && !self.is_stale_at(staging).await? {
+            return Ok(());
+        }
+        let request = PublishRequest::of_stage(&record, &self.config)?;
+        let fingerprint = format!("renewal of {}", record.volume_id);
+        let work = self.clone().restage(request, record, staging.to_owned());
+        self.run(staging, "NodeStageVolume", fingerprint, timeout, work)
+            .await
+            .map(drop)
+    }
+
+    /// Boxed, because a publish that stages would be a future that holds itself.
+    fn restage(
+        self,
+        request: PublishRequest,
+        record: PublishRecord,
+        staging: PathBuf,
+    ) -> Pin<Box<dyn Future<Output = Result<Note, NodeError>> + Send>> {
+        Box::pin(async move {
+            // It may have been unstaged before this was its turn.
+            let now = self.stages.get(&staging).await?;
+            if now.as_ref() != Some(&record) {
+                return Ok(None);
+            }
+            self.publish_at(&request, &staging).await
+        })
+    }
+
+    /// Whether the NFS mount at `path` is of a folder that the server does not know any more. One that does not answer may
+    /// do so again, and is not.
+    pub(super) async fn is_stale_at(&self, path: &Path) -> Result<bool, NodeError> {
+        Ok(match self.mounted(path)? {
+            Some(mount) if mount.is_nfs() => self.is_stale(&mount).await,
+            _ => false,
+        })
+    }
+
+    /// Takes the staged `volume_id` away from `staging`, and waits for that for at most `patience`. Once it is gone, a repeat
+    /// is fine.
+    ///
+    /// # Errors
+    /// As the specification has it for NodeUnstageVolume.
+    pub async fn unstage(
+        &self,
+        volume_id: String,
+        staging: &Path,
+        timeout: Duration,
+    ) -> Result<Note, NodeError> {
+        let Some(staging) = target::locate(staging).await? else {
+            return Ok(None);
+        };
+        let this = self.clone();
+        let work = {
+            let (volume_id, staging) = (volume_id.clone(), staging.clone());
+            async move { this.unstage_at(&volume_id, &staging).await.map(|()| None) }
+        };
+        self.run(&staging, "NodeUnstageVolume", volume_id, timeout, work)
+            .await
+    }
+
+    /// Whether a record says that something was staged at `staging`, as by a driver that staged before this one.
+    ///
+    /// # Errors
+    /// When the records or the path cannot be read.
+    pub async fn has_stage(&self, staging: &Path) -> Result<bool, NodeError> {
+        let Some(staging) = target::locate(staging).await? else {
+            return Ok(false);
+        };
+        let record = self.stages.get(&staging).await?;
+        Ok(record.is_some())
+    }
+
+    pub(super) async fn unstage_at(
+        &self,
+        volume_id: &str,
+        staging: &Path,
+    ) -> Result<(), NodeError> {
+        let Some(_leaving) = self.begin_unstage(volume_id, staging).await? else {
+            return Ok(());
+        };
+        self.take_all_away(staging).await?;
+        // The folder is the caller's, who has made it.
+        self.stages.remove(staging).await?;
+        self.forget_usage(volume_id, staging);
+        Ok(())
+    }
+
+    /// Whether the volume may go from `staging`, as one step among all publishes: nothing is published from it while the answer
+    /// lives. `None` when there is nothing of it.
+    async fn begin_unstage(
+        &self,
+        volume_id: &str,
+        staging: &Path,
+    ) -> Result<Option<Leaving>, NodeError> {
+        let _comparing = self.comparing.lock().await;
+        let _lock = self.records.lock().await?;
+        let record = self.stages.get(staging).await?;
+        let mounts = self.mounts()?;
+        let here = mountinfo::at(&mounts, staging);
+        match &record {
+            Some(other) if other.volume_id != volume_id => {
+                if here.is_empty() && other.symlink.is_none() {
+                    return Ok(None);
+                }
+                return Err(NodeError::NotPublished {
+                    volume: volume_id.to_owned(),
+                    path: staging.to_owned(),
+                    detail: format!("; volume {} is", other.volume_id),
+                });
+            }
+            None => {
+                if let Some(mount) = self.foreign(volume_id, staging, &mounts).await? {
+                    return Err(taken(staging, &foreign_mount(mount)));
+                }
+            }
+            Some(_) => {}
+        }
+        if let Some(target) = self.published_from(staging).await? {
+            return Err(NodeError::StillPublished {
+                volume: volume_id.to_owned(),
+                target,
+            });
+        }
+        let held = self.stages.hold(staging).await?;
+        Ok(Some(Leaving(held)))
+    }
+
+    /// A target that shows what is staged at `staging`.
+    async fn published_from(&self, staging: &Path) -> Result<Option<PathBuf>, NodeError> {
+        let records = self.records.all().await?;
+        // What does not run any more has its mount.
+        let running = records
+            .iter()
+            .map(|it| self.operations.is_running(&it.target));
+        let running: Vec<bool> = running.collect();
+        let mounts = self.mounts()?;
+        let mut known = BTreeSet::new();
+        for (record, is_running) in records.into_iter().zip(running) {
+            let target = record.target;
+            known.insert(target.clone());
+            let there = !mountinfo::at(&mounts, &target).is_empty()
+                || is_running
+                || (record.symlink.is_some()
+                    && matches!(target::look(&target).await, Ok(Bare::Symlink(_))));
+            if record.staging.as_deref() == Some(staging) && there {
+                return Ok(Some(target));
+            }
+        }
+        // Without records, as after a lost work folder, where the kubelet puts the volumes of pods has to tell.
+        let Some(staged) = mountinfo::at(&mounts, staging).last().copied() else {
+            return Ok(None);
+        };
+        let mut pods = mounts.iter().filter(|mount| {
+            !known.contains(&mount.target)
+                && ownership::is_pods_target(&mount.target)
+                && shows(mount, staged)
+        });
+        Ok(pods.next().map(|mount| mount.target.clone()))
+    }
+
+    /// Unstages what was staged by a driver with `--stage`, when this one has it not and nothing is published from it any
+    /// more: the orchestrator will not ask for it. Does nothing in a driver that stages.
+    pub async fn release_stages(&self) {
+        if self.config.stage {
+            return;
+        }
+        let stages = match self.stages.all().await {
+            Ok(stages) => stages,
+            Err(error) => {
+                let fields = [("error", error.to_string().into())];
+                self.log
+                    .event(Level::Warn, "cannot read what was staged", &fields);
+                return;
+            }
+        };
+        for stage in stages {
+            let staging = ("staging", stage.target.display().to_string().into());
+            match self.unstage_at(&stage.volume_id, &stage.target).await {
+                Ok(()) => self
+                    .log
+                    .event(Level::Info, "unstaged what was left", &[staging]),
+                Err(NodeError::StillPublished { .. }) => {}
+                Err(error) => {
+                    let fields = [staging, ("error", error.to_string().into())];
+                    self.log
+                        .event(Level::Warn, "cannot unstage what was left", &fields);
+                }
+            }
+        }
+    }
+}
+
+/// Whether two mounts show one folder of one file system.
+pub(super) fn shows(mount: &Mount, staged: &Mount) -> bool {
+    (&mount.device, &mount.root, &mount.source) == (&staged.device, &staged.root, &staged.source)
+}

@@ -1,0 +1,179 @@
+//! Asks a volume for its usage and its condition, within a bound. Owns the last known usage, which is all there is to
+//! tell when the server is gone.
+
+use crate::calls::node::error::NodeError;
+use crate::calls::node::questions::{Inquiry, NoAnswer};
+use crate::calls::node::record::PublishRecord;
+use crate::calls::node::target::{self, Bare};
+use crate::calls::node::volumes::Volumes;
+use crate::mount::mountinfo::{self, Mount};
+use crate::mount::task::Usage;
+use crate::process::disk_thread;
+use crate::share::paths::sub_path::RECORDS_FOLDER;
+use csi_proto::lock::lock;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is known of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its usage, now or when it last answered.
+    pub usage: Usage,
+    /// What is wrong, if anything.
+    pub problem: Option<String>,
+}
+
+impl Volumes {
+    /// How full the volume at `path` is. Waits for its server for at most `patience`.
+    ///
+    /// # Errors
+    /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not.
+    pub async fn condition(
+        &self,
+        volume_id: &str,
+        path: &Path,
+        timeout: Duration,
+    ) -> Result<Condition, NodeError> {
+        let not_published = |detail: &str| not_published(volume_id, path, detail);
+        // The node's own disks have a bound of their own: a short patience with servers is none with them.
+        let bound = timeout.max(disk_thread::BOUND);
+        let known = tokio::time::timeout(bound, self.known_at(volume_id, path)).await;
+        let (path, record) = known.unwrap_or_else(|_| {
+            let what = format!("looking up {} and its record", path.display());
+            Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
+        })?;
+        let mounts = self.mounts()?;
+        let mounted = mountinfo::at(&mounts, &path).last().copied();
+        match mounted {
+            Some(_) if record.is_some() => {}
+            Some(mount) if self.is_publish_of(volume_id, mount, &mounts).await? => {}
+            Some(mount) => {
+                return Err(not_published(&format!(
+                    ": it is a mount of {} ({}) that is not known to be this volume",
+                    mount.source.to_string_lossy(),
+                    mount.fs_type.to_string_lossy()
+                )));
+            }
+            None => {
+                let linked = record.is_some_and(|record| record.symlink.is_some());
+                if !linked || !matches!(target::look(&path).await?, Bare::Symlink(_)) {
+                    return Err(not_published(": nothing is mounted there"));
+                }
+            }
+        }
+        let key = (volume_id.to_owned(), path.clone());
+        let inquiry = Inquiry {
+            path: &path,
+            mount: mountinfo::covering(&mounts, &path),
+            // A symlink may lead anywhere.
+            asks_no_server: mounted.is_some() && mountinfo::asks_no_server(&mounts, &path),
+        };
+        let answer = self.questions.usage(&self.helpers, inquiry, timeout).await;
+        // Unpublished meanwhile: what was asked was the folder below it, or nothing.
+        if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
+            return Err(not_published(": it was unpublished in this moment"));
+        }
+        let mut known = lock(&self.usage);
+        match answer {
+            Ok(usage) => {
+                known.insert(key, usage);
+                Ok(Condition {
+                    usage,
+                    problem: mounted.and_then(loss),
+                })
+            }
+            Err(NoAnswer::NoUsage) => Err(NodeError::NoUsage),
+            Err(error) => match known.get(&key) {
+                Some(usage) => Ok(Condition {
+                    usage: *usage,
+                    problem: Some(format!(
+                        "{error}{}; the usage is the last known",
+                        hint(&error)
+                    )),
+                }),
+                None => Err(NodeError::NoAnswer {
+                    path,
+                    cause: Arc::new(error),
+                }),
+            },
+        }
+    }
+
+    /// Where `path` really is, and the record of `volume_id` there.
+    async fn known_at(
+        &self,
+        volume_id: &str,
+        path: &Path,
+    ) -> Result<(PathBuf, Option<PublishRecord>), NodeError> {
+        let Some(real) = target::locate(path).await? else {
+            let detail = ": the folder above it does not exist";
+            return Err(not_published(volume_id, path, detail));
+        };
+        let record = match self.records.get(&real).await? {
+            None => self.stages.get(&real).await?,
+            published => published,
+        };
+        match record {
+            Some(other) if other.volume_id != volume_id => {
+                let detail = format!("; volume {} is", other.volume_id);
+                Err(not_published(volume_id, path, &detail))
+            }
+            record => Ok((real, record)),
+        }
+    }
+}
+
+fn not_published(volume_id: &str, path: &Path, detail: &str) -> NodeError {
+    NodeError::NotPublished {
+        volume: volume_id.to_owned(),
+        path: path.to_owned(),
+        detail: detail.to_owned(),
+    }
+}
+
+/// What is wrong with a volume whose mount answers: its folder is not on the share any more.
+fn loss(mount: &Mount) -> Option<String> {
+    let is_in_records = || mount.root.iter().any(|name| name == RECORDS_FOLDER);
+    (mount.is_of_deleted_folder() || is_in_records()).then(|| {
+        "the volume's folder was deleted on its share, and what is written to it now is lost: unpublish the volume".to_owned()
+    })
+}
+
+/// What helps.
+fn hint(error: &NoAnswer) -> &'static str {
+    if error.is_stale() {
+        " (the server does not know the folder any more: publish the volume again, which mounts it anew)"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_has_gone_is_a_loss() {
+        let shows = |root: &str| Mount {
+            id: 2,
+            parent: 1,
+            device: "8:1".into(),
+            root: root.into(),
+            target: "/t".into(),
+            read_only: false,
+            flags: crate::mount::options::MountFlags::default(),
+            fs_type: "ext4".into(),
+            source: "/dev/sda1".into(),
+        };
+        for (root, is_lost) in [
+            ("/srv/a", false),
+            ("/srv/deleted", false),
+            ("/srv/a//deleted", true),
+            ("/srv/.csi-nfs/trash/x.purge/data", true),
+        ] {
+            assert_eq!(loss(&shows(root)).is_some(), is_lost, "{root}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Unpublishing: a volume disappears from a target, also when its server is gone. Owns the order of steps.
+
+use crate::calls::node::error::NodeError;
+use crate::calls::node::ownership;
+use crate::calls::node::record::PublishRecord;
+use crate::calls::node::target::{self, Bare, foreign_mount, taken};
+use crate::calls::node::volumes::{Note, Volumes};
+use crate::mount::helper::HelperError;
+use crate::mount::mountinfo::{self, Mount};
+use crate::mount::task::{FailureKind, Task};
+use crate::process::log::Level;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a plain unmount may take before the lazy one: a server that answers needs milliseconds.
+const PLAIN_BOUND: Duration = Duration::from_secs(2);
+
+/// How often an unmount is tried again while a process that ends still holds the mount.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Mounts on top of each other at one target that are taken away in one call; only somebody else makes more than one.
+const MAX_STACK: usize = 16;
+
+/// Why a plain unmount is refused.
+const IN_USE: &str = "a process uses it, and the server does not answer";
+
+impl Volumes {
+    /// Takes `volume_id` away from `target`, and waits for that for at most `patience`. Once it is gone, a repeat is fine.
+    ///
+    /// # Errors
+    /// As the specification has it for NodeUnpublishVolume.
+    pub async fn unpublish(
+        &self,
+        volume_id: String,
+        target: &Path,
+        timeout: Duration,
+    ) -> Result<Note, NodeError> {
+        let Some(target) = target::locate(target).await? else {
+            // The parent has gone, and the target with it.
+            return Ok(None);
+        };
+        let this = self.clone();
+        let work = {
+            let (volume_id, target) = (volume_id.clone(), target.clone());
+            async move { this.unpublish_at(&volume_id, &target).await.map(|()| None) }
+        };
+        self.run(&target, "NodeUnpublishVolume", volume_id, timeout, work)
+            .await
+    }
+
+    async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
+        let record = self.records.get(target).await?;
+        let mounts = self.mounts()?;
+        let here = mountinfo::at(&mounts, target);
+        if let Some(other) = record
+            .as_ref()
+            .filter(|record| record.volume_id != volume_id)
+        {
+            if here.is_empty() && other.symlink.is_none() {
+                // Neither volume is there, and the record and its folder are the other one's.
+                return Ok(());
+            }
+            return Err(NodeError::NotPublished {
+                volume: volume_id.to_owned(),
+                path: target.to_owned(),
+                detail: format!("; volume {} is", other.volume_id),
+            });
+        }
+        if record.is_none()
+            && let Some(mount) = self.foreign(volume_id, target, &mounts).await?
+        {
+            return Err(taken(target, &foreign_mount(mount)));
+        }
+        let ours = record.is_some() || !here.is_empty();
+        if !here.is_empty() {
+            self.take_all_away(target).await?;
+        }
+        match target::look(target).await? {
+            Bare::Nothing => {}
+            Bare::EmptyFolder if ours => target::remove_folder(target).await?,
+            // Somebody else's: the volume is not published there.
+            Bare::EmptyFolder => {}
+            Bare::Symlink(to) if self.made(volume_id, target, &to, record.as_ref()) => {
+                target::remove_symlink(target).await?;
+            }
+            Bare::Symlink(to) => {
+                return Err(taken(
+                    target,
+                    &format!(
+                        "is a symlink to {} that this driver did not make; remove it",
+                        to.display()
+                    ),
+                ));
+            }
+            Bare::FullFolder => {
+                return Err(taken(
+                    target,
+                    "is not mounted and has files in it that are in no volume; move them away",
+                ));
+            }
+            Bare::Other => return Err(taken(target, "is not a folder; remove it")),
+        }
+        self.records.remove(target).await?;
+        self.forget_usage(volume_id, target);
+        if record.is_some_and(|record| record.staging.is_some()) {
+            self.release_stages().await;
+        }
+        Ok(())
+    }
+
+    /// Whether a symlink at a target is one that a publish made.
+    fn made(
+        &self,
+        volume_id: &str,
+        target: &Path,
+        to: &Path,
+        record: Option<&PublishRecord>,
+    ) -> bool {
+        match record {
+            Some(record) => record.symlink.as_deref() == Some(to),
+            None => ownership::is_link_of(volume_id, target, to, &self.config),
+        }
+    }
+
+    pub(super) async fn take_all_away(&self, target: &Path) -> Result<(), NodeError> {
+        for _ in 0..MAX_STACK {
+            let mounts = self.mounts()?;
+            let Some(mount) = mountinfo::at(&mounts, target).last().copied() else {
+                return Ok(());
+            };
+            self.take_one_away(mount).await?;
+        }
+        Err(taken(
+            target,
+            "has too many mounts on top of each other; unmount some by hand",
+        ))
+    }
+
+    /// A plain unmount, which also writes back what is dirty; a lazy one when the server does not answer. Never a forced
+    /// one: it would fail the other volumes of that export, which share its connection.
+    async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
+        let target = &mount.target;
+        let bound = self.config.bounds.unmount;
+        let plain = PLAIN_BOUND.min(bound / 2);
+        let deadline = tokio::time::Instant::now() + plain;
+        let mut busy_before = false;
+        let lazy_why = loop {
+            let left = deadline.saturating_duration_since(tokio::time::Instant::now());
+            if left.is_zero() {
+                break IN_USE;
+            }
+            match self.take_away(target, false, left).await {
+                Ok(()) => return Ok(()),
+                Err(error) if busy(&error) && !mount.is_nfs() => {
+                    return Err(NodeError::InUse(target.clone()));
+                }
+                Err(error) if busy(&error) => {
+                    busy_before = true;
+                    tokio::time::sleep(BUSY_PAUSE.min(left)).await;
+                }
+                // The last try of a busy one gets too little time to tell anything.
+                Err(error) if timed_out(&error) && busy_before => break IN_USE,
+                Err(error) if timed_out(&error) => break "the server does not answer",
+                Err(error) => return Err(error),
+            }
+        };
+        if lazy_why == IN_USE {
+            // On a live server that process must end first, else it would go on writing to a volume that counts as
+            // unpublished. On a dead one it may be unable to.
+            let path = target.clone();
+            if self.helpers.run(&Task::Usage { path }, plain).await.is_ok() {
+                return Err(NodeError::InUse(target.clone()));
+            }
+        }
+        let fields = [
+            ("target", target.display().to_string().into()),
+            ("why", lazy_why.into()),
+        ];
+        self.log.event(Level::Warn, "lazy unmount", &fields);
+        self.take_away(target, true, bound - plain).await
+    }
+
+    /// One unmount in a helper.
+    pub(super) async fn take_away(
+        &self,
+        target: &Path,
+        lazy: bool,
+        bound: Duration,
+    ) -> Result<(), NodeError> {
+        let task = Task::Unmount {
+            target: target.to_owned(),
+            lazy,
+        };
+        match self.helpers.run(&task, bound).await {
+            Ok(_) => Ok(()),
+            // Somebody else was faster.
+            Err(error) if error.kind() == Some(FailureKind::NotMounted) => Ok(()),
+            Err(error) => Err(NodeError::Mount {
+                what: target.display().to_string(),
+                cause: Arc::new(error),
+            }),
+        }
+    }
+}
+
+fn busy(error: &NodeError) -> bool {
+    matches!(error, NodeError::Mount { cause, .. } if cause.kind() == Some(FailureKind::Busy))
+}
+
+fn timed_out(error: &NodeError) -> bool {
+    matches!(error, NodeError::Mount { cause, .. } if matches!(**cause, HelperError::Deadline { .. }))
+}

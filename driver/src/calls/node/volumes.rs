@@ -1,0 +1,136 @@
+//! The volumes of this node: what all node calls share. Owns nothing but the parts that it holds together.
+
+use crate::calls::node::error::NodeError;
+use crate::calls::node::questions::Questions;
+use crate::calls::node::record::{PublishRecords, record_error};
+use crate::calls::operations::{Busy, Operation, Operations};
+use crate::mount::helper::Helpers;
+use crate::mount::mountinfo::{self, Mount};
+use crate::mount::task::Usage;
+use crate::process::config::Config;
+use crate::process::disk_thread::DiskThread;
+use crate::process::log::Log;
+use crate::process::metrics::{METRICS, count};
+use csi_proto::lock::lock;
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The volumes of this node. Cheap to copy.
+#[derive(Clone)]
+pub struct Volumes {
+    pub(super) config: Arc<Config>,
+    pub(super) helpers: Helpers,
+    pub(super) questions: Questions,
+    /// Does what touches the work folder.
+    work_folder: DiskThread,
+    pub(super) records: PublishRecords,
+    pub(super) stages: PublishRecords,
+    /// What runs, by target.
+    pub(super) operations: Arc<Operations<PathBuf, Result<Note, NodeError>>>,
+    /// The last known usage, by volume and path.
+    pub(super) usage: Arc<Mutex<HashMap<(String, PathBuf), Usage>>>,
+    /// Held while a publish is checked against the others of its volume.
+    pub(super) comparing: Arc<tokio::sync::Mutex<()>>,
+    pub(super) log: Log,
+}
+
+/// Something that the caller should know though the call succeeded.
+pub type Note = Option<String>;
+
+impl Volumes {
+    /// The volumes of the node that `config` describes. Blocks as long as the work folder's disk lets it wait.
+    ///
+    /// # Errors
+    /// When the work folder cannot be used.
+    pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
+        let work_folder = DiskThread::default();
+        let records = PublishRecords::open(&config.work_dir, &work_folder, log)?;
+        let stages = PublishRecords::of_stages(&config.work_dir, &work_folder, log)?;
+        records.forget_gone()?;
+        stages.forget_gone()?;
+        Ok(Self {
+            config,
+            helpers,
+            questions: Questions::default(),
+            work_folder,
+            records,
+            stages,
+            operations: Arc::default(),
+            usage: Arc::default(),
+            comparing: Arc::default(),
+            log,
+        })
+    }
+
+    /// Waits until no operation runs.
+    pub async fn settled(&self) {
+        self.operations.settle().await;
+    }
+
+    /// Tells the metrics what is published and staged here. What cannot be read keeps its number.
+    pub async fn observe(&self) {
+        METRICS.helpers_stuck.set(count(self.helpers.stuck().len()));
+        if let Ok(all) = self.records.all().await {
+            METRICS.published_targets.set(count(all.len()));
+        }
+        if let Ok(all) = self.stages.all().await {
+            METRICS.staged_volumes.set(count(all.len()));
+        }
+    }
+
+    /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `patience`. It goes on when
+    /// its caller gives up.
+    pub(super) async fn run<W>(
+        &self,
+        target: &Path,
+        rpc: &'static str,
+        arguments: String,
+        timeout: Duration,
+        work: W,
+    ) -> Result<Note, NodeError>
+    where
+        W: Future<Output = Result<Note, NodeError>> + Send + 'static,
+    {
+        let operation = Operation {
+            rpc,
+            arguments: arguments.into_bytes(),
+        };
+        let run = self
+            .operations
+            .run(target.to_owned(), operation, timeout, || work);
+        match (run.await, self.work_folder.holdup()) {
+            // The caller's time is over, and that is why.
+            (Err(Busy::RunningOperation { .. }), Some(error)) => Err(record_error(error)),
+            (ended, _) => ended?,
+        }
+    }
+
+    /// The mounts of this process.
+    ///
+    /// # Errors
+    /// When mountinfo cannot be read.
+    pub(super) fn mounts(&self) -> Result<Vec<Mount>, NodeError> {
+        mountinfo::read(self.log)
+            .map_err(|error| NodeError::io("reading /proc/self/mountinfo", error))
+    }
+
+    /// The topmost mount at `target`.
+    ///
+    /// # Errors
+    /// When mountinfo cannot be read.
+    pub(super) fn mounted(&self, target: &Path) -> Result<Option<Mount>, NodeError> {
+        let mounts = self.mounts()?;
+        Ok(mountinfo::at(&mounts, target)
+            .last()
+            .map(|mount| (*mount).clone()))
+    }
+
+    /// Forgets the last known usage of what is gone.
+    pub(super) fn forget_usage(&self, volume_id: &str, path: &Path) {
+        let mut usage = lock(&self.usage);
+        usage.remove(&(volume_id.to_owned(), path.to_owned()));
+    }
+}

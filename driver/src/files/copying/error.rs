@@ -1,0 +1,83 @@
+//! The errors that end a copy before it is complete.
+
+use crate::files::crash_points;
+#[cfg(test)]
+use crate::files::crash_points::Crash;
+use rustix::io::Errno;
+use std::io;
+use thiserror::Error;
+
+/// Why a copy was given up.
+#[derive(Debug, Error)]
+pub enum CopyError {
+    /// There is no room, or the quota is used up.
+    #[error("no room on the share to copy {path:?}: {source}")]
+    NoRoom {
+        /// The entry, from the tree's root.
+        path: String,
+        /// ENOSPC or EDQUOT.
+        source: io::Error,
+    },
+    /// Somebody asked for it.
+    #[error("the copy was stopped")]
+    Stopped,
+    /// An entry is replaced by one of another kind over and over.
+    #[error("{path:?} is changed faster than it can be copied")]
+    Changing {
+        /// The entry, from the tree's root.
+        path: String,
+    },
+    /// An archive cannot be unpacked, or must not be.
+    #[error("the archive is not unpacked, at {path:?}: {problem}")]
+    Archive {
+        /// The entry, or the one before what cannot be read.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The file system's word.
+    #[error("{context} {path:?}: {source}")]
+    Io {
+        /// What was tried.
+        context: &'static str,
+        /// The entry, from the tree's root.
+        path: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A crash that a test asked for.
+    #[cfg(test)]
+    #[error("crash after {0}")]
+    Crash(&'static str),
+}
+
+impl CopyError {
+    /// Whether a server does not know what was open.
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if Errno::from_io_error(source) == Some(Errno::STALE))
+    }
+
+    /// The error for what the file system said when this was tried.
+    pub fn io(context: &'static str, path: String, source: impl Into<io::Error>) -> Self {
+        let source = source.into();
+        match Errno::from_io_error(&source) {
+            Some(Errno::NOSPC | Errno::DQUOT) => Self::NoRoom { path, source },
+            _ => Self::Io {
+                context,
+                path,
+                source,
+            },
+        }
+    }
+}
+
+/// Marks a step of a copy, at which a test may let it end.
+#[cfg_attr(not(test), allow(unused_variables))]
+pub(super) fn step(step: &'static str, path: impl FnOnce() -> String) -> Result<(), CopyError> {
+    crash_points::step(step).map_err(|crash| match crash {
+        #[cfg(test)]
+        Crash::Died(step) => CopyError::Crash(step),
+        #[cfg(test)]
+        Crash::Failed(_, errno) => CopyError::io("copying", path(), errno),
+    })
+}

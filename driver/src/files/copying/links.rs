@@ -1,0 +1,269 @@
+//! Files with several names. The first name that is met is copied and linked into a folder of its own under its inode's
+//! number; each further name is a link to that. So the file system remembers, and a million such files cost no memory. Most
+//! trees have none, and then that folder is not made.
+
+use super::named::Named;
+use crate::calls::admission::ExtraThreads;
+use crate::files::beneath;
+use crate::files::owner::Maker;
+use crate::files::side_by_side::side_by_side;
+use csi_proto::lock::{lock, wait};
+use rustix::fs::{self, AtFlags, Stat, StatxFlags};
+use rustix::io::{self, Errno};
+use std::collections::HashSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+
+/// Which file it is: the number of its inode with the time of its birth, since such a number is soon used again. Where the
+/// kernel does not say when it was born, as over NFS before Linux 6.16, the time of its last modification takes that place: a
+/// file that is written between two of its names comes as two files, and no name ever gets another file's content.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FileIdentity(String);
+
+impl FileIdentity {
+    /// The key of the file that `stat` describes and `name` in `folder` is; `name` is empty for `folder` itself.
+    pub(super) fn of(folder: impl AsFd, name: &std::ffi::CStr, stat: &Stat) -> Self {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+        let born = fs::statx(folder, name, flags, StatxFlags::BTIME | StatxFlags::INO)
+            .ok()
+            .filter(|statx| {
+                statx.stx_mask & StatxFlags::BTIME.bits() != 0 && statx.stx_ino == stat.st_ino
+            })
+            .map(|statx| (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec));
+        Self::from(stat, born)
+    }
+
+    fn from(stat: &Stat, born: Option<(i64, u32)>) -> Self {
+        let inode = stat.st_ino;
+        Self(match born {
+            Some((seconds, rest)) => format!("{inode:x}-b{seconds:x}.{rest:x}"),
+            None => format!("{inode:x}-m{:x}.{:x}", stat.st_mtime, stat.st_mtime_nsec),
+        })
+    }
+}
+
+/// Where a copy keeps the files with several names while it runs: a folder that comes and goes with the first of them.
+#[derive(Debug)]
+pub struct LinksFolder {
+    at: OwnedFd,
+    name: String,
+    maker: Option<Maker>,
+    making: Mutex<()>,
+    made: OnceLock<OwnedFd>,
+}
+
+impl LinksFolder {
+    /// The folder `name` in `at`, which is on the copy's file system and has nothing of that name.
+    pub fn new(at: OwnedFd, name: impl Into<String>) -> Self {
+        Self {
+            at,
+            name: name.into(),
+            maker: None,
+            making: Mutex::new(()),
+            made: OnceLock::new(),
+        }
+    }
+
+    /// The same, which is made by `maker`; without one by whoever copies.
+    pub fn made_by(self, maker: Option<Maker>) -> Self {
+        Self { maker, ..self }
+    }
+
+    fn folder(&self) -> std::io::Result<&OwnedFd> {
+        let _one_at_a_time = lock(&self.making);
+        if let Some(folder) = self.made.get() {
+            return Ok(folder);
+        }
+        // Another view of it may have made it.
+        match &self.maker {
+            Some(maker) => maker.make_folder(&self.at, &self.name)?,
+            None => beneath::make_folder(&self.at, &self.name, 0o700)?,
+        };
+        let folder = beneath::folder(&self.at, &self.name)?;
+        Ok(self.made.get_or_init(|| folder))
+    }
+
+    /// Whether it was needed through this view.
+    pub(super) fn is_made(&self) -> bool {
+        self.made.get().is_some()
+    }
+
+    /// Removes the folder with all that is in it, by as many threads as `extra` gives, `most` at the most.
+    pub(super) fn remove(&self, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
+        let folder = self.folder()?;
+        // Others may have made names in it through other views.
+        beneath::refresh(folder)?;
+        clear(folder, most, extra)?;
+        Ok(fs::unlinkat(&self.at, &self.name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+/// The files with several names that are being copied.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    copying: Mutex<HashSet<FileIdentity>>,
+    changed: Condvar,
+}
+
+/// What is to be done with a file that has several names.
+pub(super) enum Turn<'a> {
+    /// It is linked already.
+    Linked,
+    /// It is to be copied, and then kept with [`First::keep`].
+    First(First<'a>),
+}
+
+/// The duty to copy a file, while others with the same inode wait.
+pub(super) struct First<'a> {
+    links: &'a Links,
+    folder: &'a LinksFolder,
+    key: FileIdentity,
+}
+
+impl Links {
+    fn lock(&self) -> MutexGuard<'_, HashSet<FileIdentity>> {
+        lock(&self.copying)
+    }
+
+    /// Makes `to` a link to the copy of the file `key` that `folder` has, or says that it is to be copied. Waits while another
+    /// thread copies it. `folder` is of the same view as `to`.
+    pub(super) fn turn<'a>(
+        &'a self,
+        folder: &'a LinksFolder,
+        key: FileIdentity,
+        to: Named<'_>,
+    ) -> std::io::Result<Turn<'a>> {
+        let mut copying = self.lock();
+        while copying.contains(&key) {
+            copying = wait(&self.changed, copying);
+        }
+        // Claimed before it is tried, so that of two only one finds nothing.
+        copying.insert(key.clone());
+        drop(copying);
+        let first = First {
+            links: self,
+            folder,
+            key,
+        };
+        match fs::linkat(
+            folder.folder()?,
+            &*first.key.0,
+            to.folder,
+            to.name,
+            AtFlags::empty(),
+        ) {
+            Ok(()) => Ok(Turn::Linked),
+            // Too many links is no reason to lose the file.
+            Err(Errno::NOENT | Errno::MLINK) => Ok(Turn::First(first)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl First<'_> {
+    /// Keeps the finished copy for its further names.
+    pub(super) fn keep(self, copy: Named<'_>) -> std::io::Result<()> {
+        match fs::linkat(
+            copy.folder,
+            copy.name,
+            self.folder.folder()?,
+            &*self.key.0,
+            AtFlags::empty(),
+        ) {
+            // There when it has reached the greatest number of links.
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for First<'_> {
+    fn drop(&mut self) {
+        self.links.lock().remove(&self.key);
+        self.links.changed.notify_all();
+    }
+}
+
+/// Empties the folder of links.
+fn clear(folder: &OwnedFd, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
+    loop {
+        if is_empty(folder)? {
+            return Ok(());
+        }
+        // Opened anew: what has been read once is not read again.
+        let names = Mutex::new(fs::Dir::new(beneath::folder(folder, ".")?)?);
+        let cleared = side_by_side(extra, most, || clear_some(folder, &names));
+        cleared.into_iter().collect::<io::Result<()>>()?;
+    }
+}
+
+fn is_empty(folder: &OwnedFd) -> std::io::Result<bool> {
+    let mut names = fs::Dir::new(beneath::folder(folder, ".")?)?;
+    while let Some(entry) = names.read() {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn clear_some(folder: &OwnedFd, names: &Mutex<fs::Dir>) -> io::Result<()> {
+    loop {
+        let mut batch = Vec::with_capacity(64);
+        {
+            let mut names = lock(names);
+            while batch.len() < 64
+                && let Some(entry) = names.read()
+            {
+                let entry = entry?;
+                if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                    batch.push(entry.file_name().to_owned());
+                }
+            }
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        for name in batch {
+            match fs::unlinkat(folder, &*name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_told_from_a_later_one_with_its_inode() {
+        let file = tempfile::tempfile().unwrap();
+        let old = fs::fstat(&file).unwrap();
+        let mut new = old;
+        new.st_mtime_nsec = (old.st_mtime_nsec + 1) % 1_000_000_000;
+        assert_ne!(
+            FileIdentity::from(&old, None),
+            FileIdentity::from(&new, None)
+        );
+        assert_eq!(
+            FileIdentity::from(&old, None),
+            FileIdentity::from(&old, None)
+        );
+        let born = Some((1, 2));
+        assert_ne!(
+            FileIdentity::from(&old, born),
+            FileIdentity::from(&old, Some((1, 3)))
+        );
+        // Written between two of its names.
+        assert_eq!(
+            FileIdentity::from(&old, born),
+            FileIdentity::from(&new, born)
+        );
+        assert_ne!(
+            FileIdentity::from(&old, born),
+            FileIdentity::from(&old, None)
+        );
+    }
+}

@@ -1,0 +1,77 @@
+//! A running copy: how far it is, and whether it goes on. Must not know what is copied.
+
+use crate::calls::admission::ExtraThreads;
+use crate::process::metrics::METRICS;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A running copy, seen from outside: how far it is, the way to end it, and where it asks for threads.
+#[derive(Debug, Default)]
+pub struct Progress {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    stop: AtomicBool,
+    pub(super) threads: ExtraThreads,
+}
+
+impl Progress {
+    /// Of a copy that asks for its threads there.
+    pub fn with_threads(threads: ExtraThreads) -> Self {
+        Self {
+            threads,
+            ..Self::default()
+        }
+    }
+
+    /// Entries that are done, folders included.
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    /// The sizes of the files that are done, in bytes. Cloned ones count in full, though they took no room.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Ends the copy soon, with [`CopyError::Stopped`].
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants the copy to end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Counts one more entry, of so many bytes.
+    pub fn count(&self, bytes: u64) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        METRICS.copied_files.inc();
+        METRICS.copied_bytes.inc_by(bytes);
+    }
+}
+
+/// Whether the threads of a copy go on: until somebody stops it, or one of them has failed.
+#[derive(Debug)]
+pub(super) struct CopyProgress<'a> {
+    pub(super) progress: &'a Progress,
+    failed: AtomicBool,
+}
+
+impl<'a> CopyProgress<'a> {
+    pub(super) fn of(progress: &'a Progress) -> Self {
+        Self {
+            progress,
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.progress.is_stopped() || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Ends all threads at the next part of what they copy.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,13 @@
+//! Files and folders below a root that others change meanwhile: how they are opened, walked and copied. Knows no records.
+
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
+pub(crate) mod beneath;
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
+pub mod copying;
+pub(crate) mod crash_points;
+pub mod descriptors;
+pub mod owner;
+pub mod roots;
+pub(crate) mod side_by_side;
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
+pub(crate) mod walking;

@@ -1,0 +1,452 @@
+//! Reads the values of a configuration from the text of flags and variables, and words the errors. Must not decide what they mean.
+
+use super::{Endpoint, LocalShare, NamedShare};
+use crate::calls::export::{Export, ExportError};
+use crate::calls::parameters;
+use crate::calls::policy::Policy;
+use crate::calls::volume_id::is_share_name;
+use crate::mount::control_options;
+use crate::mount::option_names::is_option_name;
+use crate::mount::options::MountOptions;
+use crate::share::records::volume::OnDelete;
+use crate::share::token::ShareUuid;
+use csi_proto::duration::{self, DurationError};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Text that is not what a flag takes. The message says what it takes.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Not an endpoint.
+    #[error("{0:?} is no endpoint: give unix:///run/csi.sock or tcp://127.0.0.1:10000")]
+    Endpoint(String),
+    /// An address that other machines reach.
+    #[error(
+        "{0} is not a loopback address: CSI has no authentication, so whoever reaches the port could mount and delete; serve a unix socket, or 127.0.0.1"
+    )]
+    NotLoopback(SocketAddr),
+    /// Not a duration.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    /// A duration that bounds nothing.
+    #[error("{0:?} is no bound: give more than 0 and at most a year, 8760h")]
+    Bound(String),
+    /// A duration that is too short, or too long, to be kept to.
+    #[error("{0:?} is no interval: give 1s or more, and at most a year, 8760h")]
+    Interval(String),
+    /// Not a named share.
+    #[error(
+        "{0:?} is no share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
+    )]
+    Share(String),
+    /// A named share's mount option cannot be used.
+    #[error("the share {0}: {1}")]
+    ShareOption(String, String),
+    /// A named share's UUID is none.
+    #[error(
+        "the share {0}: uuid= takes the 26 characters that stand as \"uuid\" in .csi-nfs/share.json on the share, and between '#' and the first '.' behind it in the ids of its volumes"
+    )]
+    ShareUuid(String),
+    /// A named share has two UUIDs.
+    #[error("the share {0}: uuid= is given twice: a share has one, give it once")]
+    ShareUuidTwice(String),
+    /// Not a local share.
+    #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
+    LocalShare(String),
+    /// Not a folder of a server.
+    #[error("{0:?} is no folder of a server: give SERVER:/PATH")]
+    Folder(String),
+    /// Not an export.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// An entry of a list of mount options that is no name.
+    #[error("{0:?} is no name of a mount option: give the name alone, such as vers, and no value")]
+    OptionName(String),
+    /// A list without an entry, and what it would mean.
+    #[error("{0} is given and has no entry, which would {1}: leave it out, or give it an entry")]
+    EmptyList(&'static str, &'static str),
+    /// A flag that has no effect beside the others, and what to do.
+    #[error("{0} has no effect {1}")]
+    NoEffect(&'static str, &'static str),
+    /// Two entries where one is meant.
+    #[error("{0} is given twice for {1}: give it once")]
+    Twice(&'static str, String),
+    /// Neither on nor off.
+    #[error("{0:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
+    Switch(String),
+    /// Not a policy.
+    #[error("{0:?} is no policy: give delete, retain or archive")]
+    OnDelete(String),
+    /// A mode of folders that is none.
+    #[error("{0:?} is no mode: say an octal one such as 0770, at most 7777")]
+    MountPermissions(String),
+    /// Not permission bits.
+    #[error(
+        "{0:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
+    )]
+    SocketMode(String),
+    /// Not a driver's name.
+    #[error(
+        "{0:?} is no driver name: at most 63 letters, digits, '-' and '.', with a letter or digit at both ends"
+    )]
+    DriverName(String),
+    /// Not a node's id.
+    #[error("{0:?} is no node id: 1 to 192 bytes without control characters")]
+    NodeId(String),
+}
+
+impl FromStr for Endpoint {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::Endpoint(text.to_owned());
+        let address = text
+            .strip_prefix("tcp://")
+            .or_else(|| text.strip_prefix("tcp:"));
+        if let Some(address) = address {
+            let address = address.replace("localhost", "127.0.0.1");
+            let address: SocketAddr = address.parse().map_err(|_| wrong())?;
+            if !address.ip().is_loopback() {
+                return Err(ConfigError::NotLoopback(address));
+            }
+            return Ok(Self::Tcp(address));
+        }
+        let path = match text.strip_prefix("unix:") {
+            Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
+            None if text.starts_with(['/', '.']) => text,
+            None => return Err(wrong()),
+        };
+        // After two slashes comes a host in other URLs: `unix://run/x` means `/run/x` to one reader and `run/x` to the next.
+        let unclear = text.starts_with("unix://") && !path.starts_with('/');
+        if path.is_empty() || path.ends_with('/') || unclear {
+            return Err(wrong());
+        }
+        Ok(Self::Unix(PathBuf::from(path)))
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+        }
+    }
+}
+
+impl FromStr for NamedShare {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::Share(text.to_owned());
+        let (name, export) = text.split_once('=').ok_or_else(wrong)?;
+        if !is_share_name(name) {
+            return Err(wrong());
+        }
+        let (export, options) = export.split_once(',').unwrap_or((export, ""));
+        let (server, share) = split_export(export).ok_or_else(wrong)?;
+        let mut uuid = None;
+        let mut mount_options = Vec::new();
+        for option in options.split(',').map(str::trim) {
+            if let Some(text) = option.strip_prefix("uuid=") {
+                let parsed = text.parse::<ShareUuid>();
+                let parsed = parsed.map_err(|_| ConfigError::ShareUuid(name.to_owned()))?;
+                if uuid.replace(parsed).is_some() {
+                    return Err(ConfigError::ShareUuidTwice(name.to_owned()));
+                }
+            } else if !option.is_empty() {
+                mount_options.push(option.to_owned());
+            }
+        }
+        let words = || mount_options.iter().map(String::as_str);
+        MountOptions::parse(words(), &Policy::default())
+            .and_then(|_| control_options::refuse_without_effect(words()))
+            .map_err(|error| ConfigError::ShareOption(name.to_owned(), error.to_string()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            export: Export::parse(server, share)?,
+            mount_options,
+            uuid,
+        })
+    }
+}
+
+impl FromStr for LocalShare {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let wrong = || ConfigError::LocalShare(text.to_owned());
+        let at = text.find("=/").ok_or_else(wrong)?;
+        let (server, share) = split_export(&text[..at]).ok_or_else(wrong)?;
+        Ok(Self {
+            export: Export::parse(server, share)?,
+            path: PathBuf::from(&text[at + 1..]),
+        })
+    }
+}
+
+/// A folder of a server, `SERVER:/PATH`.
+///
+/// # Errors
+/// When the text is none.
+pub fn parse_export(text: &str) -> Result<Export, ConfigError> {
+    let (server, path) = split_export(text).ok_or_else(|| ConfigError::Folder(text.to_owned()))?;
+    Ok(Export::parse(server, path)?)
+}
+
+/// `SERVER:SHARE`, where the server may be an IPv6 address.
+fn split_export(text: &str) -> Option<(&str, &str)> {
+    if text.starts_with('[') {
+        let at = text.find("]:")?;
+        return Some((&text[..=at], &text[at + 2..]));
+    }
+    text.find(":/")
+        .or_else(|| text.find(':'))
+        .map(|at| (&text[..at], &text[at + 1..]))
+}
+
+/// The name of a mount option, for a list of allowed or denied ones.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
+    if is_option_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigError::OptionName(text.to_owned()))
+    }
+}
+
+/// A year is far beyond any sense, and keeps deadlines within what clocks can say.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+/// How long something may take at most, such as `30s`, `1m30s` or `100ms`.
+///
+/// # Errors
+/// When the text is no duration, or one that bounds nothing.
+pub fn parse_bound(text: &str) -> Result<Duration, ConfigError> {
+    let bound = duration::parse(text)?;
+    if bound.is_zero() || bound > LONGEST {
+        return Err(ConfigError::Bound(text.to_owned()));
+    }
+    Ok(bound)
+}
+
+/// How often something is done.
+///
+/// # Errors
+/// When the text is no duration, or one that is shorter than a second or longer than a year.
+pub fn parse_interval(text: &str) -> Result<Duration, ConfigError> {
+    let interval = duration::parse(text)?;
+    match (Duration::from_secs(1)..=LONGEST).contains(&interval) {
+        true => Ok(interval),
+        false => Err(ConfigError::Interval(text.to_owned())),
+    }
+}
+
+/// Permission bits of the socket in octal.
+///
+/// # Errors
+/// When the text is not octal, has other bits than permissions, or lets nobody write, without which nobody can connect.
+pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
+    // The parser of numbers would take a sign.
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
+        _ => Err(ConfigError::SocketMode(text.to_owned())),
+    }
+}
+
+/// The mode of volumes' folders, in octal; 0 is none.
+///
+/// # Errors
+/// When the text is no mode.
+pub fn parse_mount_permissions(text: &str) -> Result<u32, ConfigError> {
+    parameters::mode(text).map_err(|_| ConfigError::MountPermissions(text.to_owned()))
+}
+
+/// What becomes of a volume that is deleted.
+///
+/// # Errors
+/// When the text is none of the policies.
+pub fn parse_on_delete(text: &str) -> Result<OnDelete, ConfigError> {
+    OnDelete::parse(text).ok_or_else(|| ConfigError::OnDelete(text.to_owned()))
+}
+
+/// A switch in a variable; an empty one is off.
+///
+/// # Errors
+/// When the text is neither on nor off.
+pub fn parse_switch(text: &str) -> Result<bool, ConfigError> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "" | "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(ConfigError::Switch(text.to_owned())),
+    }
+}
+
+/// Refuses two entries of `flag` with the same key: which one counts would be chance.
+///
+/// # Errors
+/// [`ConfigError::Twice`] with the key.
+pub fn distinct<T, K: Ord + ToString>(
+    flag: &'static str,
+    entries: Vec<T>,
+    key: impl Fn(&T) -> K,
+) -> Result<Vec<T>, ConfigError> {
+    let mut seen = BTreeSet::new();
+    for entry in &entries {
+        let key = key(entry);
+        let shown = key.to_string();
+        if !seen.insert(key) {
+            return Err(ConfigError::Twice(flag, shown));
+        }
+    }
+    Ok(entries)
+}
+
+/// The name of a driver as the specification allows it (GetPluginInfo, `name`).
+///
+/// # Errors
+/// When it is none.
+pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let good = text.len() <= 63
+        && text.chars().all(fine)
+        && ends(text.chars().next())
+        && ends(text.chars().last());
+    if good {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigError::DriverName(text.to_owned()))
+    }
+}
+
+/// The id of a node: at most 192 bytes, because older orchestrators take no more.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_node_id(text: &str) -> Result<String, ConfigError> {
+    if (1..=192).contains(&text.len()) && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(ConfigError::NodeId(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn endpoints() {
+        let unix = |path: &str| Endpoint::Unix(PathBuf::from(path));
+        assert_eq!("unix:///run/csi.sock".parse(), Ok(unix("/run/csi.sock")));
+        assert_eq!("unix:/run/csi.sock".parse(), Ok(unix("/run/csi.sock")));
+        assert_eq!("unix:csi.sock".parse(), Ok(unix("csi.sock")));
+        assert_eq!("/run/csi.sock".parse(), Ok(unix("/run/csi.sock")));
+        assert_eq!("./csi.sock".parse(), Ok(unix("./csi.sock")));
+        let tcp = Endpoint::Tcp(([127, 0, 0, 1], 9).into());
+        assert_eq!("tcp://127.0.0.1:9".parse(), Ok(tcp.clone()));
+        assert_eq!("tcp://localhost:9".parse(), Ok(tcp));
+        assert!("tcp://[::1]:9".parse::<Endpoint>().is_ok());
+        for refused in ["tcp://0.0.0.0:9", "tcp://10.0.0.1:9", "tcp://[::]:9"] {
+            let error = refused.parse::<Endpoint>().unwrap_err();
+            assert!(matches!(error, ConfigError::NotLoopback(_)), "{refused}");
+        }
+        for wrong in [
+            "",
+            "unix:",
+            "unix:///",
+            "unix://run/x.sock",
+            "http://x",
+            "tcp://x",
+            "run",
+        ] {
+            assert!(wrong.parse::<Endpoint>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        let share: NamedShare = "home=[fe80::1]:/srv/x".parse().unwrap();
+        assert_eq!(share.name, "home");
+        assert_eq!(share.export.to_string(), "[fe80::1]:/srv/x");
+        let share: NamedShare = "home=fe80::1:/srv".parse().unwrap();
+        assert_eq!(share.export.to_string(), "[fe80::1]:/srv");
+        let share: NamedShare = "home=nas:/srv,vers=3, tcp".parse().unwrap();
+        assert_eq!(share.export.to_string(), "nas:/srv");
+        assert_eq!(share.mount_options, ["vers=3", "tcp"]);
+        assert_eq!(share.uuid, None);
+        let uuid = "4g2v0".to_owned() + &"0".repeat(21);
+        let share: NamedShare = format!("home=nas:/srv,tcp,uuid={uuid}").parse().unwrap();
+        assert_eq!(share.uuid.unwrap().to_string(), uuid);
+        assert_eq!(share.mount_options, ["tcp"]);
+        let unused = "home=nas:/srv,nocto".parse::<NamedShare>();
+        assert!(matches!(unused, Err(ConfigError::ShareOption(name, _)) if name == "home"));
+        let wrong = "home=nas:/srv,uuid=4g2v0".parse::<NamedShare>();
+        assert_eq!(wrong, Err(ConfigError::ShareUuid("home".into())));
+        let twice = format!("home=nas:/srv,uuid={uuid},tcp,uuid={uuid}").parse::<NamedShare>();
+        assert_eq!(twice, Err(ConfigError::ShareUuidTwice("home".into())));
+        let wrong = "home=nas:/srv,addr=10.0.0.5".parse::<NamedShare>();
+        assert!(wrong.unwrap_err().to_string().contains("addr"));
+        let share: LocalShare = "nas:data=/srv/a=b".parse().unwrap();
+        assert_eq!(share.export.to_string(), "nas:/data");
+        assert_eq!(share.path, Path::new("/srv/a=b"));
+        for wrong in ["x", "=nas:/x", "a b=nas:/x", "a=nas", "a=nas:"] {
+            assert!(wrong.parse::<NamedShare>().is_err(), "{wrong:?}");
+        }
+        for wrong in ["nas:/x", "nas:/x=rel", "nas=/x"] {
+            assert!(wrong.parse::<LocalShare>().is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        assert_eq!(parse_bound("1m30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_bound("8760h"), Ok(Duration::from_secs(365 * 86_400)));
+        for wrong in ["0s", "0", "8760h1ns"] {
+            assert_eq!(parse_bound(wrong), Err(ConfigError::Bound(wrong.into())));
+        }
+        let unit = parse_bound("30");
+        assert!(matches!(
+            unit,
+            Err(ConfigError::Duration(DurationError::NoUnit(_)))
+        ));
+    }
+
+    #[test]
+    fn intervals() {
+        assert_eq!(parse_interval("1s"), Ok(Duration::from_secs(1)));
+        assert_eq!(parse_interval("8760h"), Ok(LONGEST));
+        for wrong in ["0", "999ms", "8760h1ns"] {
+            let error = ConfigError::Interval(wrong.into());
+            assert_eq!(parse_interval(wrong), Err(error));
+        }
+    }
+
+    #[test]
+    fn names() {
+        assert!(parse_driver_name("nfs.csi.k8s.io").is_ok());
+        for wrong in ["", "-x", "x.", "a_b", &"x".repeat(64)] {
+            assert!(parse_driver_name(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(parse_node_id("").is_err());
+        assert!(parse_node_id("a\nb").is_err());
+        assert_eq!(parse_socket_mode("0660"), Ok(0o660));
+        for wrong in ["8", "1777", "0", "0000", "+7", "444", "", "-1"] {
+            assert!(parse_socket_mode(wrong).is_err(), "{wrong:?}");
+        }
+        assert_eq!(parse_switch("On"), Ok(true));
+        assert_eq!(parse_switch(""), Ok(false));
+        assert!(parse_switch("maybe").is_err());
+    }
+}

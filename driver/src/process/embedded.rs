@@ -1,0 +1,154 @@
+//! The driver inside another program: its share is a local folder, and the transport is an in-memory pipe. Owns the
+//! layout of that folder; must not know who calls.
+
+use crate::calls::call_log::CallLog;
+use crate::calls::defaults::Defaults;
+use crate::calls::export::{Export, ExportError};
+use crate::calls::policy::Policy;
+use crate::process::config::{Bounds, Config, LocalShare, Mode, parse_node_id};
+use crate::process::driver::{Driver, WorkDirError};
+use crate::process::log::Log;
+use crate::process::work_folder::own_folder;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use tokio::io::DuplexStream;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+/// The server's name in volume contexts of the embedded driver.
+pub const SERVER: &str = "embedded";
+
+/// The share's path in volume contexts of the embedded driver.
+pub const SHARE: &str = "/";
+
+/// How much the pipe holds before its writer waits: a few frames of HTTP/2.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// A driver that serves this process.
+pub struct Embedded {
+    folder: PathBuf,
+    driver: Driver,
+    routes: Routes,
+    log: Log,
+}
+
+/// Why the embedded driver cannot be had.
+#[derive(Debug, Error)]
+pub enum EmbeddedError {
+    /// Its folder cannot be used.
+    #[error("the folder {}: {source}", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The system's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Its work folder cannot be used.
+    #[error(transparent)]
+    WorkDir(#[from] WorkDirError),
+    /// Its share cannot be named, which is a defect.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+}
+
+impl Embedded {
+    /// The driver whose volumes are in `folder`, which is made when it is missing; what is in it is for this user alone. Its share is
+    /// `folder/share`, in volume contexts `server=embedded,share=/`. Nothing is logged.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
+        Self::with_log(folder, Log::off())
+    }
+
+    /// The same, with every call logged to `log`.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn with_log(folder: impl AsRef<Path>, log: Log) -> Result<Self, EmbeddedError> {
+        Self::configured(folder.as_ref(), log, false)
+    }
+
+    /// The same as [`Embedded::open`] for a driver that stages volumes.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn staging(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
+        Self::configured(folder.as_ref(), Log::off(), true)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "before anybody is served")]
+    fn configured(folder: &Path, log: Log, stage: bool) -> Result<Self, EmbeddedError> {
+        let failed = |source| EmbeddedError::Folder {
+            folder: folder.to_owned(),
+            source,
+        };
+        own_folder(folder).map_err(failed)?;
+        let folder = folder.canonicalize().map_err(failed)?;
+        let share = folder.join("share");
+        // This folder keeps others out; volumes get the modes that they ask for.
+        match DirBuilder::new().mode(0o700).create(&share) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let config = Config {
+            driver_name: crate::process::config::DEFAULT_NAME.to_owned(),
+            node_id: parse_node_id(&host).unwrap_or_else(|_| SERVER.to_owned()),
+            mode: Mode::All,
+            shares: Vec::new(),
+            local_shares: vec![LocalShare {
+                export: Export::parse(SERVER, SHARE)?,
+                path: share,
+            }],
+            quotas: false,
+            work_dir: folder.join("work"),
+            policy: Policy::default(),
+            bounds: Bounds::default(),
+            measure: None,
+            symlink_fallback: true,
+            stage,
+            upstream: false,
+            defaults: Defaults::default(),
+        };
+        let driver = Driver::new(config, log)?;
+        Ok(Self {
+            folder,
+            routes: driver.routes(),
+            driver,
+            log,
+        })
+    }
+
+    /// The folder that holds share and state.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A connection to the driver, served until its other end is dropped. To be called in a runtime.
+    pub fn connect(&self) -> DuplexStream {
+        let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+        let mut server = Server::builder().layer(CallLog::new(self.log));
+        let router = server.add_routes(self.routes.clone());
+        tokio::spawn(async move {
+            let incoming = tokio_stream::once(Ok::<_, io::Error>(theirs));
+            // An error here is that the caller has dropped its end.
+            let _ = router.serve_with_incoming(incoming).await;
+        });
+        ours
+    }
+
+    /// Waits until work that outlives its call is done.
+    pub async fn settled(&self) {
+        self.driver.settled().await;
+    }
+}

@@ -1,0 +1,185 @@
+//! Checks that this instance can work: its work folder, the folders of local shares, and the kernel's NFS client. Nothing here asks an
+//! NFS server, whose end must not end its drivers. Must not know who asks.
+
+use crate::mount::helper::{HelperError, Helpers};
+#[cfg(debug_assertions)]
+use crate::mount::task::Failure;
+use crate::mount::task::{FailureKind, Task};
+use crate::process::config::Config;
+use crate::process::disk_thread::DiskThread;
+use crate::process::log::{Level, Log};
+use rustix::fs::{Access, access};
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long asking the kernel may take; loading the module of its NFS client is part of it.
+const KERNEL_BOUND: Duration = Duration::from_secs(10);
+
+/// How often a node without an NFS client is asked again. Each time the kernel tries to load the module.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// After how many looks it is said again that the client is missing: once a minute.
+const LOOKS_A_LINE: u64 = 12;
+
+/// Why an instance cannot work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Its folders or its privileges are not as they should be, which another start may find mended.
+    Fault(String),
+    /// The kernel of its node has no NFS client, which no other start brings: the instance waits for it.
+    NoNfsClient(String),
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Fault(why) | Self::NoNfsClient(why)) = self;
+        f.write_str(why)
+    }
+}
+
+/// The health of one instance. Cheap to clone; the clones are one.
+#[derive(Clone, Debug)]
+pub struct Health {
+    config: Arc<Config>,
+    helpers: Helpers,
+    /// Looks at folders.
+    thread: DiskThread,
+    /// Whether it was found that this process may mount NFS.
+    may_mount: Arc<AtomicBool>,
+}
+
+impl Health {
+    /// That of the instance which `config` describes.
+    pub fn new(config: Arc<Config>, helpers: Helpers) -> Self {
+        Self {
+            config,
+            helpers,
+            thread: DiskThread::default(),
+            may_mount: Arc::default(),
+        }
+    }
+
+    /// Why this instance cannot work. Nothing here asks an NFS server, or waits for work on shares.
+    pub async fn obstacle(&self) -> Option<Obstacle> {
+        let config = Arc::clone(&self.config);
+        let looked = self.thread.run(move || Ok(obstacle_in_folders(&config)));
+        match looked.await {
+            Ok(None) => self.obstacle_in_kernel().await,
+            Ok(obstacle) => obstacle.map(Obstacle::Fault),
+            Err(error) => Some(Obstacle::Fault(format!(
+                "the work folder, or the folder of a local share: {error}: is it there?"
+            ))),
+        }
+    }
+
+    /// What this instance has to wait for before it can be of use to its node: the kernel's NFS client.
+    pub async fn missing_client(&self) -> Option<String> {
+        // Local shares need none, and no helper to ask.
+        if !self.config.mode.node() || !self.config.local_shares.is_empty() {
+            return None;
+        }
+        match self.obstacle_in_kernel().await {
+            Some(Obstacle::NoNfsClient(why)) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Waits until the kernel has what [`Health::missing_client`] has missed. Meanwhile `log` is told once a minute.
+    pub async fn client_found(self, log: Log) {
+        let mut looks = 0_u64;
+        while let Some(obstacle) = self.obstacle_in_kernel().await {
+            if looks.is_multiple_of(LOOKS_A_LINE) {
+                let fields = [("error", obstacle.to_string().into())];
+                log.event(Level::Error, "waiting for an NFS client", &fields);
+            }
+            looks += 1;
+            tokio::time::sleep(LOOK).await;
+        }
+        log.event(Level::Info, "the kernel has an NFS client now", &[]);
+    }
+
+    async fn obstacle_in_kernel(&self) -> Option<Obstacle> {
+        // What this process may do, and the kernel has, it keeps.
+        if self.config.symlink_fallback || self.may_mount.load(Ordering::Relaxed) {
+            return None;
+        }
+        let Err(error) = self.try_client().await else {
+            self.may_mount.store(true, Ordering::Relaxed);
+            return None;
+        };
+        let (is_node, why) = (self.config.mode.node(), error.to_string());
+        match error.kind() {
+            // Local shares need neither client nor, for the controller, a mount.
+            Some(FailureKind::NoNfsClient) if !self.config.local_shares.is_empty() => None,
+            Some(FailureKind::NoNfsClient) if is_node => Some(Obstacle::NoNfsClient(why)),
+            Some(FailureKind::NotPermitted) if !is_node && !self.config.local_shares.is_empty() => {
+                None
+            }
+            _ => Some(Obstacle::Fault(why)),
+        }
+    }
+
+    /// Asks the kernel. In a debug build a test answers, where `CSI_NFS_CLIENT` names a file: the client is there when the file is.
+    async fn try_client(&self) -> Result<(), HelperError> {
+        #[cfg(debug_assertions)]
+        if let Some(file) = std::env::var_os("CSI_NFS_CLIENT") {
+            return match tokio::fs::try_exists(file).await {
+                Ok(true) => Ok(()),
+                _ => Err(HelperError::Failed(Failure::no_nfs_client())),
+            };
+        }
+        let asked = self.helpers.run(&Task::TryNfsClient, KERNEL_BOUND).await;
+        asked.map(drop)
+    }
+}
+
+/// Why the work folder or a local share cannot be used.
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
+fn obstacle_in_folders(config: &Config) -> Option<String> {
+    // A name of its own for each probe: several drivers may have one work folder by mistake.
+    match tempfile_in(&config.work_dir) {
+        Ok(()) => {}
+        // To restart does not help, and would interrupt what frees a full disk: unpublishing.
+        Err(error) if is_full(&error) => {}
+        Err(error) => {
+            let folder = config.work_dir.display();
+            return Some(format!(
+                "the work folder {folder} cannot be written: {error}"
+            ));
+        }
+    }
+    for share in &config.local_shares {
+        let (folder, export) = (share.path.display(), &share.export);
+        if !share.path.is_dir() {
+            return Some(format!("{folder}, the folder of {export}, does not exist"));
+        }
+        if config.mode.controller()
+            && let Err(error) = access(&share.path, Access::WRITE_OK)
+        {
+            return Some(format!(
+                "{folder}, the folder of {export}, cannot be written, so no volumes can be made: {error}"
+            ));
+        }
+    }
+    None
+}
+
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
+/// Whether a file can be made in `folder`; it is gone afterwards.
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
+fn tempfile_in(folder: &std::path::Path) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = folder.join(format!(".probe-{}-{count}", std::process::id()));
+    let how = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    drop(rustix::fs::open(&path, how, Mode::RUSR | Mode::WUSR)?);
+    std::fs::remove_file(&path)
+}

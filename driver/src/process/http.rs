@@ -1,0 +1,256 @@
+//! Health, readiness and metrics over HTTP: `/healthz`, `/readyz`, `/metrics`. Owns the protocol and the paths; what they tell comes
+//! from elsewhere. Must not wait for an NFS server, and must change nothing.
+
+mod address;
+mod get;
+
+pub use address::{HttpAddress, HttpAddressError};
+pub use get::get;
+
+use crate::calls::accepting::Connections;
+use crate::process::driver::Driver;
+use crate::process::health::Obstacle;
+use crate::process::log::Log;
+use crate::process::metrics::METRICS;
+use crate::process::registration::Progress;
+use crate::process::socket::{self, SocketError, SocketPlace};
+use bytes::Bytes;
+use csi_proto::socket_file::SocketFile;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_stream::StreamExt;
+
+/// How many connections are served at a time. One more takes the place of one that waits for its peer.
+const CONNECTIONS: usize = 64;
+
+/// How long a request may take to arrive.
+const HEADER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a connection may take; a look at the health takes at most fifteen seconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const METRICS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The address cannot be served.
+#[derive(Debug, Error)]
+pub enum HttpError {
+    /// A socket's place cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The port cannot be had.
+    #[error("cannot listen on {0}, which --http names: {1}")]
+    Listen(HttpAddress, #[source] io::Error),
+}
+
+/// A listener that has its place already.
+#[derive(Debug)]
+pub enum HttpListener {
+    /// A unix socket and its file.
+    Unix(UnixListener, SocketFile),
+    /// A port.
+    Tcp(TcpListener),
+}
+
+impl HttpListener {
+    /// Takes the place that `address` names.
+    ///
+    /// # Errors
+    /// When it is taken or cannot be used.
+    pub async fn bind(address: &HttpAddress) -> Result<Self, HttpError> {
+        Ok(match address {
+            HttpAddress::Unix(path) => {
+                let place = SocketPlace {
+                    path: path.clone(),
+                    mode: 0o660,
+                    remedy: "choose another --http",
+                };
+                let (listener, file) = socket::listen(&place, None).await?;
+                Self::Unix(listener, file)
+            }
+            HttpAddress::Tcp(port) => {
+                let listener = TcpListener::bind(port).await;
+                Self::Tcp(listener.map_err(|error| HttpError::Listen(address.clone(), error))?)
+            }
+        })
+    }
+
+    /// Where it listens; a port of 0 has become the one that the kernel chose.
+    pub fn address(&self) -> Option<HttpAddress> {
+        match self {
+            Self::Unix(_, file) => Some(HttpAddress::Unix(file.path().to_owned())),
+            Self::Tcp(listener) => listener.local_addr().ok().map(HttpAddress::Tcp),
+        }
+    }
+}
+
+/// What is told of an instance.
+#[derive(Clone)]
+pub struct Watched {
+    /// The instance.
+    pub driver: Driver,
+    /// Its registration with a kubelet, where it has to register.
+    pub registration: Option<watch::Receiver<Progress>>,
+    /// Whether it accepts no new calls because it ends.
+    pub ending: Arc<AtomicBool>,
+}
+
+impl Watched {
+    /// Why this instance cannot be used now.
+    async fn not_ready(&self) -> Option<String> {
+        if self.ending.load(Ordering::Relaxed) {
+            return Some("this driver ends".to_owned());
+        }
+        let registration = self.registration.as_ref();
+        let unregistered = registration.and_then(|progress| progress.borrow().obstacle());
+        match unregistered {
+            Some(obstacle) => Some(obstacle),
+            None => {
+                let obstacle = self.driver.health().obstacle().await?;
+                Some(obstacle.to_string())
+            }
+        }
+    }
+
+    /// Why this instance had better be started anew.
+    async fn not_alive(&self) -> Option<String> {
+        match self.driver.health().obstacle().await? {
+            Obstacle::NoNfsClient(_) => None,
+            Obstacle::Fault(why) => Some(why),
+        }
+    }
+
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return reply(
+                StatusCode::METHOD_NOT_ALLOWED,
+                TEXT,
+                "only GET\n".to_owned(),
+            );
+        }
+        match request.uri().path() {
+            "/healthz" => verdict(self.not_alive().await),
+            "/readyz" => verdict(self.not_ready().await),
+            "/metrics" => {
+                let registration = self.registration.as_ref();
+                let registered = registration.map(|it| it.borrow().obstacle().is_none());
+                self.driver.observe().await;
+                let text = METRICS.text(
+                    self.driver.name(),
+                    &crate::process::driver::BUILD,
+                    registered,
+                );
+                reply(StatusCode::OK, METRICS_TEXT, text)
+            }
+            _ => {
+                let there = "there are /healthz, /readyz and /metrics\n".to_owned();
+                reply(StatusCode::NOT_FOUND, TEXT, there)
+            }
+        }
+    }
+}
+
+fn verdict(obstacle: Option<String>) -> Response<Full<Bytes>> {
+    match obstacle {
+        None => reply(StatusCode::OK, TEXT, "ok\n".to_owned()),
+        Some(obstacle) => reply(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            format!("{obstacle}\n"),
+        ),
+    }
+}
+
+fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let kind = header::HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Answers on `listener` until this is dropped.
+pub async fn serve(listener: HttpListener, watched: Watched, log: Log) {
+    match listener {
+        HttpListener::Unix(listener, _file) => {
+            accept(Connections::of(listener, log), watched).await
+        }
+        HttpListener::Tcp(listener) => accept(Connections::of(listener, log), watched).await,
+    }
+}
+
+/// A connection that is served.
+struct Seat {
+    task: AbortHandle,
+    /// Whether its answer is being made. What it waits for then is not its peer.
+    is_at_work: Arc<AtomicBool>,
+}
+
+/// Which connection has to make room for one more, of `seats` from the oldest on: one that waits for its peer, who has not sent a
+/// whole header, or does not take the answer.
+fn to_put_out(seats: &VecDeque<Seat>) -> Option<usize> {
+    let waits = |seat: &Seat| !seat.is_at_work.load(Ordering::Relaxed);
+    seats.iter().position(waits)
+}
+
+async fn accept<S>(mut connections: impl StreamExt<Item = io::Result<S>> + Unpin, watched: Watched)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // They end with this.
+    let mut tasks = JoinSet::new();
+    let mut seats = VecDeque::<Seat>::new();
+    while let Some(connection) = connections.next().await {
+        let Ok(connection) = connection else { continue };
+        while tasks.try_join_next().is_some() {}
+        seats.retain(|seat| !seat.task.is_finished());
+        if seats.len() >= CONNECTIONS {
+            match to_put_out(&seats).and_then(|oldest| seats.remove(oldest)) {
+                Some(seat) => seat.task.abort(),
+                None => drop(tasks.join_next().await),
+            }
+        }
+        let is_at_work = Arc::new(AtomicBool::new(false));
+        let task = tasks.spawn(converse(connection, watched.clone(), is_at_work.clone()));
+        seats.push_back(Seat { task, is_at_work });
+        // What has arrived is read before the next connection may put this one out.
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn converse<S>(connection: S, watched: Watched, is_at_work: Arc<AtomicBool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(|request| {
+        let (watched, is_at_work) = (watched.clone(), is_at_work.clone());
+        async move {
+            is_at_work.store(true, Ordering::Relaxed);
+            let answer = watched.answer(&request).await;
+            is_at_work.store(false, Ordering::Relaxed);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let mut protocol = hyper::server::conn::http1::Builder::new();
+    protocol.timer(TokioTimer::new());
+    protocol.header_read_timeout(HEADER_PATIENCE);
+    // Whoever asks comes once in many seconds: a connection that stays would only take a file and a seat.
+    protocol.keep_alive(false);
+    let served = protocol.serve_connection(TokioIo::new(connection), answer);
+    // Who does not hear the answer to the end has no use for it.
+    let _ = tokio::time::timeout(PATIENCE, served).await;
+}

@@ -1,0 +1,21 @@
+//! The process: flags, configuration, log, metrics, sockets, registration, signals, privileges. Must not decide what a call does.
+
+pub mod commands;
+pub mod config;
+pub mod disk_thread;
+pub mod driver;
+pub mod embedded;
+pub mod flags;
+pub mod health;
+pub mod http;
+pub mod log;
+pub mod metrics;
+pub mod namespace;
+pub mod privileges;
+pub mod registration;
+pub mod relay;
+pub mod server;
+pub mod socket;
+pub mod start;
+#[expect(clippy::disallowed_methods, reason = "before anybody is served")]
+pub mod work_folder;

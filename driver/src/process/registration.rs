@@ -1,0 +1,283 @@
+//! The kubelet's plugin registration: makes this driver known to the kubelet of its node, without a sidecar. Owns the socket in the
+//! kubelet's plugin folder and what the kubelet has answered; must not know what the driver does.
+//!
+//! The kubelet watches its folder. When a socket appears it asks who is there, calls NodeGetInfo on the driver's own socket, and
+//! says whether it uses the driver. When the socket goes away it forgets the driver.
+//!
+//! Whether the socket is still there is looked at every second. A watch by inotify would have to follow the folder, its parents and
+//! mounts over them, and starts anew when the folder does; one lstat(2) a second on a local disk sees all of that.
+
+use crate::calls::accepting::Connections;
+use crate::process::log::{Level, Log};
+use crate::process::socket::{self, SocketError, SocketPlace};
+use csi_proto::pluginregistration::registration_server::{
+    Registration as Service, RegistrationServer,
+};
+use csi_proto::pluginregistration::{
+    InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
+};
+use csi_proto::socket_file::SocketFile;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tonic::transport::Server;
+use tonic::{Request, Response, Status};
+
+/// How often it is looked whether the socket is still there, and whether a lost one can be made anew.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The kind of plugin, as the kubelet calls it.
+const KIND: &str = "CSIPlugin";
+
+/// The version of the kubelet's use of CSI, which is not that of the specification.
+const VERSIONS: [&str; 1] = ["1.0.0"];
+
+/// Where the kubelet looks for drivers, and where it finds this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubelet {
+    /// Its folder for the sockets of plugins that register.
+    pub folder: PathBuf,
+    /// The driver's own socket, as the kubelet sees it.
+    pub endpoint: PathBuf,
+}
+
+/// How far the registration is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is no socket yet: the driver is of no use to its node, for this reason.
+    Held(String),
+    /// The socket is there, and the kubelet has not decided.
+    Offered,
+    /// The kubelet uses the driver.
+    Registered,
+    /// The kubelet does not use the driver, for this reason. It asks again by itself.
+    Refused(String),
+    /// The socket is gone and cannot be made anew, for this reason.
+    Lost(String),
+}
+
+impl Progress {
+    /// Why the driver is not registered; nothing when it is.
+    pub fn obstacle(&self) -> Option<String> {
+        Some(match self {
+            Self::Registered => return None,
+            Self::Held(why) => why.clone(),
+            Self::Offered => "the kubelet has not registered this driver yet".to_owned(),
+            Self::Refused(error) => format!("the kubelet has refused this driver: {error}"),
+            Self::Lost(error) => format!("the registration socket is gone: {error}"),
+        })
+    }
+}
+
+/// A driver that makes itself known, until this is dropped or ended.
+#[derive(Debug)]
+pub struct Registration {
+    progress: watch::Receiver<Progress>,
+    task: JoinHandle<()>,
+}
+
+impl Registration {
+    /// Serves `FOLDER/DRIVER@reg.sock` from now on, or from the end of what it is `held` up by: a reason, and what waits for its
+    /// end. The driver's own socket must listen already, because the kubelet calls it at once.
+    ///
+    /// # Errors
+    /// When the socket's place is taken by another process or cannot be used, or when a sidecar registers this driver.
+    pub async fn begin(
+        kubelet: &Kubelet,
+        driver_name: &str,
+        log: Log,
+        held: Option<(String, impl Future<Output = ()> + Send + 'static)>,
+    ) -> Result<Self, SocketError> {
+        let place = SocketPlaces::of(kubelet, driver_name);
+        let first = match &held {
+            None => Progress::Offered,
+            Some((why, _)) => Progress::Held(why.clone()),
+        };
+        let (sender, progress) = watch::channel(first);
+        let offer = Offer {
+            info: Arc::new(PluginInfo {
+                r#type: KIND.to_owned(),
+                name: driver_name.to_owned(),
+                endpoint: kubelet.endpoint.to_string_lossy().into_owned(),
+                supported_versions: VERSIONS.map(str::to_owned).to_vec(),
+            }),
+            progress: Arc::new(sender),
+            log,
+        };
+        let task = match held {
+            None => {
+                let socket = place.listen().await?;
+                offer.tell_of_offer(&place);
+                tokio::spawn(offer.keep_up(place, socket))
+            }
+            Some((_, over)) => tokio::spawn(async move {
+                over.await;
+                let socket = offer.offer_again(&place).await;
+                offer.keep_up(place, socket).await;
+            }),
+        };
+        Ok(Self { progress, task })
+    }
+
+    /// How far it is, now and from now on.
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.clone()
+    }
+
+    /// Removes the socket, upon which the kubelet forgets the driver. Tells why there was none, if the driver was held up to its end.
+    pub async fn end(mut self) -> Option<String> {
+        self.task.abort();
+        // It was aborted, which is an error.
+        let _ = (&mut self.task).await;
+        match &*self.progress.borrow() {
+            Progress::Held(why) => Some(why.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// The place of the socket, and that of a node-driver-registrar, of which only one may be taken.
+struct SocketPlaces {
+    own: SocketPlace,
+    sidecars: SocketPlace,
+}
+
+impl SocketPlaces {
+    fn of(kubelet: &Kubelet, driver_name: &str) -> Self {
+        let [own, sidecars] = ["@reg", "-reg"].map(|end| SocketPlace {
+            path: kubelet.folder.join(format!("{driver_name}{end}.sock")),
+            mode: 0o600,
+            remedy: "leave out --kubelet-registration",
+        });
+        // The kubelet sends the socket's path as HTTP/2's authority, with %2F for each slash. An authority may have such
+        // only in what stands for a user, before an @; the HTTP library refuses any other.
+        Self { own, sidecars }
+    }
+
+    async fn listen(&self) -> Result<(UnixListener, SocketFile), SocketError> {
+        socket::listen(&self.own, Some(&self.sidecars)).await
+    }
+}
+
+/// What the kubelet is told, and where its answers go.
+#[derive(Clone)]
+struct Offer {
+    info: Arc<PluginInfo>,
+    progress: Arc<watch::Sender<Progress>>,
+    log: Log,
+}
+
+impl Offer {
+    /// Serves the socket, and another one whenever it is lost. Never ends by itself.
+    async fn keep_up(self, place: SocketPlaces, mut socket: (UnixListener, SocketFile)) {
+        loop {
+            let (listener, file) = socket;
+            let serving = Server::builder()
+                .add_service(RegistrationServer::new(self.clone()))
+                .serve_with_incoming(Connections::of(listener, self.log));
+            tokio::select! {
+                ended = serving => {
+                    let why = ended.err().map_or("it ended".to_owned(), |error| error.to_string());
+                    self.tell_of_loss(&why);
+                    // Not in a circle that keeps a processor busy.
+                    tokio::time::sleep(LOOK).await;
+                }
+                () = until_gone(&file) => self.tell_of_loss("the socket or its folder was removed"),
+            }
+            // It may wait for the folder.
+            let _ = spawn_blocking(move || drop(file)).await;
+            socket = self.offer_again(&place).await;
+        }
+    }
+
+    async fn offer_again(&self, place: &SocketPlaces) -> (UnixListener, SocketFile) {
+        let socket = self.listen_again(place).await;
+        self.progress.send_replace(Progress::Offered);
+        self.tell_of_offer(place);
+        socket
+    }
+
+    /// Tries until the place can be had. Each reason why it cannot is told once.
+    async fn listen_again(&self, place: &SocketPlaces) -> (UnixListener, SocketFile) {
+        let mut told = None;
+        loop {
+            match place.listen().await {
+                Ok(socket) => return socket,
+                Err(error) => {
+                    let error = error.to_string();
+                    if told.as_ref() != Some(&error) {
+                        self.tell_of_loss(&error);
+                        told = Some(error);
+                    }
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn tell_of_offer(&self, place: &SocketPlaces) {
+        let fields = [
+            ("socket", place.own.path.display().to_string().into()),
+            ("endpoint", self.info.endpoint.clone().into()),
+        ];
+        let what = "waiting for the kubelet to register this driver";
+        self.log.event(Level::Info, what, &fields);
+    }
+
+    fn tell_of_loss(&self, why: &str) {
+        self.progress.send_replace(Progress::Lost(why.to_owned()));
+        let fields = [("error", why.into())];
+        self.log
+            .event(Level::Warn, "the registration socket is lost", &fields);
+    }
+}
+
+async fn until_gone(file: &SocketFile) {
+    loop {
+        let identity = file.identity().clone();
+        // A folder that hangs holds up this thread and no other. What cannot be looked at stays.
+        if !spawn_blocking(move || identity.is_there())
+            .await
+            .unwrap_or(true)
+        {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[tonic::async_trait]
+impl Service for Offer {
+    async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
+        let what = "the kubelet asks who this driver is";
+        self.log.event(Level::Debug, what, &[]);
+        Ok(Response::new(PluginInfo::clone(&self.info)))
+    }
+
+    async fn notify_registration_status(
+        &self,
+        request: Request<RegistrationStatus>,
+    ) -> Result<Response<RegistrationStatusResponse>, Status> {
+        let status = request.into_inner();
+        if status.plugin_registered {
+            let what = "the kubelet has registered this driver";
+            self.log.event(Level::Info, what, &[]);
+            self.progress.send_replace(Progress::Registered);
+        } else {
+            let what = "the kubelet has refused this driver";
+            let fields = [("error", status.error.clone().into())];
+            self.log.event(Level::Warn, what, &fields);
+            self.progress.send_replace(Progress::Refused(status.error));
+        }
+        Ok(Response::new(RegistrationStatusResponse {}))
+    }
+}

@@ -1,0 +1,188 @@
+//! Serving on a unix socket or a loopback port until a signal. Owns listeners and the end of the process's work; must not know
+//! the services.
+
+use crate::calls::accepting::Connections;
+use crate::calls::call_log::CallLog;
+use crate::process::config::Endpoint;
+use crate::process::flags::Serving;
+use crate::process::log::{Level, Log};
+use crate::process::socket::{self, SocketError, SocketPlace};
+use csi_proto::socket_file::SocketFile;
+use std::io;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+/// How long connections may take to send the last answers and close.
+const FLUSH: Duration = Duration::from_millis(500);
+
+/// Why the driver cannot serve.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The socket's place cannot be had.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The listener cannot be made.
+    #[error("cannot listen on {0}: {1}")]
+    Listen(Endpoint, #[source] io::Error),
+    /// Signals cannot be watched.
+    #[error("cannot watch signals: {0}")]
+    Signals(#[source] io::Error),
+    /// The transport failed.
+    #[error("serving: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All calls were answered.
+    Drained,
+    /// The drain bound passed with calls unanswered.
+    Late,
+    /// A second signal came.
+    Forced,
+}
+
+/// A listener that has its place already.
+#[derive(Debug)]
+pub enum Listener {
+    /// A unix socket and its file.
+    Unix(UnixListener, SocketFile),
+    /// A loopback port.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Takes the place that `serving` names. A socket that nobody serves any more is replaced.
+    ///
+    /// # Errors
+    /// When the place is taken or cannot be used.
+    pub async fn bind(serving: &Serving) -> Result<Self, ServeError> {
+        let failed = |error| ServeError::Listen(serving.endpoint.clone(), error);
+        match &serving.endpoint {
+            Endpoint::Unix(path) => {
+                let place = SocketPlace {
+                    path: path.clone(),
+                    mode: serving.socket_mode,
+                    remedy: "choose another --endpoint",
+                };
+                let (listener, file) = socket::listen(&place, None).await?;
+                Ok(Self::Unix(listener, file))
+            }
+            Endpoint::Tcp(address) => TcpListener::bind(address)
+                .await
+                .map(Self::Tcp)
+                .map_err(failed),
+        }
+    }
+
+    /// Where it listens; a port of 0 has become the one that the kernel chose.
+    pub fn endpoint(&self) -> Option<Endpoint> {
+        match self {
+            Self::Unix(_, file) => Some(Endpoint::Unix(file.path().to_owned())),
+            Self::Tcp(listener) => listener.local_addr().ok().map(Endpoint::Tcp),
+        }
+    }
+}
+
+/// Serves `routes` until SIGTERM or SIGINT, then until all calls are answered, `drain` has passed, or a second signal
+/// comes. `give_up` is called at the first signal, so that no call waits for what the next start takes up; `settled` ends
+/// when work that outlives its call is done.
+///
+/// # Errors
+/// When the transport fails.
+pub async fn serve(
+    listener: Listener,
+    routes: Routes,
+    log: Log,
+    mut signals: StopSignals,
+    drain: Duration,
+    give_up: impl FnOnce(),
+    settled: impl Future<Output = ()>,
+) -> Result<Ended, ServeError> {
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let calls = CallLog::new(log);
+    let router = Server::builder().layer(calls.clone()).add_routes(routes);
+    let stopped = async {
+        // Both a message and a dropped sender mean the end.
+        let _ = stopped.await;
+    };
+    let mut file = None;
+    let serving = async {
+        match listener {
+            Listener::Unix(listener, socket) => {
+                file = Some(socket);
+                let incoming = Connections::of(listener, log);
+                router.serve_with_incoming_shutdown(incoming, stopped).await
+            }
+            Listener::Tcp(listener) => {
+                let incoming = Connections::of(listener, log);
+                router.serve_with_incoming_shutdown(incoming, stopped).await
+            }
+        }
+    };
+    tokio::pin!(serving);
+    let name = tokio::select! {
+        result = &mut serving => return result.map(|()| Ended::Drained).map_err(Into::into),
+        name = signals.next() => name,
+    };
+    log.event(Level::Info, "draining", &[("signal", name.into())]);
+    let _ = stop.send(());
+    give_up();
+    let drained = async {
+        // Calls count, not connections: a client may keep an idle one for ever.
+        let answered = async {
+            calls.quiet().await;
+            tokio::time::sleep(FLUSH).await;
+        };
+        tokio::select! {
+            result = &mut serving => result?,
+            () = answered => {}
+        }
+        settled.await;
+        Ok::<_, ServeError>(Ended::Drained)
+    };
+    let ended = tokio::select! {
+        result = drained => result?,
+        () = tokio::time::sleep(drain) => Ended::Late,
+        _ = signals.next() => Ended::Forced,
+    };
+    log.event(
+        Level::Info,
+        "ended",
+        &[("how", format!("{ended:?}").to_lowercase().into())],
+    );
+    Ok(ended)
+}
+
+/// The signals that end the driver. From when they are watched they no longer end the process by themselves.
+#[derive(Debug)]
+pub struct StopSignals {
+    term: Signal,
+    int: Signal,
+}
+
+impl StopSignals {
+    /// Watches SIGTERM and SIGINT.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn watch() -> Result<Self, ServeError> {
+        Ok(Self {
+            term: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,
+            int: signal(SignalKind::interrupt()).map_err(ServeError::Signals)?,
+        })
+    }
+
+    /// Waits for the next one, and tells its name.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
+    }
+}
