@@ -3,6 +3,7 @@
 
 use rustix::fs::{self, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -13,6 +14,9 @@ use std::time::Duration;
 
 /// Set once the kernel, or a container's system call filter, has shown to have no openat2.
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+/// How often a folder that changes while it is read is read.
+const READINGS: usize = 4;
 
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -181,10 +185,22 @@ fn walk(at: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
 /// # Errors
 /// ESTALE when the server does not know the folder any more. What else goes wrong is met again by whoever uses it.
 pub fn refresh(folder: impl AsFd) -> io::Result<()> {
+    last_change(folder).map(drop)
+}
+
+/// When a folder was changed last, and how many folders are in it: a time is only as fine as the server's clock ticks.
+type Change = (i64, u32, u32);
+
+/// As [`refresh`]; nothing where the server does not say it.
+fn last_change(folder: impl AsFd) -> io::Result<Option<Change>> {
     let how = fs::AtFlags::EMPTY_PATH | fs::AtFlags::STATX_FORCE_SYNC;
     match fs::statx(folder, "", how, fs::StatxFlags::BASIC_STATS) {
         Err(Errno::STALE) => Err(Errno::STALE.into()),
-        _ => Ok(()),
+        Err(_) => Ok(None),
+        Ok(now) => {
+            let at = now.stx_ctime;
+            Ok(Some((at.tv_sec, at.tv_nsec, now.stx_nlink)))
+        }
     }
 }
 
@@ -347,13 +363,36 @@ pub fn names_of_opened(folder: &OwnedFd) -> io::Result<Vec<CString>> {
     names_in(Dir::new(folder.try_clone()?)?)
 }
 
-/// The names that are in a folder now, but `.` and `..`, in no order.
+/// The names that are in a folder now, but `.` and `..`, in no order; where others change it all the time, perhaps some that
+/// went meanwhile.
+///
+/// A server answers in pieces, and some count places (tmpfs of Linux before 6.6): where a name goes between two pieces, one that
+/// stays is missing. So the folder is read again when it has changed meanwhile, and what any reading found counts. Two changes
+/// within one tick of the server's clock look like one.
 ///
 /// # Errors
 /// Whatever open(2) and getdents(2) say.
 pub fn names_now(folder: impl AsFd) -> io::Result<Vec<CString>> {
-    refresh(&folder)?;
-    names(folder)
+    until_settled(|| last_change(&folder), || names(&folder))
+}
+
+/// The first reading during which `last_change` stayed the same, or everything that any of some readings has found.
+fn until_settled(
+    mut last_change: impl FnMut() -> io::Result<Option<Change>>,
+    mut read: impl FnMut() -> io::Result<Vec<CString>>,
+) -> io::Result<Vec<CString>> {
+    let mut all = BTreeSet::new();
+    let mut before = last_change()?;
+    for _ in 0..READINGS {
+        let found = read()?;
+        let after = last_change()?;
+        if before == after {
+            return Ok(found);
+        }
+        all.extend(found);
+        before = after;
+    }
+    Ok(all.into_iter().collect())
 }
 
 /// Makes a folder's entries durable, also by a handle. Some servers know no fsync of folders; theirs are durable at once.
@@ -418,6 +457,34 @@ mod tests {
         assert!(read(&at, "link/secret", 10).is_err());
         assert!(folder(&at, "real/deep").is_ok());
         assert!(walk(&at, Path::new("./real/deep"), FOLDER).is_ok());
+    }
+
+    #[test]
+    fn a_folder_that_changes_while_it_is_read_is_read_again() {
+        let changing: Vec<_> = (1..9).map(|time| Some((time, 0, 2))).collect();
+        let settles = [Some((1, 0, 2)), Some((2, 0, 2)), Some((2, 0, 2))];
+        for (changes, readings, expected) in [
+            // What was there before and is gone is not in the reading that nothing has disturbed.
+            (&settles[..], &["a b", "b c"][..], "b c"),
+            (&[None, None], &["a"], "a"),
+            // A name that one reading misses another has.
+            (&changing, &["a b", "b c", "a c", "a b"], "a b c"),
+        ] {
+            let (mut changes, mut readings) = (changes.iter(), readings.iter());
+            let names = until_settled(
+                || Ok(*changes.next().unwrap()),
+                || {
+                    let names = readings.next().unwrap().split(' ');
+                    Ok(names.map(|it| CString::new(it).unwrap()).collect())
+                },
+            );
+            let names: Vec<_> = names
+                .unwrap()
+                .into_iter()
+                .map(|it| it.into_string().unwrap())
+                .collect();
+            assert_eq!(names.join(" "), expected);
+        }
     }
 
     #[test]
