@@ -363,8 +363,8 @@ pub fn names_of_opened(folder: &OwnedFd) -> io::Result<Vec<CString>> {
     names_in(Dir::new(folder.try_clone()?)?)
 }
 
-/// The names that are in a folder now, but `.` and `..`, in no order; where others change it all the time, perhaps some that
-/// went meanwhile.
+/// The names that are in a folder now, but `.` and `..`, in no order. Where others change the folder all the time, a name may be
+/// among them that has just gone.
 ///
 /// A server answers in pieces, and some count places (tmpfs of Linux before 6.6): where a name goes between two pieces, one that
 /// stays is missing. So the folder is read again when it has changed meanwhile, and what any reading found counts. Two changes
@@ -376,7 +376,8 @@ pub fn names_now(folder: impl AsFd) -> io::Result<Vec<CString>> {
     until_settled(|| last_change(&folder), || names(&folder))
 }
 
-/// The first reading during which `last_change` stayed the same, or everything that any of some readings has found.
+/// The first reading during which `last_change` stayed the same. Where there is none among [`READINGS`], every name that one of
+/// them found.
 fn until_settled(
     mut last_change: impl FnMut() -> io::Result<Option<Change>>,
     mut read: impl FnMut() -> io::Result<Vec<CString>>,

@@ -48,10 +48,7 @@ pub(super) fn snapshot(
     record: &Record<Snapshot>,
 ) -> csi::Snapshot {
     let id = SnapshotId {
-        location: record
-            .location
-            .parse()
-            .unwrap_or_else(|()| Location::Export(export.clone())),
+        location: location(export, record),
         uuid,
         key: record.key(),
         nonce: record.nonce,
@@ -69,12 +66,15 @@ pub(super) fn snapshot(
     }
 }
 
+/// Where `record` says that it lies, or the share's export.
+fn location<K>(export: &Export, record: &Record<K>) -> Location {
+    let here = |()| Location::Export(export.clone());
+    record.location.parse().unwrap_or_else(here)
+}
+
 fn id(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> VolumeId {
     VolumeId {
-        location: record
-            .location
-            .parse()
-            .unwrap_or_else(|()| Location::Export(export.clone())),
+        location: location(export, record),
         uuid,
         key: record.key(),
         nonce: record.nonce,
