@@ -110,10 +110,11 @@ fn a_dead_server_keeps_no_other_servers_volumes_from_being_measured() {
         for number in 0..3000 {
             fs::write(files.join(number.to_string()), "").unwrap();
         }
-        let drafts = share.folder().join(".csi-nfs/drafts");
+        let begun = driver.log().lines().count();
         until("the volume is being measured", || {
-            let mut names = fs::read_dir(&drafts).unwrap().flatten();
-            names.any(|it| it.file_name().to_string_lossy().starts_with("measuring-"))
+            let log = driver.log();
+            let mut lines = log.lines().skip(begun);
+            lines.any(|line| line.contains(": measuring ") && line.contains(&server.address()))
         });
         server.leave(Away::CutOff);
         let (near_before, far_before) = (measured("localhost"), measured(&server.address()));

@@ -7,6 +7,7 @@
 use crate::share::agents::{Inbox, inboxes};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
+use crate::share::requests::REQUEST;
 use crate::share::token::NameKey;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -25,7 +26,7 @@ pub(super) struct Appeared {
     pub volumes: Vec<NameKey>,
     pub snapshots: Vec<NameKey>,
     pub trash: bool,
-    pub requests: Vec<String>,
+    pub requests: bool,
     /// Whether there may be more, of which nothing is known.
     pub missed: bool,
 }
@@ -101,14 +102,14 @@ impl Watch {
 impl Appeared {
     /// Whether it has nothing to be looked at by itself.
     pub(super) fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.snapshots.is_empty() && self.requests.is_empty()
+        self.volumes.is_empty() && self.snapshots.is_empty() && !self.requests
     }
 
     /// Takes in what has appeared after it.
     pub(super) fn join(&mut self, later: Self) {
         self.volumes.extend(later.volumes);
         self.snapshots.extend(later.snapshots);
-        self.requests.extend(later.requests);
+        self.requests |= later.requests;
         self.trash |= later.trash;
         self.missed |= later.missed;
     }
@@ -123,7 +124,8 @@ impl Appeared {
             Some(Inbox::Volumes) => self.volumes.extend(key()),
             Some(Inbox::Snapshots) => self.snapshots.extend(key()),
             Some(Inbox::Trash) => self.trash = true,
-            Some(Inbox::Requests) => self.requests.extend(name.map(str::to_owned)),
+            // Answers appear beside them.
+            Some(Inbox::Requests) => self.requests |= name.is_some_and(|it| it.ends_with(REQUEST)),
             None => {}
         }
     }

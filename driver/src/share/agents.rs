@@ -11,7 +11,7 @@ use crate::share::attempt::{heartbeat, process};
 use crate::share::database::{Position, Share};
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
-use crate::share::records::format::{FORMAT, check_format};
+use crate::share::records::format::{self, FORMAT};
 use crate::share::requests::Requests;
 use crate::share::token::Nonce;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
@@ -123,17 +123,9 @@ impl Presence {
                 ..Capabilities::of_quotas(share)
             },
         };
-        let text = serde_json::to_vec(&agent).map_err(|error| ShareError::Damaged {
-            what: "the announcement of this agent".to_owned(),
-            detail: error.to_string(),
-        })?;
-        // Nobody reads half of it: it is written whole before it has a name there.
-        let nonce = Nonce::random().context(context)?;
-        let (name, draft) = (nonce.to_string(), format!("agent-{nonce}"));
-        beneath::write_new(&share.drafts, &draft, &text).context(context)?;
-        share.give(&share.drafts, &draft).context(context)?;
-        let file = beneath::file_to_write(&share.drafts, &draft).context(context)?;
-        beneath::rename(&share.drafts, &draft, &folder, &name).context(context)?;
+        let name = Nonce::random().context(context)?.to_string();
+        share.replace(&folder, &name, &agent)?;
+        let file = beneath::file_to_write(&folder, &name).context(context)?;
         Ok(Self {
             folder,
             name,
@@ -242,7 +234,7 @@ pub enum Inbox {
     Snapshots,
     /// What is to be purged.
     Trash,
-    /// Requests for limits, by the names of their files.
+    /// Requests for limits.
     Requests,
 }
 
@@ -304,12 +296,8 @@ fn all(share: &Share) -> Result<(Vec<Announced>, Vec<ShareError>), ShareError> {
             continue;
         };
         // Of another format, or damaged by somebody: nobody leaves anything to it.
-        let agent = beneath::read(&folder, &name, LONGEST)
-            .ok()
-            .and_then(|text| {
-                check_format(&text).ok()?;
-                serde_json::from_slice::<Agent>(&text).ok()
-            });
+        let text = beneath::read(&folder, &name, LONGEST).ok();
+        let agent: Option<Agent> = text.and_then(|text| format::parse(&text));
         let holder = agent.as_ref().map_or("", |agent| &agent.process);
         // A symlink or a folder in its place, or one that cannot be read, is nobody to whom anything is left.
         match heartbeat::has_stopped(&folder, &name, nonce, 0, holder) {

@@ -9,12 +9,10 @@ use crate::share::database::{Share, now};
 use crate::share::error::{Context, ShareError};
 use crate::share::findings::Compared;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
-use crate::share::records::format::check_format;
+use crate::share::records::format;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
 use crate::share::records::volume::Volume;
-use crate::share::token::Nonce;
-use rustix::fs::{self, AtFlags};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -43,24 +41,11 @@ pub enum SizeKnown {
 /// # Errors
 /// I/O errors.
 pub(super) fn write(compared: &Compared, share: &Share) -> Result<OwnedFd, ShareError> {
-    let context = || format!("writing {RECORDS_FOLDER}/{COMPARED}");
-    let text = serde_json::to_vec(compared).map_err(|error| ShareError::Damaged {
-        what: "what a comparison has found".to_owned(),
-        detail: error.to_string(),
-    })?;
-    let records = beneath::folder(&share.root, RECORDS_FOLDER).context(context)?;
-    let draft = format!("compared-{}", Nonce::random().context(context)?);
-    let written = share.write_new(&share.drafts, &draft, &text);
-    let written = written.and_then(|()| beneath::file_to_write(&share.drafts, &draft));
-    let put = written.and_then(|file| {
-        beneath::rename(&share.drafts, &draft, &records, COMPARED)?;
-        Ok(file)
-    });
-    if put.is_err() {
-        let _ = fs::unlinkat(&share.drafts, &*draft, AtFlags::empty());
-    }
     share.memory.saw_not_held(share.uuid(), compared.not_held);
-    put.context(context)
+    let context = || format!("opening {RECORDS_FOLDER}/{COMPARED}");
+    let records = beneath::folder(&share.root, RECORDS_FOLDER).context(context)?;
+    share.replace(&records, COMPARED, compared)?;
+    beneath::file_to_write(&records, COMPARED).context(context)
 }
 
 /// The last one, where there is one that can be read.
@@ -68,8 +53,7 @@ fn read(share: &Share) -> Option<Compared> {
     let records = beneath::folder(&share.root, RECORDS_FOLDER).ok()?;
     beneath::refresh(&records).ok()?;
     let text = beneath::read(&records, COMPARED, LONGEST).ok()?;
-    check_format(&text).ok()?;
-    let compared: Compared = serde_json::from_slice(&text).ok()?;
+    let compared: Compared = format::parse(&text)?;
     share.memory.saw_not_held(share.uuid(), compared.not_held);
     Some(compared)
 }
@@ -125,6 +109,7 @@ mod tests {
     use super::*;
     use crate::share::findings::MOST;
     use crate::share::tests::wanted;
+    use crate::share::token::Nonce;
 
     #[test]
     fn what_is_known_of_a_size_is_what_was_found_last() {

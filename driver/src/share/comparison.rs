@@ -14,7 +14,7 @@ use crate::share::database::{Share, now};
 use crate::share::error::ShareError;
 use crate::share::findings::Compared;
 use crate::share::limited::{self, Limited};
-use crate::share::limits::{alone, answer_all, failed, folder_of, is_enforced, ledger};
+use crate::share::limits::{alone, answer_all, failed, folder_of, is_enforced, ledger, sweep};
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::COPYING;
 use crate::share::records::volume::Volume;
@@ -41,7 +41,8 @@ pub fn keep_up(share: &Share) -> Result<Comparison, ShareError> {
     let Some(quotas) = share.quotas() else {
         return Ok(Comparison::default());
     };
-    let failures = answer_all(share)?;
+    let (_, failures) = answer_all(share)?;
+    sweep(share)?;
     let mut done = match quotas {
         Ok(_) => compare(share)?,
         Err(why) => Comparison {

@@ -15,10 +15,11 @@ use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::Counting;
 use crate::share::records::format::{FORMAT, FormatError, check_format};
 use crate::share::token::{Nonce, ShareUuid};
-use rustix::fs::{self, AtFlags, Mode, StatxFlags};
+use rustix::fs::{self, AtFlags, Mode, OFlags, StatxFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -239,6 +240,32 @@ impl Share {
             Some(maker) => maker.write_new(at, name, content),
             None => beneath::write_new(at, name, content),
         }
+    }
+
+    /// Writes `what` to the file `name` in `folder`: it appears whole, replaces the one before, and belongs to the owner of the
+    /// records. It need not outlive a power cut. Closed before it has its name: until then an NFS client may keep what is written.
+    pub(super) fn replace(
+        &self,
+        folder: &OwnedFd,
+        name: &str,
+        what: &impl Serialize,
+    ) -> Result<(), ShareError> {
+        let context = || format!("writing {name}");
+        let text = serde_json::to_vec(what).map_err(io::Error::other);
+        let text = text.context(context)?;
+        let draft = format!("{name}-{}", Nonce::random().context(context)?);
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let drafted = fs::openat(&self.drafts, &*draft, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(io::Error::from)
+            .and_then(|file| File::from(file).write_all(&text))
+            .and_then(|()| self.give(&self.drafts, &draft));
+        step("a file is drafted")?;
+        let put = drafted.and_then(|()| Ok(beneath::rename(&self.drafts, &draft, folder, name)?));
+        if put.is_err() {
+            let _ = fs::unlinkat(&self.drafts, &*draft, AtFlags::empty());
+        }
+        put.context(context)
     }
 
     /// The folder `name` below the records: made where it is not there.

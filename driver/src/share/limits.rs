@@ -94,23 +94,6 @@ fn answers(share: &Share) -> Result<bool, ShareError> {
     }
 }
 
-/// Answers the request in the file `name`, if it is one and has no answer yet.
-///
-/// # Errors
-/// I/O errors, after which the next look finds it again.
-pub fn answer(share: &Share, name: &str) -> Result<Option<Answered>, ShareError> {
-    if !answers(share)? {
-        return Ok(None);
-    }
-    let requests = Requests::open(share)?;
-    match (requests::nonce_of(name), requests.read(name)?) {
-        (Some(nonce), Some(request)) => {
-            answer_as(&requests, nonce, &request, || volume_of(share, &request))
-        }
-        _ => Ok(None),
-    }
-}
-
 /// Answers the record `found`, which has just appeared, if it is a request.
 ///
 /// # Errors
@@ -170,26 +153,34 @@ fn answer_as(
     }))
 }
 
-/// Answers the requests that no event has told of, and sweeps old ones. Returns what could not be read or answered.
+/// Answers the requests that have no answer. Returns these, and why others could not be read or answered.
 ///
 /// # Errors
 /// When the requests cannot be listed.
-pub(super) fn answer_all(share: &Share) -> Result<Vec<ShareError>, ShareError> {
+pub(super) fn answer_all(share: &Share) -> Result<(Vec<Answered>, Vec<ShareError>), ShareError> {
+    let mut answered = Vec::new();
     // Where there never was an agent, nobody asks.
     let Some(requests) = Requests::if_there(share)? else {
-        return Ok(Vec::new());
+        return Ok((answered, Vec::new()));
     };
     let (all, mut failures) = requests.all()?;
     if answers(share)? {
-        for (name, request) in all {
-            if let Some(nonce) = requests::nonce_of(&name) {
-                let answered = answer_as(&requests, nonce, &request, || volume_of(share, &request));
-                failures.extend(answered.err());
+        for (nonce, request) in all {
+            match answer_as(&requests, nonce, &request, || volume_of(share, &request)) {
+                Ok(answer) => answered.extend(answer),
+                Err(failure) => failures.push(failure),
             }
         }
     }
-    requests.sweep()?;
-    Ok(failures)
+    Ok((answered, failures))
+}
+
+/// Removes requests and answers that the dead have left.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn sweep(share: &Share) -> Result<(), ShareError> {
+    Requests::if_there(share)?.map_or(Ok(()), |requests| requests.sweep())
 }
 
 /// Makes a volume's folder a project with the limits that `request` asks for, or gives it them.

@@ -1,18 +1,16 @@
 //! Measures: the disk usage of volumes whose sizes nobody enforces, as somebody has counted it. Owns the file `measure.…`
 //! beside a record, who counts, and which volume is due. How fast it is counted is the caller's business.
 //!
-//! A measure is written whole and replaces the one before. It is no part of the record, and goes with it. Whoever counts has a
-//! folder `measuring-…` among the drafts, which is touched meanwhile, so of several processes one counts. Two of them that find a
-//! dead one's in the same moment may both count, which does no harm: each writes a measure of its own.
+//! A measure is written whole and replaces the one before. It is no part of the record, and goes with it. Two processes may count
+//! one volume at the same time, which does no harm: the later measure stays.
 
 use crate::files::beneath;
 use crate::files::crash_points::step;
 use crate::files::walking::usage::UsageCount;
-use crate::share::attempt::heartbeat::TOUCHED;
 use crate::share::database::{Share, now};
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::open::blocked;
-use crate::share::records::format::{FORMAT, check_format};
+use crate::share::records::format::{self, FORMAT};
 use crate::share::records::leftovers;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
@@ -20,21 +18,12 @@ use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::measure_name;
 use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
-use crate::share::trash::server_now;
-use rustix::fs::{self, AtFlags, StatxFlags};
-use rustix::io::Errno;
+use rustix::fs::{self, AtFlags};
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// The longest measure that is read, in bytes.
 const LONGEST: u64 = 4096;
-/// How often whoever counts says that he lives.
-const TOUCH: Duration = Duration::from_secs(10);
-/// How long he is believed to live without that, by the server's clock.
-const LIFE: Duration = Duration::from_secs(60);
-
 /// What a volume takes on the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
@@ -66,14 +55,9 @@ fn is_measured(record: &Record<Volume>) -> bool {
     record.state == State::Ready && !matches!(record.what.size, Some(Size::Enforced { .. }))
 }
 
-/// Whether a measure is to be made, where the last one is so many seconds old. One of the future tells of a clock that was set.
-fn is_due(age: Option<i64>, interval: Duration) -> bool {
-    age.is_none_or(|age| age.unsigned_abs() >= interval.as_secs())
-}
-
-/// Whether somebody counts who was last heard of so many seconds ago.
-fn is_alive(silent: i64) -> bool {
-    silent.unsigned_abs() < LIFE.as_secs()
+/// Whether a measure is to be made beside the last one, `now`. One of the future tells of a clock that was set.
+fn is_due(last: Option<&Measure>, now: u64, interval: Duration) -> bool {
+    last.is_none_or(|last| now.abs_diff(last.ended) >= interval.as_secs())
 }
 
 /// The last measure of a volume, where there is one that can be read.
@@ -83,33 +67,7 @@ pub fn of(found: &Found<Volume>) -> Option<Measure> {
     }
     let name = measure_name(found.record.nonce);
     let text = beneath::read(&found.folder, &name, LONGEST).ok()?;
-    check_format(&text).ok()?;
-    serde_json::from_slice(&text).ok()
-}
-
-/// The server's clock, as it was asked for once: this machine's may be wrong.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerClock {
-    then: i64,
-    asked: Instant,
-}
-
-impl ServerClock {
-    /// Asks for it.
-    ///
-    /// # Errors
-    /// I/O errors: asking takes a file.
-    pub fn ask(share: &Share) -> Result<Self, ShareError> {
-        Ok(Self {
-            then: server_now(share)?,
-            asked: Instant::now(),
-        })
-    }
-
-    fn now(self) -> i64 {
-        let since = i64::try_from(self.asked.elapsed().as_secs());
-        self.then.saturating_add(since.unwrap_or(i64::MAX))
-    }
+    format::parse(&text)
 }
 
 /// What a look at a volume has found that is measured.
@@ -132,7 +90,6 @@ pub struct MeasureLook {
 pub fn look(
     share: &Share,
     key: NameKey,
-    clock: ServerClock,
     interval: Duration,
 ) -> Result<Option<MeasureLook>, ShareError> {
     let Kept::Found(found) = store::look_among::<Volume>(share, key)? else {
@@ -142,92 +99,22 @@ pub fn look(
         return Ok(None);
     }
     let measure = of(&found);
-    let age = match measure {
-        Some(_) => match made_at(&found) {
-            // Whoever measures it anew is told why. The others are no worse for that.
-            Err(_) if share.answers() => None,
-            made => made?.map(|made| clock.now().saturating_sub(made)),
-        },
-        None => None,
-    };
     Ok(Some(MeasureLook {
         nonce: found.record.nonce,
         size: u64::try_from(found.record.what.capacity_bytes).unwrap_or_default(),
+        is_due: is_due(measure.as_ref(), now(), interval),
         measure,
-        is_due: is_due(age, interval),
     }))
 }
 
-/// When the last measure was written, by the server's clock.
-fn made_at(found: &Found<Volume>) -> Result<Option<i64>, ShareError> {
-    let name = measure_name(found.record.nonce);
-    time_of(&found.folder, &name).context(|| "looking at a measure".to_owned())
-}
-
-/// When `name` in `folder` was changed, as the server knows it now; nothing when it is not there.
-fn time_of(folder: &OwnedFd, name: &str) -> io::Result<Option<i64>> {
-    let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
-    let stat = fs::statx(folder, name, how, StatxFlags::MTIME).map_err(io::Error::from);
-    Ok(beneath::if_there(stat)?.map(|stat| stat.stx_mtime.tv_sec))
-}
-
-/// The right to count a volume, which others respect as long as it is touched.
-#[derive(Debug)]
-struct CountingTurn {
-    drafts: OwnedFd,
-    name: String,
-    touched: Instant,
-}
-
-impl CountingTurn {
-    /// Nothing where somebody else counts.
-    fn take(share: &Share, nonce: Nonce) -> Result<Option<Self>, ShareError> {
-        let context = || "beginning to measure a volume".to_owned();
-        let name = format!("measuring-{nonce}");
-        for _ in 0..2 {
-            if share.make_folder(&share.drafts, &name).context(context)? {
-                return Ok(Some(Self {
-                    drafts: share.drafts.try_clone().context(context)?,
-                    name,
-                    touched: Instant::now(),
-                }));
-            }
-            if let Some(touched) = time_of(&share.drafts, &name).context(context)? {
-                if is_alive(server_now(share)?.saturating_sub(touched)) {
-                    return Ok(None);
-                }
-                let _ = fs::unlinkat(&share.drafts, &*name, AtFlags::REMOVEDIR);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Says that this process lives. Returns false when somebody has taken it for dead.
-    fn touch(&mut self) -> bool {
-        if self.touched.elapsed() < TOUCH {
-            return true;
-        }
-        self.touched = Instant::now();
-        let how = AtFlags::SYMLINK_NOFOLLOW;
-        let touched = fs::utimensat(&self.drafts, &*self.name, &TOUCHED, how);
-        !matches!(touched, Err(Errno::NOENT | Errno::STALE))
-    }
-
-    fn end(self) {
-        // What stays is dead soon, and swept like any draft.
-        let _ = fs::unlinkat(&self.drafts, &*self.name, AtFlags::REMOVEDIR);
-    }
-}
-
-/// A volume that is being measured. One that is dropped leaves its turn behind, which is dead soon.
+/// A volume that is being measured.
 pub struct Measuring {
     found: Found<Volume>,
-    turn: CountingTurn,
     count: UsageCount,
     begun: Instant,
 }
 
-/// Begins to measure the volume `nonce` under `key`. Nothing where somebody else does, or has just done so, or it has gone.
+/// Begins to measure the volume `nonce` under `key`. Nothing where somebody else has just done so, or it has gone.
 ///
 /// # Errors
 /// I/O errors.
@@ -236,40 +123,11 @@ pub fn begin(
     (key, nonce): (NameKey, Nonce),
     interval: Duration,
 ) -> Result<Option<Measuring>, ShareError> {
-    let Some(turn) = CountingTurn::take(share, nonce)? else {
-        return Ok(None);
-    };
-    step("a turn to measure is taken")?;
-    match count_of(share, (key, nonce), interval) {
-        Ok(Some((found, count))) => Ok(Some(Measuring {
-            found,
-            turn,
-            count,
-            begun: Instant::now(),
-        })),
-        nothing => {
-            turn.end();
-            nothing.map(|_| None)
-        }
-    }
-}
-
-/// The volume and the begun count of it, if it is due now that it is this process's turn.
-fn count_of(
-    share: &Share,
-    (key, nonce): (NameKey, Nonce),
-    interval: Duration,
-) -> Result<Option<(Found<Volume>, UsageCount)>, ShareError> {
     let Kept::Found(found) = store::look::<Volume>(share, key)? else {
         return Ok(None);
     };
-    if found.record.nonce != nonce || !is_measured(&found.record) {
-        return Ok(None);
-    }
-    if of(&found).is_some()
-        && let Some(made) = made_at(&found)?
-        && !is_due(Some(server_now(share)?.saturating_sub(made)), interval)
-    {
+    let is_it = found.record.nonce == nonce && is_measured(&found.record);
+    if !is_it || !is_due(of(&found).as_ref(), now(), interval) {
         return Ok(None);
     }
     let path = &found.record.what.path;
@@ -279,24 +137,22 @@ fn count_of(
         return Ok(None);
     };
     let count = UsageCount::begin(&folder).context(context)?;
-    Ok(Some((found, count)))
+    Ok(Some(Measuring {
+        found,
+        count,
+        begun: Instant::now(),
+    }))
 }
 
 impl Measuring {
-    /// Looks at `most` more entries. Returns at how many it did: fewer at the end. Nothing where somebody has taken its turn.
+    /// Looks at `most` more entries. Returns at how many it did: fewer at the end.
     ///
     /// # Errors
-    /// I/O errors, after which it is to be [given up](Self::give_up).
-    pub fn go_on(&mut self, most: usize) -> Result<Option<usize>, ShareError> {
+    /// I/O errors.
+    pub fn go_on(&mut self, most: usize) -> Result<usize, ShareError> {
         let path = &self.found.record.what.path;
         let looked = self.count.go_on(most);
-        let looked = looked.context(|| format!("measuring {path}"))?;
-        Ok(self.turn.touch().then_some(looked))
-    }
-
-    /// Ends it without a measure.
-    pub fn give_up(self) {
-        self.turn.end();
+        looked.context(|| format!("measuring {path}"))
     }
 
     /// Puts the measure beside the record. Nothing when the volume has gone meanwhile.
@@ -315,41 +171,19 @@ impl Measuring {
             took_ms: u64::try_from(took).unwrap_or(u64::MAX),
             short: short.map(|short| short.to_string()),
         };
-        let put = put(share, &self.found, &measure);
-        if !store::is_crash(&put) {
-            self.turn.end();
-        }
-        Ok(put?.then_some(measure))
+        Ok(put(share, &self.found, &measure)?.then_some(measure))
     }
 }
 
 /// Puts a measure beside its record. Returns whether that is there still.
 fn put(share: &Share, found: &Found<Volume>, measure: &Measure) -> Result<bool, ShareError> {
-    let context = || "keeping a measure".to_owned();
     let nonce = found.record.nonce;
-    let text = serde_json::to_vec(measure).map_err(|error| ShareError::Damaged {
-        what: "a measure that is to be written".to_owned(),
-        detail: error.to_string(),
-    })?;
-    let draft = format!("measure-{nonce}-{}", Nonce::random().context(context)?);
     let name = measure_name(nonce);
-    let drafted = share.write_new(&share.drafts, &draft, &text);
-    step("a measure is drafted")?;
-    let kept = match drafted {
-        Ok(()) => beneath::rename(&share.drafts, &draft, &found.folder, &name),
-        Err(error) => {
-            let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
-            return Err(error).context(context);
-        }
-    };
-    step("a measure is beside its record")?;
-    if let Err(error) = kept {
-        let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::empty());
-        return match error {
-            Errno::NOENT | Errno::STALE => Ok(false),
-            error => Err(error).context(context),
-        };
+    match share.replace(&found.folder, &name, measure) {
+        Err(ShareError::Io { source, .. }) if beneath::is_gone(&source) => return Ok(false),
+        put => put?,
     }
+    step("a measure is beside its record")?;
     if beneath::exists(&found.folder, &found.record.file_name()).is_ok_and(|is_there| is_there) {
         return Ok(true);
     }
@@ -371,6 +205,16 @@ mod tests {
 
     #[test]
     fn which_volume_is_due() {
+        const NOW: u64 = 1_800_000_000;
+        let last = |age: i64| Measure {
+            format: FORMAT,
+            bytes: 0,
+            files: 0,
+            folders: 1,
+            ended: NOW.saturating_add_signed(-age),
+            took_ms: 1,
+            short: None,
+        };
         let hour = Duration::from_secs(3600);
         for (age, interval, expected) in [
             (None, hour, true),
@@ -378,28 +222,16 @@ mod tests {
             (Some(3599), hour, false),
             (Some(3600), hour, true),
             (Some(i64::MAX), hour, true),
-            // A little ahead, as after a step of the server's clock; and far ahead.
+            // A little ahead, as of a clock that was set; and far ahead.
             (Some(-5), hour, false),
             (Some(-3600), hour, true),
-            (Some(i64::MIN), hour, true),
+            (Some(-i64::MAX), hour, true),
             (Some(0), Duration::from_secs(1), false),
             (Some(1), Duration::from_secs(1), true),
         ] {
-            assert_eq!(is_due(age, interval), expected, "{age:?} {interval:?}");
-        }
-    }
-
-    #[test]
-    fn who_is_believed_to_count() {
-        for (silent, expected) in [
-            (0, true),
-            (10, true),
-            (59, true),
-            (60, false),
-            (-3, true),
-            (-60, false),
-        ] {
-            assert_eq!(is_alive(silent), expected, "{silent}");
+            let last = age.map(last);
+            let due = is_due(last.as_ref(), NOW, interval);
+            assert_eq!(due, expected, "{age:?} {interval:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ pub mod quotas;
 pub mod records;
 pub mod recovery;
 mod repeat;
-mod requests;
+pub mod requests;
 pub mod snapshots;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -81,8 +81,8 @@ fn sweep_agents(share: &Share, failures: &mut Vec<ShareError>) {
     }
 }
 
-/// As an agent: answers requests, by the names of their files, and finds what waits for it among the volumes and snapshots
-/// of these keys.
+/// As an agent: answers requests, where there are new ones, and finds what waits for it among the volumes and snapshots of these
+/// keys.
 ///
 /// # Errors
 /// When the share cannot be looked at.
@@ -90,21 +90,23 @@ pub fn take_up(
     share: &Share,
     volumes: Vec<NameKey>,
     snapshots: Vec<NameKey>,
-    requests: &[String],
+    requests: bool,
 ) -> Result<TakenUp, ShareError> {
-    let answers = requests.iter().map(|name| limits::answer(share, name));
-    let mut answers: Vec<_> = answers.collect();
+    let (mut answered, mut failures) = match requests {
+        true => limits::answer_all(share)?,
+        false => (Vec::new(), Vec::new()),
+    };
     let mut waiting_volumes = Vec::new();
     for key in volumes {
-        match store::look_among::<Volume>(share, key)? {
-            Kept::Found(found) if found.record.needs_copy() => waiting_volumes.push(key),
-            Kept::Found(found) => answers.push(limits::answer_record(share, found)),
-            Kept::Unreadable(record) => answers.push(Err(record.error::<Volume>(key))),
-            Kept::Nothing => {}
-        }
-    }
-    let (mut answered, mut failures) = (Vec::new(), Vec::new());
-    for answer in answers {
+        let answer = match store::look_among::<Volume>(share, key)? {
+            Kept::Found(found) if found.record.needs_copy() => {
+                waiting_volumes.push(key);
+                Ok(None)
+            }
+            Kept::Found(found) => limits::answer_record(share, found),
+            Kept::Unreadable(record) => Err(record.error::<Volume>(key)),
+            Kept::Nothing => Ok(None),
+        };
         match answer {
             Ok(answer) => answered.extend(answer),
             Err(failure) => failures.push(failure),

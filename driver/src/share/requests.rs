@@ -9,18 +9,17 @@ use crate::files::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
-use crate::share::records::format::{FORMAT, check_format};
+use crate::share::records::format::{self, FORMAT};
 use crate::share::token::{NameKey, Nonce};
-use rustix::fs::{self, AtFlags, Mode, OFlags};
+use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
 const REQUESTS: &str = "requests";
-const REQUEST: &str = ".request";
+/// What the name of a request ends in.
+pub const REQUEST: &str = ".request";
 const ANSWER: &str = ".answer";
 /// The longest file that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -121,7 +120,7 @@ impl Asked {
         // Also what is written in part goes in the end.
         self.is_written = true;
         let name = format!("{}{REQUEST}", self.nonce);
-        put(share, &self.folder, &name, request)
+        share.replace(&self.folder, &name, request)
     }
 
     /// The answer, when it is there.
@@ -213,37 +212,28 @@ impl<'a> Requests<'a> {
         self.folder
     }
 
-    /// Those that are there, by name, the answered ones included until they are done with; and why others cannot be read.
+    /// Those that are there, the answered ones included until they are done with, and why others cannot be read. What a newer
+    /// version asks for is left to that.
     ///
     /// # Errors
     /// When they cannot be listed.
     #[allow(clippy::type_complexity)]
-    pub(super) fn all(&self) -> Result<(Vec<(String, Request)>, Vec<ShareError>), ShareError> {
+    pub(super) fn all(&self) -> Result<(Vec<(Nonce, Request)>, Vec<ShareError>), ShareError> {
         let names = beneath::names(&self.folder).context(|| "listing the requests".to_owned())?;
         let (mut all, mut unread) = (Vec::new(), Vec::new());
         for name in names.into_iter().filter_map(|name| name.into_string().ok()) {
-            match self.read(&name) {
-                Ok(request) => all.extend(request.map(|request| (name, request))),
+            let nonce = name.strip_suffix(REQUEST).map(str::parse::<Nonce>);
+            let Some(Ok(nonce)) = nonce else { continue };
+            let text = beneath::if_there(beneath::read(&self.folder, &name, LONGEST));
+            match text.context(|| format!("reading the request {name}")) {
+                Ok(text) => {
+                    let request = text.and_then(|text| format::parse(&text));
+                    all.extend(request.map(|request| (nonce, request)));
+                }
                 Err(error) => unread.push(error),
             }
         }
         Ok((all, unread))
-    }
-
-    /// The one in the file `name`; nothing for other files, and for what a newer version asks for.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub(super) fn read(&self, name: &str) -> Result<Option<Request>, ShareError> {
-        if nonce_of(name).is_none() {
-            return Ok(None);
-        }
-        let text = beneath::if_there(beneath::read(&self.folder, name, LONGEST))
-            .context(|| format!("reading the request {name}"))?;
-        Ok(text.and_then(|text| {
-            check_format(&text).ok()?;
-            serde_json::from_slice(&text).ok()
-        }))
     }
 
     /// Whether the one with this `nonce` has its answer.
@@ -260,12 +250,8 @@ impl<'a> Requests<'a> {
     /// # Errors
     /// I/O errors.
     pub(super) fn reply(&self, nonce: Nonce, answer: &Answer) -> Result<(), ShareError> {
-        put(
-            self.share,
-            &self.folder,
-            &format!("{nonce}{ANSWER}"),
-            answer,
-        )
+        let name = format!("{nonce}{ANSWER}");
+        self.share.replace(&self.folder, &name, answer)
     }
 
     /// Removes what the dead have left, by the clock of this machine, which is the server.
@@ -288,42 +274,11 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// The nonce of the request in the file `name`; nothing for other files.
-pub(super) fn nonce_of(name: &str) -> Option<Nonce> {
-    name.strip_suffix(REQUEST)?.parse().ok()
-}
-
-/// Writes a file that appears whole.
-fn put(
-    share: &Share,
-    folder: &OwnedFd,
-    name: &str,
-    what: &impl Serialize,
-) -> Result<(), ShareError> {
-    let context = || format!("writing {REQUESTS}/{name}");
-    let text = serde_json::to_vec(what).map_err(|error| ShareError::Damaged {
-        what: name.to_owned(),
-        detail: error.to_string(),
-    })?;
-    let draft = format!("{name}-{}", Nonce::random().context(context)?);
-    // Need not be on disk: after a power cut nobody waits for it.
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let drafted = fs::openat(&share.drafts, &*draft, flags, mode)
-        .map_err(io::Error::from)
-        .and_then(|file| File::from(file).write_all(&text))
-        .and_then(|()| share.give(&share.drafts, &draft));
-    let put = drafted.and_then(|()| Ok(beneath::rename(&share.drafts, &draft, folder, name)?));
-    if put.is_err() {
-        let _ = fs::unlinkat(&share.drafts, &*draft, AtFlags::empty());
-    }
-    put.context(context)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::share::database::Expect;
+    use std::fs::File;
     use std::sync::Arc;
 
     fn share(folder: &tempfile::TempDir) -> Share {
@@ -344,11 +299,11 @@ mod tests {
         let mut asked = Asked::ask(&share, &request).unwrap().unwrap();
         let requests = Requests::open(&share).unwrap();
         let there = requests.all().unwrap().0;
-        let [(name, found)] = there.as_slice() else {
+        let [(nonce, found)] = there.as_slice() else {
             panic!("{there:?}");
         };
         assert_eq!(*found, request);
-        let nonce = nonce_of(name).unwrap();
+        let nonce = *nonce;
         assert!(!requests.is_answered(nonce).unwrap());
         assert_eq!(asked.answer().unwrap(), None);
         requests.reply(nonce, &Answer::Project(7)).unwrap();
@@ -374,8 +329,8 @@ mod tests {
             ("odd".to_owned(), "odd"),
         ] {
             std::fs::write(requests.join(&name), text).unwrap();
-            let read = Requests::open(&share).unwrap().read(&name).unwrap();
-            assert_eq!(read, None, "{name}");
+            let (all, odd) = Requests::open(&share).unwrap().all().unwrap();
+            assert!(all.is_empty() && odd.is_empty(), "{name}");
         }
         let sweep = || Requests::open(&share).unwrap().sweep();
         sweep().unwrap();
@@ -403,8 +358,7 @@ mod tests {
         );
         asked.write(&share, &request).unwrap();
         asked.write(&share, &request).unwrap();
-        let name = format!("{nonce}{REQUEST}");
-        assert_eq!(requests.all().unwrap().0, [(name, request)]);
+        assert_eq!(requests.all().unwrap().0, [(nonce, request)]);
         requests.reply(nonce, &Answer::Project(7)).unwrap();
         assert_eq!(asked.answer().unwrap(), Some(Answer::Project(7)));
         drop(asked);

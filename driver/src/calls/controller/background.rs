@@ -163,16 +163,16 @@ impl Shares {
         }
     }
 
-    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests in files of these names. Returns
-    /// whether a request was refused.
+    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests, where there are new ones. Returns
+    /// whether one was refused.
     pub(crate) async fn take_up_appeared(
         self: &Arc<Self>,
         export: &Export,
         (volumes, snapshots): (Vec<NameKey>, Vec<NameKey>),
-        requests: Vec<String>,
+        requests: bool,
     ) -> bool {
         let taken = self.with_records(Work::Call, export, move |share| {
-            recovery::take_up(share, volumes, snapshots, &requests)
+            recovery::take_up(share, volumes, snapshots, requests)
         });
         match taken.await {
             Ok(None) => false,

@@ -13,7 +13,7 @@ use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
-use crate::share::measures::{self, Measure, ServerClock};
+use crate::share::measures::{self, Measure};
 use crate::share::records::store;
 use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
@@ -102,24 +102,18 @@ impl Shares {
         export: &Export,
         pace: &Pace,
     ) -> Result<(MeasuredShare, Option<ControllerError>), ControllerError> {
-        let begin = |share: &Share| {
-            let keys = store::keys::<Volume>(share)?;
-            // Asking for the time takes a file.
-            let clock = match keys.is_empty() {
-                true => None,
-                false => Some(ServerClock::ask(share)?),
-            };
-            Ok((keys, clock))
-        };
         let (mut sum, mut trouble) = (MeasuredShare::default(), None);
-        let Some((keys, Some(clock))) = self.with_records(Work::Upkeep, export, begin).await?
-        else {
-            return Ok((sum, None));
-        };
+        let keys = self.with_records(Work::Upkeep, export, store::keys::<Volume>);
+        let mut keys = keys.await?.unwrap_or_default();
+        // Each process begins elsewhere, so that few count the same volume at a time.
+        if !keys.is_empty() {
+            let first = std::process::id() as usize % keys.len();
+            keys.rotate_left(first);
+        }
         for part in keys.chunks(PART) {
             let (keys, interval) = (part.to_vec(), pace.interval);
             let looked = self.with_records(Work::Upkeep, export, move |share| {
-                let look = |key| Ok((key, measures::look(share, key, clock, interval)?));
+                let look = |key| Ok((key, measures::look(share, key, interval)?));
                 keys.into_iter()
                     .map(look)
                     .collect::<Result<Vec<_>, ShareError>>()
@@ -144,7 +138,7 @@ impl Shares {
         Ok((sum, trouble))
     }
 
-    /// Measures one volume. Nothing where somebody else does, or where it has gone.
+    /// Measures one volume. Nothing where somebody else has done so, or where it has gone.
     async fn measure_volume(
         self: &Arc<Self>,
         export: &Export,
@@ -157,22 +151,17 @@ impl Shares {
         else {
             return Ok(None);
         };
+        (self.config.debug)(&format!("{export}: measuring volumes/{}", volume.0));
         loop {
             // The folders that are open lead on from where it was: the share itself is not looked at.
-            let part = move |_, _| match measuring.go_on(PART) {
-                Ok(Some(looked)) => Ok(Some((measuring, looked))),
-                Ok(None) => Ok(None),
-                Err(error) => {
-                    measuring.give_up();
-                    Err(error)
-                }
+            let part = move |_, _| {
+                let looked = measuring.go_on(PART)?;
+                Ok((measuring, looked))
             };
             let options = self.options(export, &Options::Own);
             let part = self.with_opened(Work::Upkeep, export, options, false, part);
-            let Some((left, looked)) = part.await? else {
-                return Ok(None);
-            };
-            measuring = left;
+            let looked;
+            (measuring, looked) = part.await?;
             sleep((pace.rest)(looked)).await;
             if looked < PART {
                 break;

@@ -1,6 +1,7 @@
 //! The version of the format of everything that the driver writes to a share. `docs/share-format.md` says what a change of it must bring.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// The format that this driver reads and writes.
@@ -15,6 +16,12 @@ pub(in crate::share) enum FormatError {
     Newer(u64),
     #[error("it has format {0}, which this driver does not read: use the one that wrote it")]
     Older(u64),
+}
+
+/// What `content` says, where it has this driver's format.
+pub(in crate::share) fn parse<T: DeserializeOwned>(content: &[u8]) -> Option<T> {
+    check_format(content).ok()?;
+    serde_json::from_slice(content).ok()
 }
 
 /// Demands that `content` says to have this driver's format. Asked first and alone, since another one may spell the rest

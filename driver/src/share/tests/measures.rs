@@ -1,8 +1,8 @@
-//! Measures are written whole, made by one of several, and go with their volumes.
+//! Measures are written whole, and go with their volumes.
 
 use super::interleaved::{Operation, interleave};
 use super::*;
-use crate::share::measures::{self, Measure, ServerClock};
+use crate::share::measures::{self, Measure};
 use crate::share::token::Nonce;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
@@ -29,7 +29,7 @@ fn measure(
     let Some(mut measuring) = measures::begin(&trial.share(), volume, interval)? else {
         return Ok(None);
     };
-    while measuring.go_on(7)? == Some(7) {}
+    while measuring.go_on(7)? == 7 {}
     measuring.finish(&trial.share())
 }
 
@@ -47,8 +47,8 @@ fn is_right(trial: &Trial, measure: &Measure) {
     assert_eq!(measure.short, None);
 }
 
-/// Makes whoever measures one of whom nothing was heard for long.
-fn silence_measures(trial: &Trial) {
+/// Makes what the dead have left in the drafts old enough to be swept.
+fn age_drafts(trial: &Trial) {
     let old = SystemTime::now() - HOUR;
     for name in trial.files(".csi-nfs/drafts") {
         let draft = File::open(trial.at(".csi-nfs/drafts").join(name)).unwrap();
@@ -59,7 +59,7 @@ fn silence_measures(trial: &Trial) {
 /// Deletes a volume, and clears up after all that have died.
 fn nothing_stays_of(trial: &Trial, record: &Record<Volume>) {
     trial.delete(record).unwrap();
-    silence_measures(trial);
+    age_drafts(trial);
     trial.recover();
     trial.check();
     trial.is_without(record);
@@ -68,7 +68,7 @@ fn nothing_stays_of(trial: &Trial, record: &Record<Volume>) {
 #[test]
 fn a_crash_leaves_the_last_measure_or_the_new_one() {
     at_each_step(
-        3,
+        2,
         |trial| {
             let record = filled(trial);
             measure(trial, &record, ALWAYS).unwrap().unwrap();
@@ -79,8 +79,6 @@ fn a_crash_leaves_the_last_measure_or_the_new_one() {
         |trial, record| {
             let left = kept(trial, record).unwrap();
             assert_eq!((left.files, left.folders), (30, 1));
-            // Whoever has died keeps others from it for a while.
-            silence_measures(trial);
             let measured = measure(trial, record, ALWAYS).unwrap().unwrap();
             is_right(trial, &measured);
             assert_eq!(kept(trial, record), Some(measured));
@@ -115,7 +113,7 @@ fn a_measure_that_comes_too_late_goes_again() {
             let volume = (record.key(), record.nonce);
             let begun = measures::begin(&trial.share(), volume, ALWAYS).unwrap();
             let mut measuring = begun.unwrap();
-            assert_eq!(measuring.go_on(100).unwrap(), Some(30));
+            assert_eq!(measuring.go_on(100).unwrap(), 30);
             (record, Mutex::new(Some(measuring)))
         },
         |trial, (record, _)| trial.delete(record),
@@ -128,7 +126,7 @@ fn a_measure_that_comes_too_late_goes_again() {
             assert_eq!(measured.is_none(), is_gone);
             assert_eq!(folder.exists(), !is_gone);
             trial.delete(record).unwrap();
-            silence_measures(trial);
+            age_drafts(trial);
             trial.recover();
             trial.is_without(record);
         },
@@ -175,30 +173,19 @@ fn a_measure_beside_a_deletion_or_another_one() {
 }
 
 #[test]
-fn of_several_who_measure_one_does() {
+fn a_young_measure_is_left_and_the_later_one_stays() {
     let trial = Trial::new();
     let record = filled(&trial);
     let volume = (record.key(), record.nonce);
     let begin = |interval| measures::begin(&trial.share(), volume, interval).unwrap();
-    let mut one = begin(HOUR).unwrap();
-    assert!(begin(HOUR).is_none());
-    assert_eq!(one.go_on(100).unwrap(), Some(30));
-    let measured = one.finish(&trial.share()).unwrap().unwrap();
-    is_right(&trial, &measured);
-    // A young one is left.
-    assert!(begin(HOUR).is_none());
-    assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
-    begin(ALWAYS).unwrap().give_up();
-    assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
-    // One that somebody else has taken for dead ends as well as its successor.
-    let (late, early) = (begin(ALWAYS).unwrap(), {
-        silence_measures(&trial);
-        begin(ALWAYS).unwrap()
-    });
-    for mut measuring in [early, late] {
-        while measuring.go_on(7).unwrap() == Some(7) {}
-        is_right(&trial, &measuring.finish(&trial.share()).unwrap().unwrap());
+    // Two that have begun before there was one both end.
+    for mut measuring in [begin(HOUR).unwrap(), begin(HOUR).unwrap()] {
+        while measuring.go_on(7).unwrap() == 7 {}
+        let measured = measuring.finish(&trial.share()).unwrap().unwrap();
+        is_right(&trial, &measured);
+        assert_eq!(kept(&trial, &record), Some(measured));
     }
+    assert!(begin(HOUR).is_none() && begin(ALWAYS).is_some());
     assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
 }
 
@@ -211,10 +198,7 @@ fn a_measure_that_cannot_be_read_is_none() {
     let whole = std::fs::read(trial.at(&path)).unwrap();
     let look = || {
         let share = trial.share();
-        let clock = ServerClock::ask(&share).unwrap();
-        measures::look(&share, record.key(), clock, HOUR)
-            .unwrap()
-            .unwrap()
+        measures::look(&share, record.key(), HOUR).unwrap().unwrap()
     };
     assert!(look().measure.is_some() && !look().is_due);
     let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|end| whole[..end].to_vec()).collect();
@@ -243,7 +227,6 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
     let record = filled(&trial);
     measure(&trial, &record, ALWAYS).unwrap().unwrap();
     let share = trial.share();
-    let clock = ServerClock::ask(&share).unwrap();
     let found = store::find::<Volume>(&share, record.key())
         .unwrap()
         .unwrap();
@@ -255,7 +238,7 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
     ));
     let volume = (record.key(), record.nonce);
     assert!(
-        measures::look(&share, record.key(), clock, ALWAYS)
+        measures::look(&share, record.key(), ALWAYS)
             .unwrap()
             .is_none()
     );
