@@ -24,16 +24,6 @@ use rustix::io::Errno;
 use std::io;
 use tonic::{Code, Status};
 
-impl From<UpstreamIdError> for Status {
-    fn from(error: UpstreamIdError) -> Self {
-        let code = match error {
-            UpstreamIdError::NotServed(_) => Code::FailedPrecondition,
-            _ => Code::InvalidArgument,
-        };
-        Self::new(code, error.to_string())
-    }
-}
-
 impl From<ControllerError> for Status {
     fn from(error: ControllerError) -> Self {
         let code = controller_code(&error);
@@ -135,7 +125,9 @@ fn controller_code(error: &ControllerError) -> Code {
         | ControllerError::Invalid(_)
         | ControllerError::MountOption(_)
         | ControllerError::IdTooLong(_) => Code::InvalidArgument,
-        ControllerError::ForeignId(_) | ControllerError::ForeignSnapshotId(_) => Code::NotFound,
+        ControllerError::ForeignId(_) => Code::NotFound,
+        ControllerError::Upstream(UpstreamIdError::NotServed(_)) => Code::FailedPrecondition,
+        ControllerError::Upstream(_) => Code::InvalidArgument,
         ControllerError::UnknownShare(_) | ControllerError::Twin(_) => Code::FailedPrecondition,
         ControllerError::ServerNotAllowed(_) => Code::PermissionDenied,
         ControllerError::Token(_) => Code::Aborted,

@@ -17,44 +17,36 @@ pub enum Location {
     Named(String),
 }
 
-/// The id of one volume: enough to find its share, to know the share again, and to find the record.
+/// The id of one volume or snapshot, with this mark before the tokens: enough to find its share, to know the share again, and to
+/// find the record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct VolumeId {
+pub struct Id<const MARK: char> {
     /// Where the share is.
     pub location: Location,
     /// Which share it is.
     pub uuid: ShareUuid,
     /// Where the record is kept.
     pub key: NameKey,
-    /// Which of the volumes that had this name.
+    /// Which of those that had this name.
     pub nonce: Nonce,
 }
-
-/// Text that is no id of this driver.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the volume id {0:?} is not one of this driver's: they are SHARE#UUID.KEY.NONCE")]
-pub struct ForeignId(pub String);
-
-/// The id of one snapshot, with the same parts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SnapshotId {
-    /// Where the share is.
-    pub location: Location,
-    /// Which share it is.
-    pub uuid: ShareUuid,
-    /// Where the record is kept.
-    pub key: NameKey,
-    /// Which of the snapshots that had this name.
-    pub nonce: Nonce,
-}
-
-/// Text that is no snapshot's id of this driver.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the snapshot id {0:?} is not one of this driver's: they are SHARE@UUID.KEY.NONCE")]
-pub struct ForeignSnapshotId(pub String);
 
 const VOLUME: char = '#';
 const SNAPSHOT: char = '@';
+
+/// The id of one volume.
+pub type VolumeId = Id<VOLUME>;
+/// The id of one snapshot.
+pub type SnapshotId = Id<SNAPSHOT>;
+
+/// Text that is no such id of this driver.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the {} id {text:?} is not one of this driver's: they are SHARE{mark}UUID.KEY.NONCE",
+    if *mark == VOLUME { "volume" } else { "snapshot" })]
+pub struct ForeignId {
+    text: String,
+    mark: char,
+}
 
 /// A name or an address for which ids would be too long.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -121,69 +113,42 @@ impl FromStr for Location {
     }
 }
 
-impl fmt::Display for VolumeId {
+impl<const MARK: char> fmt::Display for Id<MARK> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}{VOLUME}{}.{}.{}",
-            self.location, self.uuid, self.key, self.nonce
-        )
-    }
-}
-
-impl fmt::Display for SnapshotId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}{SNAPSHOT}{}.{}.{}",
-            self.location, self.uuid, self.key, self.nonce
-        )
-    }
-}
-
-impl FromStr for SnapshotId {
-    type Err = ForeignSnapshotId;
-
-    fn from_str(text: &str) -> Result<Self, ForeignSnapshotId> {
-        let (location, uuid, key, nonce) = parse(text, SNAPSHOT)
-            .ok_or_else(|| ForeignSnapshotId(text.chars().take(MAX_STRING).collect()))?;
-        Ok(Self {
+        let Self {
             location,
             uuid,
             key,
             nonce,
-        })
+        } = self;
+        write!(f, "{location}{MARK}{uuid}.{key}.{nonce}")
     }
 }
 
-impl FromStr for VolumeId {
+impl<const MARK: char> FromStr for Id<MARK> {
     type Err = ForeignId;
 
     fn from_str(text: &str) -> Result<Self, ForeignId> {
-        let (location, uuid, key, nonce) = parse(text, VOLUME)
-            .ok_or_else(|| ForeignId(text.chars().take(MAX_STRING).collect()))?;
-        Ok(Self {
-            location,
-            uuid,
-            key,
-            nonce,
+        parse(text).ok_or_else(|| ForeignId {
+            text: text.chars().take(MAX_STRING).collect(),
+            mark: MARK,
         })
     }
 }
 
-fn parse(text: &str, mark: char) -> Option<(Location, ShareUuid, NameKey, Nonce)> {
+fn parse<const MARK: char>(text: &str) -> Option<Id<MARK>> {
     if text.len() > MAX_STRING {
         return None;
     }
     // A path may hold the mark, the tokens cannot.
-    let (location, tokens) = text.rsplit_once(mark)?;
+    let (location, tokens) = text.rsplit_once(MARK)?;
     let mut tokens = tokens.split('.');
-    let id = (
-        location.parse().ok()?,
-        tokens.next()?.parse().ok()?,
-        tokens.next()?.parse().ok()?,
-        tokens.next()?.parse().ok()?,
-    );
+    let id = Id {
+        location: location.parse().ok()?,
+        uuid: tokens.next()?.parse().ok()?,
+        key: tokens.next()?.parse().ok()?,
+        nonce: tokens.next()?.parse().ok()?,
+    };
     tokens.next().is_none().then_some(id)
 }
 

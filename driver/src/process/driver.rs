@@ -13,6 +13,8 @@ use crate::process::health::Health;
 use crate::process::log::{Level, Log};
 use crate::process::work_folder::{self, private_folder};
 use crate::upstream;
+use crate::upstream::ids::{DRIVER_NAME, UpstreamIds};
+use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
 use std::io;
@@ -118,7 +120,7 @@ impl Driver {
         let identity = IdentityService::new(Arc::clone(&self.config), self.health.clone());
         let mut routes = Routes::new(IdentityServer::new(identity));
         if let Some(controller) = &self.controller {
-            routes = upstream::add_controller(routes, controller.clone(), &self.config);
+            routes = routes.add_service(ControllerServer::new(controller.clone()));
         }
         if self.config.mode.node() {
             let node = NodeService::new(Arc::clone(&self.config), self.volumes.clone());
@@ -179,6 +181,7 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
         other_exports: local.collect(),
         quotas: config.quotas,
         defaults: config.defaults,
+        upstream: upstream_ids(config),
         inline_shares: config.policy.inline_shares.clone(),
         allow_server: Arc::new(move |server| for_servers.may_use_server(server)),
         check_mount_options: Arc::new(move |options| {
@@ -197,5 +200,14 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
             log.event(Level::Debug, "controller", &[("notice", text.into())])
         }),
         ..ControllerConfig::new(Arc::new(control.clone()))
+    }
+}
+
+/// Where ids of kubernetes-csi's driver may come from, they are served or refused; a build without that knows none.
+fn upstream_ids(config: &Config) -> UpstreamIds {
+    match cfg!(feature = "upstream") {
+        true if config.upstream => UpstreamIds::Served,
+        true if config.driver_name == DRIVER_NAME => UpstreamIds::Refused,
+        _ => UpstreamIds::Unknown,
     }
 }

@@ -3,7 +3,9 @@
 //! escaped and a path out of them decides what is deleted. Must not do I/O.
 
 use crate::calls::export::{Export, ExportError};
+use crate::calls::volume_id::{SnapshotId, VolumeId};
 use crate::share::paths::sub_path::{SubPath, SubPathError};
+use crate::share::records::origin::Origin;
 use crate::share::records::volume::OnDelete;
 use thiserror::Error;
 
@@ -94,17 +96,59 @@ const OF_VOLUMES: &str =
     "SERVER#SHARE#SUBDIR, with #UUID and #ONDELETE after it or not, or SERVER/SHARE/SUBDIR";
 const OF_SNAPSHOTS: &str = "SERVER#SHARE#NAME#NAME#SOURCE";
 
-/// Whether `id` may be one of kubernetes-csi's driver, good or bad: it finds no server in any other.
-pub fn may_be_volume(id: &str) -> bool {
-    id.contains([SEPARATOR, '/'])
+/// What this driver makes of ids of kubernetes-csi's driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UpstreamIds {
+    /// They are as any text that is no id of its own.
+    #[default]
+    Unknown,
+    /// It has the name of that driver, and refuses them: nobody else would know them.
+    Refused,
+    /// It serves what they name.
+    Served,
 }
 
-/// Whether `id` may be a snapshot's id of kubernetes-csi's driver, good or bad.
-pub fn may_be_snapshot(id: &str) -> bool {
-    id.contains(SEPARATOR)
+impl UpstreamIds {
+    /// The volume of kubernetes-csi's driver that `id` means; nothing when `id` is none of its ids, good or bad: it finds no
+    /// server in any without these characters.
+    ///
+    /// # Errors
+    /// When it cannot be served.
+    pub fn volume(self, id: &str) -> Result<Option<UpstreamVolumeId>, UpstreamIdError> {
+        let is_one = id.contains([SEPARATOR, '/']) && id.parse::<VolumeId>().is_err();
+        match is_one && self.serves(id)? {
+            true => UpstreamVolumeId::parse(id).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// As [`UpstreamIds::volume`], for a snapshot.
+    ///
+    /// # Errors
+    /// When it cannot be served.
+    pub fn snapshot(self, id: &str) -> Result<Option<UpstreamSnapshotId>, UpstreamIdError> {
+        let is_one = id.contains(SEPARATOR) && id.parse::<SnapshotId>().is_err();
+        match is_one && self.serves(id)? {
+            true => UpstreamSnapshotId::parse(id).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn serves(self, id: &str) -> Result<bool, UpstreamIdError> {
+        match self {
+            Self::Unknown => Ok(false),
+            Self::Refused => Err(UpstreamIdError::NotServed(id.chars().take(256).collect())),
+            Self::Served => Ok(true),
+        }
+    }
 }
 
 impl UpstreamVolumeId {
+    /// What a copy of the volume is made of.
+    pub(crate) fn origin(&self) -> Origin {
+        Origin::upstream(&self.text, self.path.clone())
+    }
+
     /// Reads an id.
     ///
     /// # Errors

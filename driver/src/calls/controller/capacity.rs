@@ -19,6 +19,7 @@ use crate::share::records::promise::Ratio;
 use csi_proto::v1 as csi;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What is asked for.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ enum Question {
 /// The answer about the share that parameters name; without a share, about all that were named at the start together.
 pub(super) async fn get(
     shares: &Arc<Shares>,
+    _: Duration,
     request: csi::GetCapacityRequest,
 ) -> Result<csi::GetCapacityResponse, ControllerError> {
     limits::map("parameters", &request.parameters)?;

@@ -7,6 +7,7 @@ use crate::calls::export::Export;
 use crate::files::roots::ShareRoots;
 use crate::share::archives::Archives;
 use crate::share::token::ShareUuid;
+use crate::upstream::ids::UpstreamIds;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +64,8 @@ pub struct ControllerConfig {
     pub other_exports: Vec<Export>,
     /// What holds for volumes where neither id nor class says.
     pub defaults: Defaults,
+    /// What becomes of calls about volumes of kubernetes-csi's driver.
+    pub upstream: UpstreamIds,
     /// Folders that inline volumes may be, or lie in.
     pub inline_shares: Vec<Export>,
     /// Whether a server that was not named at the start may be used.
@@ -94,6 +97,7 @@ impl ControllerConfig {
             named_shares: Vec::new(),
             other_exports: Vec::new(),
             defaults: Defaults::default(),
+            upstream: UpstreamIds::default(),
             inline_shares: Vec::new(),
             allow_server: Arc::new(|_| true),
             check_mount_options: Arc::new(|_| Ok(())),

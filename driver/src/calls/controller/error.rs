@@ -5,10 +5,11 @@ use crate::calls::export::{Export, ExportError};
 use crate::calls::limits::LimitError;
 use crate::calls::operations::Busy;
 use crate::calls::parameters::ParameterError;
-use crate::calls::volume_id::{ForeignId, ForeignSnapshotId, IdTooLong};
+use crate::calls::volume_id::{ForeignId, IdTooLong};
 use crate::files::roots::RootError;
 use crate::share::error::ShareError;
 use crate::share::token::ShareUuid;
+use crate::upstream::ids::UpstreamIdError;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -53,9 +54,9 @@ pub enum ControllerError {
     /// The id is not one of ours.
     #[error(transparent)]
     ForeignId(#[from] ForeignId),
-    /// The snapshot's id is not one of ours.
+    /// The id is one of kubernetes-csi's driver, and cannot be used.
     #[error(transparent)]
-    ForeignSnapshotId(#[from] ForeignSnapshotId),
+    Upstream(#[from] UpstreamIdError),
     /// The id names a share that this driver was not told of.
     #[error(
         "the volume is on the share named {0:?}, which this driver does not know: start it with --share {0}=SERVER:/PATH"

@@ -6,11 +6,12 @@
 //! had when it began: then the answer reaches them, however slow the server is, and the next page goes on from there.
 
 use csi_proto::lock::lock;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 /// A page of a list and the token of the next one, which is empty after the last.
 pub(super) type Page<E> = (Vec<E>, String);
@@ -41,41 +42,36 @@ impl Limit {
 pub(super) type Question = Vec<u8>;
 
 /// The walks of one kind of list, with results of type `T`.
-pub(super) struct Lists<T> {
-    lines: Lines<T>,
-}
+pub(super) struct Lists<T>(Mutex<HashMap<Question, Line<T>>>);
 
-type Lines<T> = Arc<Mutex<HashMap<Question, Line<T>>>>;
-
-/// The walks for one question: one that runs, and one that comes next.
+/// The walks for one question.
 struct Line<T> {
-    next: Option<Arc<Walk<T>>>,
+    /// The one that comes next, if anybody waits for it.
+    next: Weak<Walk<T>>,
     /// Held by the one that runs.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Walks that have not ended.
-    walks: usize,
 }
 
+/// A walk, for as long as anybody waits for it.
 struct Walk<T> {
-    /// Its result when it has ended, and nothing in that when it has died.
-    ended: watch::Sender<Option<Option<T>>>,
+    /// Its result when it has ended. Without a sender it has died.
+    ended: watch::Receiver<Option<T>>,
+    /// The deadlines of those who wait; nothing when it has begun, and nobody joins it any more.
+    deadlines: Mutex<Option<Vec<Instant>>>,
     is_abandoned: Arc<AtomicBool>,
-    abandoned: Notify,
-    /// The deadlines of those who wait for it. Changed under the lock of the lines alone.
-    callers: Mutex<BTreeMap<u64, Instant>>,
+    task: AbortHandle,
 }
 
 impl<T> Default for Lists<T> {
     fn default() -> Self {
-        Self {
-            lines: Arc::default(),
-        }
+        Self(Mutex::default())
     }
 }
 
-/// When a walk that begins `now` has to end, for callers with these deadlines.
-fn end_of_walk(now: Instant, deadlines: impl Iterator<Item = Instant>) -> Instant {
-    let halves = deadlines.map(|deadline| now + deadline.saturating_duration_since(now) / 2);
+/// When a walk that begins `now` has to end, for callers with these deadlines. Those whose time is over have gone.
+fn end_of_walk(now: Instant, deadlines: &[Instant]) -> Instant {
+    let left = deadlines.iter().filter(|deadline| **deadline > now);
+    let halves = left.map(|deadline| now + (*deadline - now) / 2);
     halves.min().unwrap_or(now)
 }
 
@@ -91,154 +87,78 @@ impl<T: Clone + Send + Sync + 'static> Lists<T> {
     where
         W: Future<Output = T> + Send + 'static,
     {
-        let (caller, mut ended) = {
-            let mut lines = lock(&self.lines);
-            let line = lines.entry(question.clone()).or_insert_with(|| Line {
-                next: None,
-                turn: Arc::default(),
-                walks: 0,
-            });
-            let walk = match &line.next {
-                Some(next) => Arc::clone(next),
-                None => {
-                    let walk = Arc::new(Walk {
-                        ended: watch::Sender::new(None),
-                        is_abandoned: Arc::default(),
-                        abandoned: Notify::new(),
-                        callers: Mutex::default(),
-                    });
-                    line.next = Some(Arc::clone(&walk));
-                    line.walks += 1;
-                    let turn = Arc::clone(&line.turn);
-                    let running = RunningWalk {
-                        lines: Arc::clone(&self.lines),
-                        question: question.clone(),
-                        walk: Arc::clone(&walk),
-                    };
-                    tokio::spawn(running.run(turn, work));
-                    walk
-                }
-            };
-            let ended = walk.ended.subscribe();
-            (Caller::new(&self.lines, question, walk, deadline), ended)
-        };
+        let walk = self.next(question, deadline, work);
+        let mut ended = walk.ended.clone();
         let result = ended.wait_for(Option::is_some).await;
         let result = result.ok().and_then(|result| result.clone());
-        drop(caller);
-        result.flatten()
+        drop(walk);
+        let is_used =
+            |line: &Line<T>| line.next.strong_count() > 0 || Arc::strong_count(&line.turn) > 1;
+        lock(&self.0).retain(|_, line| is_used(line));
+        result
     }
-}
 
-/// A walk that has not ended.
-struct RunningWalk<T> {
-    lines: Lines<T>,
-    question: Question,
-    walk: Arc<Walk<T>>,
-}
-
-impl<T> RunningWalk<T> {
-    async fn run<W>(self, turn: Arc<tokio::sync::Mutex<()>>, work: impl FnOnce(Limit) -> W)
+    /// The walk that answers `question` next.
+    fn next<W>(
+        &self,
+        question: Question,
+        deadline: Instant,
+        work: impl FnOnce(Limit) -> W + Send + 'static,
+    ) -> Arc<Walk<T>>
     where
-        W: Future<Output = T>,
+        W: Future<Output = T> + Send + 'static,
     {
-        let working = async {
-            let _turn = turn.lock_owned().await;
-            work(self.begin()).await
-        };
-        tokio::select! {
-            biased;
-            () = self.walk.abandoned.notified() => {}
-            result = working => {
-                self.walk.ended.send_replace(Some(Some(result)));
-            }
+        let mut lines = lock(&self.0);
+        let line = lines.entry(question).or_insert_with(|| Line {
+            next: Weak::new(),
+            turn: Arc::default(),
+        });
+        if let Some(next) = line.next.upgrade()
+            && let Some(deadlines) = &mut *lock(&next.deadlines)
+        {
+            deadlines.push(deadline);
+            return Arc::clone(&next);
         }
+        let (sender, ended) = watch::channel(None);
+        let turn = Arc::clone(&line.turn);
+        let walk = Arc::new_cyclic(|walk: &Weak<Walk<T>>| {
+            let walk = Weak::clone(walk);
+            let walking = tokio::spawn(async move {
+                let turn = turn.lock_owned().await;
+                let Some(limit) = walk.upgrade().map(|walk| walk.begin()) else {
+                    return;
+                };
+                let result = work(limit).await;
+                drop(turn);
+                sender.send_replace(Some(result));
+            });
+            Walk {
+                ended,
+                deadlines: Mutex::new(Some(vec![deadline])),
+                is_abandoned: Arc::default(),
+                task: walking.abort_handle(),
+            }
+        });
+        line.next = Arc::downgrade(&walk);
+        walk
     }
+}
 
+impl<T> Walk<T> {
     /// From now on nobody joins it.
     fn begin(&self) -> Limit {
-        let mut lines = lock(&self.lines);
-        if let Some(line) = lines.get_mut(&self.question)
-            && line.is_next(&self.walk)
-        {
-            line.next = None;
-        }
-        let deadlines = lock(&self.walk.callers);
+        let deadlines = lock(&self.deadlines).take().unwrap_or_default();
         Limit {
-            end: end_of_walk(Instant::now(), deadlines.values().copied()),
-            is_abandoned: Arc::clone(&self.walk.is_abandoned),
+            end: end_of_walk(Instant::now(), &deadlines),
+            is_abandoned: Arc::clone(&self.is_abandoned),
         }
     }
 }
 
-impl<T> Line<T> {
-    fn is_next(&self, walk: &Arc<Walk<T>>) -> bool {
-        let next = self.next.as_ref();
-        next.is_some_and(|next| Arc::ptr_eq(next, walk))
-    }
-}
-
-impl<T> Drop for RunningWalk<T> {
-    /// Also by a panic.
+impl<T> Drop for Walk<T> {
     fn drop(&mut self) {
-        let mut lines = lock(&self.lines);
-        if let Some(line) = lines.get_mut(&self.question) {
-            if line.is_next(&self.walk) {
-                line.next = None;
-            }
-            line.walks -= 1;
-            if line.walks == 0 {
-                lines.remove(&self.question);
-            }
-        }
-        self.walk.ended.send_if_modified(|ended| {
-            let died = ended.is_none();
-            ended.get_or_insert(None);
-            died
-        });
-    }
-}
-
-/// One who waits for a walk, for as long as it waits.
-struct Caller<T> {
-    lines: Lines<T>,
-    question: Question,
-    walk: Arc<Walk<T>>,
-    number: u64,
-}
-
-impl<T> Caller<T> {
-    /// To be called under the lock of the lines.
-    fn new(lines: &Lines<T>, question: Question, walk: Arc<Walk<T>>, deadline: Instant) -> Self {
-        let number = {
-            let mut callers = lock(&walk.callers);
-            let number = callers.last_key_value().map_or(0, |(last, _)| last + 1);
-            callers.insert(number, deadline);
-            number
-        };
-        Self {
-            lines: Arc::clone(lines),
-            question,
-            walk,
-            number,
-        }
-    }
-}
-
-impl<T> Drop for Caller<T> {
-    fn drop(&mut self) {
-        let mut lines = lock(&self.lines);
-        let mut callers = lock(&self.walk.callers);
-        callers.remove(&self.number);
-        if !callers.is_empty() {
-            return;
-        }
-        if let Some(line) = lines.get_mut(&self.question)
-            && line.is_next(&self.walk)
-        {
-            line.next = None;
-        }
-        self.walk.is_abandoned.store(true, Ordering::Relaxed);
-        self.walk.abandoned.notify_one();
+        self.is_abandoned.store(true, Ordering::Relaxed);
+        self.task.abort();
     }
 }
 
@@ -318,7 +238,7 @@ mod tests {
         for other in others {
             assert_eq!(other.await.unwrap(), Some(3));
         }
-        assert!(lock(&rig.lists.lines).is_empty());
+        assert!(lock(&rig.lists.0).is_empty());
     }
 
     #[tokio::test]
@@ -344,7 +264,7 @@ mod tests {
         rig.until_begun(2).await;
         rig.go.add_permits(1);
         assert_eq!(last.await.unwrap(), Some(2));
-        assert!(lock(&rig.lists.lines).is_empty());
+        assert!(lock(&rig.lists.0).is_empty());
     }
 
     #[tokio::test]
@@ -361,10 +281,12 @@ mod tests {
     fn half_of_what_the_most_impatient_caller_has_left() {
         let now = Instant::now();
         let after = |seconds| now + Duration::from_secs(seconds);
-        let end = |deadlines: &[Instant]| end_of_walk(now, deadlines.iter().copied());
+        let end = |deadlines: &[Instant]| end_of_walk(now, deadlines);
         assert_eq!(end(&[after(10)]), after(5));
         assert_eq!(end(&[after(10), after(4), after(60)]), after(2));
         assert_eq!(end(&[now]), now);
+        // Who has gone does not count.
+        assert_eq!(end(&[now, after(4)]), after(2));
         assert_eq!(end(&[]), now);
     }
 }

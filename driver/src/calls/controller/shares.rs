@@ -10,7 +10,7 @@ use super::lists::{Lists, Page};
 use super::looks::Looks;
 use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
-use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
+use super::outcome::{OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
 use super::remembered::{Remembered, write_file};
 use crate::calls::admission::Work;
@@ -18,7 +18,7 @@ use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::{Operation, Operations};
 use crate::calls::parameters::{Parameters, secret_options};
-use crate::calls::volume_id::Location;
+use crate::calls::volume_id::{Id, Location};
 use crate::files::roots::{Root, RootError};
 use crate::process::disk_thread::DiskThread;
 use crate::share::agent_memory::AgentMemory;
@@ -27,6 +27,7 @@ use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::PromiseMemory;
+use crate::share::records::record::{Kind, Record};
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
@@ -359,7 +360,7 @@ impl Shares {
     }
 
     /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
-    pub(crate) async fn run<T, W>(
+    pub(super) async fn run<T, W>(
         &self,
         operations: &Operations<OperationKey, Result<T, ControllerError>>,
         key: OperationKey,
@@ -374,6 +375,36 @@ impl Shares {
         let export = key.0.clone();
         let done = operations.run(key, operation, timeout, work).await;
         done.map_err(|busy| self.busy(&export, busy))?
+    }
+
+    /// Runs the operation of a call that changes what `id` means, or joins an equal one. What is gone then, or may be, is purged.
+    pub(super) async fn change<K: Kind, const MARK: char>(
+        self: &Arc<Self>,
+        (operations, operation, timeout): (
+            &Operations<OperationKey, Outcome<K>>,
+            Operation,
+            Duration,
+        ),
+        id: Id<MARK>,
+        options: Options,
+        work: impl FnOnce(&Share) -> Result<Option<Record<K>>, ShareError> + Send + 'static,
+    ) -> Outcome<K>
+    where
+        Record<K>: Clone + Send + Sync + 'static,
+    {
+        let export = self.locate(&id.location)?;
+        let (shares, address) = (Arc::clone(self), export.clone());
+        let changing = || async move {
+            let expect = Expect::Known(id.uuid);
+            let changed = shares.with_share(&address, &options, expect, work).await;
+            if !matches!(changed, Ok(Some(_))) {
+                shares.purge_soon(&address);
+            }
+            changed
+        };
+        let key = (export, id.key);
+        self.run(operations, key, operation, timeout, changing)
+            .await
     }
 
     /// What to expect of a share that no id names.

@@ -1,12 +1,12 @@
-//! Requests about snapshots, from their checks to the work on the share.
+//! The calls about snapshots, from their checks to their answers.
 
 use super::answer;
 use super::copies::Purpose;
 use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::{OperationKey, SnapshotOutcome};
-use super::pages;
 use super::shares::Shares;
+use super::{pages, upstream};
 use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::Operation;
@@ -21,51 +21,48 @@ use crate::share::records::record::{Record, State};
 use crate::share::records::snapshot::{Snapshot, Wanted};
 use crate::share::records::store;
 use crate::share::token::NameKey;
+use crate::upstream::ids::UpstreamVolumeId;
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The source of a snapshot, and its share.
-pub(crate) type GivenOrigin = (Origin, Export);
-
 /// A checked CreateSnapshot.
 #[derive(Clone)]
-pub(crate) struct Creation {
+struct Creation {
     export: Export,
     /// The share as it is to stand in the snapshot's id.
     location: Location,
     expect: Expect,
     wanted: Wanted,
     options: Options,
+    /// The source, where kubernetes-csi's driver has made it.
+    upstream: Option<UpstreamVolumeId>,
 }
 
 impl Creation {
-    /// Checks a request. A `given` source counts instead of the one that the request names.
-    pub(crate) fn check(
+    /// Checks a request.
+    fn check(
         shares: &Shares,
         request: &csi::CreateSnapshotRequest,
-        given: Option<GivenOrigin>,
     ) -> Result<Self, ControllerError> {
         limits::name("name", &request.name)?;
         limits::map("parameters", &request.parameters)?;
         limits::map("secrets", &request.secrets)?;
         let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
-        let (export, location, expect, origin) = match given {
-            Some((origin, export)) => {
+        let upstream = shares.config.upstream.volume(&request.source_volume_id)?;
+        let (export, location, expect, origin) = match &upstream {
+            Some(id) => {
+                let export = shares.locate(&Location::Export(id.export.clone()))?;
                 let location = shares.location_of(&export)?;
                 let expect = shares.expect_or(&export, Expect::Any);
-                (export, location, expect, origin)
+                (export, location, expect, id.origin())
             }
             None => {
-                limits::required("source_volume_id", &request.source_volume_id)?;
-                let source: VolumeId = request.source_volume_id.parse()?;
-                let origin = Origin {
-                    id: request.source_volume_id.clone(),
-                    key: source.key,
-                    nonce: source.nonce,
-                    path: None,
-                };
+                let text = &request.source_volume_id;
+                limits::required("source_volume_id", text)?;
+                let source: VolumeId = text.parse()?;
+                let origin = Origin::new(text, source.key, source.nonce);
                 let export = shares.locate(&source.location)?;
                 (export, source.location, Expect::Known(source.uuid), origin)
             }
@@ -91,15 +88,15 @@ impl Creation {
                 source: origin,
             },
             options,
+            upstream,
         })
     }
 
-    /// The options to open the share with.
-    pub(crate) fn options(&self) -> &Options {
-        &self.options
-    }
-
     async fn run(self, shares: Arc<Shares>, operation: Operation) -> SnapshotOutcome {
+        if let Some(id) = &self.upstream {
+            // Before the share gets records for a volume that is not there.
+            upstream::find_volume(&shares, id, &self.options).await?;
+        }
         let wanted = self.wanted;
         let key = (self.export, NameKey::of(&wanted.name));
         let what = format!("snapshot {:?}", wanted.name);
@@ -118,14 +115,14 @@ impl Creation {
     }
 }
 
-/// Makes the snapshot of a checked request. Answers only when the copy is complete: at the first answer that is OK an orchestrator lets the application
+/// CreateSnapshot. Answers only when the copy is complete: at the first answer that is OK an orchestrator lets the application
 /// write again.
-pub(crate) async fn create(
+pub(super) async fn create(
     shares: &Arc<Shares>,
     timeout: Duration,
     request: csi::CreateSnapshotRequest,
-    creation: Creation,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
+    let creation = Creation::check(shares, &request)?;
     let key: OperationKey = (creation.export.clone(), NameKey::of(&creation.wanted.name));
     let operation = Operation {
         rpc: "CreateSnapshot",
@@ -150,13 +147,17 @@ pub(crate) async fn create(
     })
 }
 
-/// Deletes a snapshot and starts the purge of what it was.
+/// DeleteSnapshot.
 pub(super) async fn delete(
     shares: &Arc<Shares>,
     timeout: Duration,
     request: csi::DeleteSnapshotRequest,
 ) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
     limits::map("secrets", &request.secrets)?;
+    if let Some(id) = shares.config.upstream.snapshot(&request.snapshot_id)? {
+        upstream::delete_snapshot(shares, timeout, id, &request.secrets).await?;
+        return Ok(csi::DeleteSnapshotResponse {});
+    }
     limits::required("snapshot_id", &request.snapshot_id)?;
     let id: SnapshotId = match request.snapshot_id.parse() {
         Ok(id) => id,
@@ -166,35 +167,16 @@ pub(super) async fn delete(
             return Ok(csi::DeleteSnapshotResponse {});
         }
     };
-    let export = shares.locate(&id.location)?;
     let options = shares.secret_options(&request.secrets)?;
-    let key: OperationKey = (export.clone(), id.key);
     let operation = Operation {
         rpc: "DeleteSnapshot",
         arguments: request.snapshot_id.into_bytes(),
     };
-    let work = || run_delete(Arc::clone(shares), export.clone(), id.clone(), options);
-    let operations = &shares.snapshot_operations;
-    shares
-        .run(operations, key, operation, timeout, work)
-        .await?;
-    Ok(csi::DeleteSnapshotResponse {})
-}
-
-async fn run_delete(
-    shares: Arc<Shares>,
-    export: Export,
-    id: SnapshotId,
-    options: Options,
-) -> SnapshotOutcome {
     let (key, nonce) = (id.key, id.nonce);
-    let deleted = shares
-        .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            life::delete::<Snapshot>(share, key, nonce)
-        })
-        .await;
-    shares.purge_soon(&export);
-    deleted.map(|()| None)
+    let delete = move |share: &Share| life::delete::<Snapshot>(share, key, nonce).map(|()| None);
+    let operations = (&shares.snapshot_operations, operation, timeout);
+    shares.change(operations, id, options, delete).await?;
+    Ok(csi::DeleteSnapshotResponse {})
 }
 
 /// The snapshot of an id. One that is still copied is not there yet.
@@ -221,38 +203,56 @@ async fn find(
 /// GetSnapshot.
 pub(super) async fn get(
     shares: &Arc<Shares>,
+    _: Duration,
     request: csi::GetSnapshotRequest,
 ) -> Result<csi::GetSnapshotResponse, ControllerError> {
     let options = shares.secret_options(&request.secrets)?;
-    limits::required("snapshot_id", &request.snapshot_id)?;
-    let snapshot = find(shares, &request.snapshot_id.parse()?, &options).await?;
+    let snapshot = match shares.config.upstream.snapshot(&request.snapshot_id)? {
+        Some(id) => upstream::find_snapshot(shares, &id, &options).await?,
+        None => {
+            limits::required("snapshot_id", &request.snapshot_id)?;
+            find(shares, &request.snapshot_id.parse()?, &options).await?
+        }
+    };
     Ok(csi::GetSnapshotResponse {
         snapshot: Some(snapshot),
     })
 }
 
-/// ListSnapshots: one, those of a volume, or all. A `given` volume counts instead of the one that the request names.
-pub(crate) async fn list(
+/// ListSnapshots: one, those of a volume, or all.
+pub(super) async fn list(
     shares: &Arc<Shares>,
     timeout: Duration,
     request: csi::ListSnapshotsRequest,
-    given: Option<Origin>,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
     let max_entries = pages::max_entries(request.max_entries)?;
-    limits::optional("snapshot_id", &request.snapshot_id)?;
-    if given.is_none() {
-        limits::optional("source_volume_id", &request.source_volume_id)?;
+    let wanted = &request.source_volume_id;
+    let upstream_ids = shares.config.upstream;
+    let upstream_snapshot = upstream_ids.snapshot(&request.snapshot_id)?;
+    let upstream_volume = upstream_ids.volume(wanted)?;
+    if upstream_snapshot.is_none() {
+        limits::optional("snapshot_id", &request.snapshot_id)?;
+    }
+    if upstream_volume.is_none() {
+        limits::optional("source_volume_id", wanted)?;
     }
     let options = shares.secret_options(&request.secrets)?;
-    let wanted = &request.source_volume_id;
+    if let Some(id) = upstream_snapshot {
+        let found = upstream::find_snapshot(shares, &id, &options).await;
+        return list_of_one(found, wanted);
+    }
     if !request.snapshot_id.is_empty() {
         let Ok(id) = request.snapshot_id.parse() else {
             return Ok(csi::ListSnapshotsResponse::default());
         };
         return list_of_one(find(shares, &id, &options).await, wanted);
     }
-    let source = match (given, wanted.as_str()) {
-        (Some(origin), _) => Some((origin.key, origin.nonce)),
+    let source = match (upstream_volume, wanted.as_str()) {
+        (Some(id), _) => {
+            shares.locate(&Location::Export(id.export.clone()))?;
+            let origin = id.origin();
+            Some((origin.key, origin.nonce))
+        }
         (None, "") => None,
         (None, id) => match id.parse::<VolumeId>() {
             Ok(id) => Some((id.key, id.nonce)),
@@ -286,7 +286,7 @@ pub(crate) async fn list(
 }
 
 /// The list of the one snapshot that was asked for, if it is of the volume `wanted`.
-pub(crate) fn list_of_one(
+fn list_of_one(
     found: Result<csi::Snapshot, ControllerError>,
     wanted: &str,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {

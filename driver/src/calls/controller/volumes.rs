@@ -1,71 +1,267 @@
-//! Requests about one volume, from their checks to the work on the share.
+//! The calls about volumes, from their checks to their answers. What a creation is checked for and does is in `creation`.
 
 use super::copies::Purpose;
+use super::creation::{Creation, check_range};
 use super::error::ControllerError;
 use super::options::Options;
-use super::outcome::{OperationKey, VolumeOutcome};
 use super::shares::Shares;
-use crate::calls::capability;
+use super::{answer, pages, upstream, validation};
+use crate::calls::capability::{self, CapabilityError};
 use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::Operation;
-use crate::calls::parameters::{MUTABLE, Parameters, secret_options};
-use crate::calls::volume_id::{Location, SnapshotId, VolumeId};
-use crate::files::copying::Progress;
+use crate::calls::parameters::{MUTABLE, Parameters};
+use crate::calls::volume_id::VolumeId;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life;
 use crate::share::listing::{List, Listed, ListedVolume};
-use crate::share::records::origin::{Origin, Source};
+use crate::share::quotas;
 use crate::share::records::record::Record;
-use crate::share::records::volume::{Changes, Volume, Wanted};
-use crate::share::token::NameKey;
+use crate::share::records::volume::{Changes, Volume};
 use crate::share::token::ShareUuid;
 use crate::share::volume::change;
 use csi_proto::v1 as csi;
-use csi_proto::v1::volume_content_source::Type;
+use prost::Message;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// The share that the source of a copy is on.
-#[derive(Clone)]
-pub(crate) enum SourceShare {
-    /// The one with this UUID.
-    Known(ShareUuid),
-    /// The one at this address, for sources whose ids say no more.
-    At(Export),
+/// CreateVolume.
+pub(super) async fn create(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    request: csi::CreateVolumeRequest,
+) -> Result<csi::CreateVolumeResponse, ControllerError> {
+    let creation = Creation::check(shares, &request)?;
+    let key = creation.key();
+    let operation = Operation {
+        rpc: "CreateVolume",
+        arguments: csi::CreateVolumeRequest {
+            secrets: Default::default(),
+            ..request
+        }
+        .encode_to_vec(),
+    };
+    let (record, uuid) = shares
+        .create(
+            (Purpose::Volume, &shares.operations),
+            key.clone(),
+            operation.clone(),
+            timeout,
+            Expect::Any,
+            || creation.clone().run(Arc::clone(shares), operation.clone()),
+        )
+        .await?;
+    Ok(csi::CreateVolumeResponse {
+        volume: Some(answer::volume(&key.0, uuid, &record)),
+    })
 }
 
-/// The source of a copy, and its share.
-pub(crate) type GivenSource = (Source, SourceShare);
-
-/// Checks a range of sizes in bytes.
-pub(super) fn check_range(
-    range: Option<&csi::CapacityRange>,
-) -> Result<(i64, i64), ControllerError> {
-    let Some(range) = range else {
-        return Ok((0, 0));
+/// DeleteVolume.
+pub(super) async fn delete(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    request: csi::DeleteVolumeRequest,
+) -> Result<csi::DeleteVolumeResponse, ControllerError> {
+    let secrets = &request.secrets;
+    limits::map("secrets", secrets)?;
+    if let Some(id) = shares.config.upstream.volume(&request.volume_id)? {
+        upstream::delete_volume(shares, timeout, id, secrets).await?;
+        return Ok(csi::DeleteVolumeResponse {});
+    }
+    limits::required("volume_id", &request.volume_id)?;
+    let id: VolumeId = match request.volume_id.parse() {
+        Ok(id) => id,
+        // Why OK: see `status`.
+        Err(foreign) => {
+            (shares.config.notice)(&format!("DeleteVolume: nothing to delete: {foreign}"));
+            return Ok(csi::DeleteVolumeResponse {});
+        }
     };
-    let (required, limit) = (range.required_bytes, range.limit_bytes);
-    if required < 0 || limit < 0 {
-        return Err(ControllerError::Invalid(format!(
-            "capacity_range has a negative size: required_bytes {required}, limit_bytes {limit}"
-        )));
+    let operation = Operation {
+        rpc: "DeleteVolume",
+        arguments: request.volume_id.into_bytes(),
+    };
+    let options = shares.secret_options(secrets)?;
+    let (key, nonce) = (id.key, id.nonce);
+    let delete = move |share: &Share| life::delete::<Volume>(share, key, nonce).map(|()| None);
+    let operations = (&shares.operations, operation, timeout);
+    shares.change(operations, id, options, delete).await?;
+    Ok(csi::DeleteVolumeResponse {})
+}
+
+/// ValidateVolumeCapabilities.
+pub(super) async fn validate(
+    shares: &Arc<Shares>,
+    _timeout: Duration,
+    request: csi::ValidateVolumeCapabilitiesRequest,
+) -> Result<csi::ValidateVolumeCapabilitiesResponse, ControllerError> {
+    validation::check_fields(&request)?;
+    let upstream_id = shares.config.upstream.volume(&request.volume_id)?;
+    if upstream_id.is_none() {
+        limits::required("volume_id", &request.volume_id)?;
     }
-    if limit > 0 && required > limit {
-        return Err(ControllerError::Invalid(format!(
-            "capacity_range is empty: required_bytes {required} is more than limit_bytes {limit}"
-        )));
+    if request.volume_capabilities.is_empty() {
+        return Err(CapabilityError::NoneGiven.into());
     }
-    Ok((required, limit))
+    let objection = match upstream_id {
+        Some(id) => {
+            upstream::find_volume(shares, &id, &Options::None).await?;
+            upstream::objection(shares, &id, &request)
+        }
+        None => {
+            let found = find(shares, &request.volume_id, |_, _| Ok(())).await?;
+            let (export, _, listed, ()) = found;
+            validation::objection(shares, &export, &listed.record, &request)
+        }
+    };
+    Ok(validation::answer(objection, request))
+}
+
+/// ListVolumes.
+pub(super) async fn list(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    request: csi::ListVolumesRequest,
+) -> Result<csi::ListVolumesResponse, ControllerError> {
+    let max_entries = pages::max_entries(request.max_entries)?;
+    let question = request.encode_to_vec();
+    let of = Arc::clone(shares);
+    let work = move |limit| async move {
+        // A token that is too long is not one of ours, and that has a code of its own.
+        let token = &request.starting_token;
+        let teller = Arc::clone(&of);
+        let shown = move |export: &Export, uuid, key, it| {
+            let entry = answer::entry(export, uuid, key, it);
+            entry.map_err(|odd| teller.tell_once(export, odd)).ok()
+        };
+        pages::page::<Volume, _>(&of, limit, max_entries, token, shown)
+            .await
+            .map(Arc::new)
+    };
+    let deadline = Instant::now() + timeout;
+    let listed = shares.volume_lists.join(question, deadline, work);
+    let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
+    let (entries, next_token) = Arc::unwrap_or_clone(page);
+    Ok(csi::ListVolumesResponse {
+        entries,
+        next_token,
+    })
+}
+
+/// ControllerGetVolume.
+pub(super) async fn get(
+    shares: &Arc<Shares>,
+    _timeout: Duration,
+    request: csi::ControllerGetVolumeRequest,
+) -> Result<csi::ControllerGetVolumeResponse, ControllerError> {
+    if let Some(id) = shares.config.upstream.volume(&request.volume_id)? {
+        upstream::find_volume(shares, &id, &Options::None).await?;
+        return Ok(answer::one_volume(
+            upstream::volume(&id),
+            answer::is_there(),
+        ));
+    }
+    limits::required("volume_id", &request.volume_id)?;
+    let found = find(shares, &request.volume_id, quotas::obstacle);
+    let (export, uuid, listed, obstacle) = found.await?;
+    let volume = answer::volume(&export, uuid, &listed.record);
+    let condition = answer::condition(listed, obstacle);
+    Ok(answer::one_volume(volume, condition))
+}
+
+/// ControllerExpandVolume.
+pub(super) async fn expand(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    request: csi::ControllerExpandVolumeRequest,
+) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
+    limits::map("secrets", &request.secrets)?;
+    let upstream_id = shares.config.upstream.volume(&request.volume_id)?;
+    if upstream_id.is_none() {
+        limits::required("volume_id", &request.volume_id)?;
+    }
+    let (required, limit) = check_expansion(&request)?;
+    let capacity_bytes = match upstream_id {
+        // Advisory as ever; there is no record to write it to.
+        Some(id) => {
+            let found = upstream::find_volume(shares, &id, &Options::None);
+            shares.reading(timeout, found).await?;
+            if required == 0 { limit } else { required }
+        }
+        None => {
+            let id: VolumeId = request.volume_id.parse()?;
+            let operation = Operation {
+                rpc: "ControllerExpandVolume",
+                arguments: csi::ControllerExpandVolumeRequest {
+                    secrets: Default::default(),
+                    ..request
+                }
+                .encode_to_vec(),
+            };
+            let (key, nonce) = (id.key, id.nonce);
+            let expand =
+                move |share: &Share| change::expand(share, key, nonce, required, limit).map(Some);
+            let operations = (&shares.operations, operation, timeout);
+            let changed = shares.change(operations, id, Options::None, expand).await?;
+            let record = changed.ok_or(ControllerError::ShuttingDown)?;
+            record.what.capacity_bytes
+        }
+    };
+    Ok(csi::ControllerExpandVolumeResponse {
+        capacity_bytes,
+        node_expansion_required: false,
+    })
+}
+
+/// ControllerModifyVolume.
+pub(super) async fn modify(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    request: csi::ControllerModifyVolumeRequest,
+) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
+    if shares.config.upstream.volume(&request.volume_id)?.is_some() {
+        return Err(ControllerError::Invalid(
+            "a volume of kubernetes-csi's driver cannot be modified: it has no record here"
+                .to_owned(),
+        ));
+    }
+    limits::required("volume_id", &request.volume_id)?;
+    limits::map("secrets", &request.secrets)?;
+    limits::map("mutable_parameters", &request.mutable_parameters)?;
+    // None at all are no change: what an orchestrator's empty class of attributes asks for.
+    let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
+    let options = shares.secret_options(&request.secrets)?;
+    let id: VolumeId = request.volume_id.parse()?;
+    let operation = Operation {
+        rpc: "ControllerModifyVolume",
+        arguments: csi::ControllerModifyVolumeRequest {
+            secrets: Default::default(),
+            ..request
+        }
+        .encode_to_vec(),
+    };
+    let changes = Changes {
+        on_delete: asked.on_delete,
+        mode: asked.mode,
+        uid: asked.uid,
+        gid: asked.gid,
+    };
+    let (key, nonce) = (id.key, id.nonce);
+    let modify = move |share: &Share| change::modify(share, key, nonce, &changes).map(Some);
+    let operations = (&shares.operations, operation, timeout);
+    shares.change(operations, id, options, modify).await?;
+    Ok(csi::ControllerModifyVolumeResponse {})
 }
 
 /// Checks the fields of an expansion beside the id. Returns its range, which has to name a size.
-pub(crate) fn check_expansion(
+fn check_expansion(
     request: &csi::ControllerExpandVolumeRequest,
-) -> Result<csi::CapacityRange, ControllerError> {
+) -> Result<(i64, i64), ControllerError> {
     let missing = limits::LimitError::Missing("capacity_range");
     let range = request.capacity_range.ok_or(missing)?;
-    if check_range(Some(&range))? == (0, 0) {
+    let range = check_range(Some(&range))?;
+    if range == (0, 0) {
         return Err(ControllerError::Invalid(
             "capacity_range has no size: give required_bytes or limit_bytes".to_owned(),
         ));
@@ -76,234 +272,12 @@ pub(crate) fn check_expansion(
     Ok(range)
 }
 
-/// A checked CreateVolume.
-#[derive(Clone)]
-pub(super) struct Creation {
-    pub export: Export,
-    pub wanted: Wanted,
-    location: Location,
-    options: Options,
-    /// The share of the source, where there is one.
-    source_share: Option<SourceShare>,
-}
-
-impl Creation {
-    /// Checks a request. A `given` source counts instead of the one that the request names.
-    pub(super) fn check(
-        shares: &Shares,
-        request: &csi::CreateVolumeRequest,
-        given: Option<GivenSource>,
-    ) -> Result<Self, ControllerError> {
-        limits::name("name", &request.name)?;
-        limits::map("parameters", &request.parameters)?;
-        limits::map("secrets", &request.secrets)?;
-        let (required_bytes, limit_bytes) = check_range(request.capacity_range.as_ref())?;
-        for access in capability::check_all(&request.volume_capabilities)? {
-            shares.check_mount_options(&access.mount.mount_flags)?;
-        }
-        limits::map("mutable_parameters", &request.mutable_parameters)?;
-        let topologies = request.accessibility_requirements.iter();
-        for topology in topologies.flat_map(|all| all.requisite.iter().chain(&all.preferred)) {
-            limits::map("accessibility_requirements", &topology.segments)?;
-        }
-        let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
-        let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
-        if parameters.adopt && parameters.sub_dir.is_none() {
-            return Err(ControllerError::Invalid(
-                "the parameter adopt needs subDir, the folder that becomes the volume".to_owned(),
-            ));
-        }
-        let source = match (given, &request.volume_content_source) {
-            (Some(given), _) => Some(given),
-            (None, Some(source)) => Some(check_source(source)?),
-            (None, None) => None,
-        };
-        let (source, source_share) = source.unzip();
-        if parameters.adopt && source.is_some() {
-            return Err(ControllerError::Invalid(
-                "volume_content_source cannot be given with the parameter adopt: an adopted folder stays as it is"
-                    .to_owned(),
-            ));
-        }
-        let chosen = shares.choose(&parameters)?;
-        let secret = secret_options(&request.secrets);
-        for options in [&parameters.mount_options, &secret] {
-            shares.check_mount_options(options)?;
-        }
-        let asked = Wanted {
-            name: request.name.clone(),
-            required_bytes,
-            limit_bytes,
-            source,
-            ..Wanted::default()
-        };
-        Ok(Self {
-            export: chosen.export,
-            location: chosen.location,
-            options: Options::of_call(parameters.mount_options.clone(), secret),
-            source_share,
-            wanted: shares.config.defaults.wanted(parameters, asked),
-        })
-    }
-
-    /// The volume, for the table of running operations.
-    pub(super) fn key(&self) -> OperationKey {
-        (self.export.clone(), NameKey::of(&self.wanted.name))
-    }
-
-    pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> VolumeOutcome {
-        let is_open = matches!(self.options, Options::Open(_));
-        let export = self.export.clone();
-        shares.refuse_inline_as_share(&export)?;
-        shares.refuse_volume_as_share(&export).await?;
-        let created = self.make(&shares, operation).await;
-        if created.is_ok() && is_open {
-            shares.remember(&export).await;
-        }
-        created
-    }
-
-    async fn make(self, shares: &Arc<Shares>, operation: Operation) -> VolumeOutcome {
-        let key = self.key();
-        let expect = shares.expect_or(&self.export, Expect::Any);
-        let (wanted, location) = (self.wanted, self.location.to_string());
-        let Some(source_share) = self.source_share else {
-            return shares
-                .with_share(&self.export, &self.options, expect, move |share| {
-                    life::create(share, &wanted, &location, &Progress::default())
-                })
-                .await
-                .map(Some);
-        };
-        let how = (&self.options, expect);
-        let existing = shares.existing::<Volume>(&key.0, how, &wanted).await?;
-        if existing.is_some() {
-            return Ok(existing);
-        }
-        let source_uuid = match source_share {
-            SourceShare::Known(uuid) => Some(uuid),
-            SourceShare::At(export) if export == key.0 => None,
-            SourceShare::At(export) => Some(uuid_of_other(shares, &export).await?),
-        };
-        let what = format!("volume {:?}", wanted.name);
-        let copy = move |share: &Share, progress: &Progress| {
-            if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
-                return Err(ShareError::SourceElsewhere);
-            }
-            life::create(share, &wanted, &location, progress)
-        };
-        let copied = shares.copy((Purpose::Volume, key), Some(operation), how, what, copy);
-        copied.await.map(Some)
-    }
-}
-
-/// The UUID of the share at another address than that of the copy: it may be the same one by another name.
-async fn uuid_of_other(
-    shares: &Arc<Shares>,
-    export: &Export,
-) -> Result<ShareUuid, ControllerError> {
-    let expect = shares.expect_or(export, Expect::Initialised);
-    let uuid = shares.with_share(export, &Options::None, expect, |share| Ok(share.uuid()));
-    uuid.await.map_err(|error| match error {
-        // The copy's share has records, so it is another one.
-        none if none.is_no_records() => ControllerError::Share {
-            export: export.clone(),
-            source: Arc::new(ShareError::SourceElsewhere),
-        },
-        other => other,
-    })
-}
-
-/// Checks a volume_content_source. Returns it with its share.
-fn check_source(source: &csi::VolumeContentSource) -> Result<GivenSource, ControllerError> {
-    match &source.r#type {
-        None => Err(crate::calls::limits::LimitError::Missing("volume_content_source.type").into()),
-        Some(Type::Volume(volume)) => {
-            limits::required("volume_content_source.volume.volume_id", &volume.volume_id)?;
-            let id: VolumeId = volume.volume_id.parse()?;
-            let origin = Origin {
-                id: volume.volume_id.clone(),
-                key: id.key,
-                nonce: id.nonce,
-                path: None,
-            };
-            Ok((Source::Volume(origin), SourceShare::Known(id.uuid)))
-        }
-        Some(Type::Snapshot(snapshot)) => {
-            let text = &snapshot.snapshot_id;
-            limits::required("volume_content_source.snapshot.snapshot_id", text)?;
-            let id: SnapshotId = text.parse()?;
-            let origin = Origin {
-                id: text.clone(),
-                key: id.key,
-                nonce: id.nonce,
-                path: None,
-            };
-            Ok((Source::Snapshot(origin), SourceShare::Known(id.uuid)))
-        }
-    }
-}
-
-/// Changes a volume's folder and policy.
-pub(super) async fn modify(
-    shares: Arc<Shares>,
-    export: Export,
-    id: VolumeId,
-    options: Options,
-    changes: Changes,
-) -> VolumeOutcome {
-    let (key, nonce) = (id.key, id.nonce);
-    shares
-        .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            change::modify(share, key, nonce, &changes)
-        })
-        .await
-        .map(Some)
-}
-
-/// Deletes a volume and starts the purge of what it was.
-pub(super) async fn delete(
-    shares: Arc<Shares>,
-    export: Export,
-    id: VolumeId,
-    options: Options,
-) -> VolumeOutcome {
-    let (key, nonce) = (id.key, id.nonce);
-    let deleted = shares
-        .with_share(&export, &options, Expect::Known(id.uuid), move |share| {
-            life::delete::<Volume>(share, key, nonce)
-        })
-        .await;
-    shares.purge_soon(&export);
-    deleted.map(|()| None)
-}
-
-/// Expands a volume.
-pub(super) async fn expand(
-    shares: Arc<Shares>,
-    export: Export,
-    id: VolumeId,
-    range: csi::CapacityRange,
-) -> VolumeOutcome {
-    let (key, nonce) = (id.key, id.nonce);
-    shares
-        .with_share(
-            &export,
-            &Options::None,
-            Expect::Known(id.uuid),
-            move |share| change::expand(share, key, nonce, range.required_bytes, range.limit_bytes),
-        )
-        .await
-        .map(Some)
-}
-
 /// The volume of an id, and what `more` finds of it on its share.
-pub(super) async fn get<T: Send + 'static>(
+async fn find<T: Send + 'static>(
     shares: &Arc<Shares>,
     volume_id: &str,
     more: impl FnOnce(&Share, &Record<Volume>) -> Result<T, ShareError> + Send + 'static,
 ) -> Result<(Export, ShareUuid, ListedVolume, T), ControllerError> {
-    limits::required("volume_id", volume_id)?;
     let id: VolumeId = volume_id.parse()?;
     let export = shares.locate(&id.location)?;
     let (key, nonce) = (id.key, id.nonce);

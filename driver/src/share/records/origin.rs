@@ -23,6 +23,16 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The volume or snapshot `id` of this driver.
+    pub fn new(id: &str, key: NameKey, nonce: Nonce) -> Self {
+        Self {
+            id: id.to_owned(),
+            key,
+            nonce,
+            path: None,
+        }
+    }
+
     /// A source that kubernetes-csi's driver has made: the volume `id` in the folder `path`, or the snapshot `id`, which is an
     /// archive of that name less its ending.
     pub fn upstream(id: &str, path: SubPath) -> Self {

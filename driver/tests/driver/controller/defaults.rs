@@ -83,7 +83,7 @@ async fn data_is_kept_where_neither_id_nor_class_says() {
         }
         delete(c, &spoken.volume_id).await.unwrap();
         assert!(!folder_of(&spoken).exists(), "its class has spoken");
-        c.controller().settle().await;
+        c.settle().await;
         otherwise.settle().await;
         for volume in &volumes {
             assert!(is_left(&folder_of(volume), policy), "after the purge");

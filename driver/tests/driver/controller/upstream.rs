@@ -6,7 +6,7 @@ use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs::calls::export::Export;
 use csi_nfs::share::records::volume::OnDelete;
-use csi_nfs::upstream::front::UpstreamFront;
+use csi_nfs::upstream::ids::UpstreamIds;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -16,19 +16,23 @@ use tonic::{Code, Request, Status};
 
 pub const UPSTREAM: &str = "10.0.0.4#nfs_share#pvc-1##";
 
-fn successor_with(host: &Host, on_delete: OnDelete) -> UpstreamFront {
+fn successor_with(host: &Host, on_delete: OnDelete) -> Controller {
     in_front(host.config(), Some(on_delete))
 }
 
 /// What serves volumes of kubernetes-csi's driver in front of a controller; without a policy it refuses them.
-pub fn in_front(config: ControllerConfig, on_delete: Option<OnDelete>) -> UpstreamFront {
+pub fn in_front(config: ControllerConfig, on_delete: Option<OnDelete>) -> Controller {
     let mut config = config;
     config.defaults.on_delete = on_delete.unwrap_or_default();
-    UpstreamFront::new(Controller::new(config), on_delete.is_some())
+    config.upstream = match on_delete {
+        Some(_) => UpstreamIds::Served,
+        None => UpstreamIds::Refused,
+    };
+    Controller::new(config)
 }
 
 /// A controller that serves those volumes too.
-pub fn successor(host: &Host) -> UpstreamFront {
+pub fn successor(host: &Host) -> Controller {
     successor_with(host, OnDelete::Delete)
 }
 
@@ -121,7 +125,7 @@ async fn a_volume_is_known_by_every_call_until_it_is_deleted() {
     );
 
     delete(c, UPSTREAM).await.unwrap();
-    c.controller().settle().await;
+    c.settle().await;
     assert_eq!(names(&host), BTreeSet::from(["other".to_owned()]));
     no_leftovers(&host);
     delete(c, UPSTREAM).await.unwrap();
@@ -160,8 +164,8 @@ async fn its_policy_is_kept() {
     assert!(host.at("team/pvc-1").exists());
     delete(&retaining, &id("delete")).await.unwrap();
     assert!(!host.at("team/pvc-1").exists());
-    retaining.controller().settle().await;
-    c.controller().settle().await;
+    retaining.settle().await;
+    c.settle().await;
     no_leftovers(&host);
 }
 
@@ -307,7 +311,7 @@ async fn only_a_plain_folder_of_nobody_else_is_deleted() {
     // And what is left is as it was.
     assert_eq!(list(c).await.len(), 2);
     get(c, &own.volume_id).await.unwrap();
-    c.controller().settle().await;
+    c.settle().await;
 }
 
 /// They have no records, so nothing on the share tells them from a volume.
@@ -330,7 +334,7 @@ async fn folders_for_inline_volumes_are_not_deleted() {
     }
     // What merely begins like one.
     delete(c, "10.0.0.4#nfs_share#publican##").await.unwrap();
-    c.controller().settle().await;
+    c.settle().await;
     let left = ["public", "team"].map(str::to_owned);
     assert_eq!(names(&host), BTreeSet::from(left));
     assert!(host.at("public/inner/in/file").exists() && host.at("team/public/in/file").exists());
@@ -419,8 +423,8 @@ async fn many_deletes_of_one_volume_are_one() {
     for call in calls.collect::<Vec<_>>() {
         call.await.unwrap().unwrap();
     }
-    a.controller().settle().await;
-    b.controller().settle().await;
+    a.settle().await;
+    b.settle().await;
     let left = names(&host);
     assert_eq!(left.len(), 1, "{left:?}");
     assert!(left.first().unwrap().starts_with("archived-pvc-1-"));

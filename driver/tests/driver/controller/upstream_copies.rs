@@ -69,7 +69,7 @@ async fn its_volumes_are_cloned_and_snapshotted() {
         &["pvc-1"],
     );
     refused(snapshot(c, "t", UPSTREAM).await, Code::NotFound, &[]);
-    c.controller().settle().await;
+    c.settle().await;
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn its_snapshots_are_restored_shown_and_deleted() {
         Code::FailedPrecondition,
         &["pvc-1.tar.gz"],
     );
-    c.controller().settle().await;
+    c.settle().await;
     assert_eq!(list(c).await.len(), 2);
 }
 
@@ -172,7 +172,7 @@ async fn a_damaged_or_hostile_archive_leaves_nothing_behind() {
             &["path"],
         );
     }
-    c.controller().settle().await;
+    c.settle().await;
     let left = BTreeSet::from(["pvc-1".to_owned(), "snapshot-1".to_owned()]);
     assert_eq!(names(&host), left);
     no_leftovers(&host);
@@ -212,5 +212,5 @@ async fn a_source_on_another_share_is_told_from_the_same_by_another_name() {
     .unwrap();
     let answer = create(c, from_volume("v", "10.0.0.4#other#pvc-1##")).await;
     refused(answer, Code::InvalidArgument, &["another share"]);
-    c.controller().settle().await;
+    c.settle().await;
 }

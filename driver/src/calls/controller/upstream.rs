@@ -1,12 +1,10 @@
-//! Carries out calls about volumes and snapshots of kubernetes-csi's driver; `folders` does the work. They have no
-//! record: the share itself says what they are. Must not know requests of other volumes.
+//! Calls about volumes and snapshots of kubernetes-csi's driver; `upstream::folders` does the work. They have no record: the share
+//! itself says what they are.
 
-use super::folders;
-use super::ids::{UpstreamSnapshotId, UpstreamVolumeId};
-use crate::calls::controller::error::ControllerError;
-use crate::calls::controller::options::Options;
-use crate::calls::controller::shares::Shares;
-use crate::calls::controller::validation::capabilities_objection;
+use super::error::ControllerError;
+use super::options::Options;
+use super::shares::Shares;
+use super::validation::capabilities_objection;
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;
 use crate::calls::parameters::{Parameters, SERVER, SHARE, SUB_DIR};
@@ -15,37 +13,14 @@ use crate::files::roots::{Root, RootError};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
-use crate::share::records::origin::Origin;
 use crate::share::records::volume::OnDelete;
 use crate::share::token::NameKey;
+use crate::upstream::folders;
+use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use csi_proto::v1 as csi;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-impl UpstreamVolumeId {
-    fn origin(&self) -> Origin {
-        Origin::upstream(&self.text, self.path.clone())
-    }
-}
-
-/// What a copy of the volume is made of.
-pub(super) fn volume_origin(
-    shares: &Shares,
-    id: &UpstreamVolumeId,
-) -> Result<Origin, ControllerError> {
-    shares.locate(&Location::Export(id.export.clone()))?;
-    Ok(id.origin())
-}
-
-/// What a restore of the snapshot is made of.
-pub(super) fn archive_origin(
-    shares: &Shares,
-    id: &UpstreamSnapshotId,
-) -> Result<Origin, ControllerError> {
-    shares.locate(&Location::Export(id.export.clone()))?;
-    Ok(Origin::upstream(&id.text, id.archive.clone()))
-}
 
 /// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
 /// no such path, as mount.nfs does and so kubernetes-csi's driver did.
@@ -184,14 +159,14 @@ pub(super) fn objection(
     }
 }
 
-/// Deletes the volume as its id says; as `otherwise` says where it does not.
+/// Deletes the volume as its id says; as the driver was started with where it does not.
 pub(super) async fn delete_volume(
     shares: &Arc<Shares>,
     timeout: Duration,
     id: UpstreamVolumeId,
     secrets: &BTreeMap<String, String>,
-    otherwise: OnDelete,
 ) -> Result<(), ControllerError> {
+    let otherwise = shares.config.defaults.on_delete;
     let archive = match id.on_delete.unwrap_or(otherwise) {
         // Nothing to do, and so nothing to mount.
         OnDelete::Retain => return Ok(()),
