@@ -407,11 +407,10 @@ fn killed_at_every_step() {
 /// Steps that one controller alone never comes to, or only after another death, or with a file that is too large for hundreds
 /// of trials; or that only an agent comes to, on a file system with quotas, or who measures volumes. The driver's own tests
 /// come there (`share/tests`, `copying/tests.rs`, `driver/tests/quota`).
-const NOT_HERE: [&str; 14] = [
+const NOT_HERE: [&str; 13] = [
+    "a file is drafted",
     "a measure is beside its record",
-    "a measure is drafted",
     "a part of a file is copied",
-    "a turn to measure is taken",
     "a volume that is taken in is limited",
     "all of a volume is in its project",
     "it is given back",

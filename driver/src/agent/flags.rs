@@ -1,7 +1,6 @@
 //! The command line of `csi-nfs agent`. Owns its words; `config` owns the values' syntax.
 
 use crate::process::config::{self, ConfigError, LocalShare};
-use crate::process::flags::measuring::MeasuringFlags;
 use crate::process::log::{Format, Level, Log};
 use clap::Args;
 use std::time::Duration;
@@ -38,8 +37,9 @@ pub struct AgentFlags {
     #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch)]
     quotas: bool,
 
-    #[command(flatten)]
-    measuring: MeasuringFlags,
+    /// Measure in the background, once in this time, the disk usage of each volume whose size nobody enforces
+    #[arg(long, env = "CSI_NFS_MEASURE", value_name = "INTERVAL", value_parser = config::parse_interval)]
+    measure: Option<Duration>,
 
     /// How long what has begun may take after SIGTERM; a second signal ends the agent at once
     #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
@@ -79,7 +79,7 @@ impl AgentFlags {
                 share.export.clone()
             })?,
             quotas: self.quotas,
-            measure: self.measuring.interval(),
+            measure: self.measure,
             drain: self.drain_timeout,
             log: Log::to_stderr(self.log_format, self.log_level),
         })

@@ -2,7 +2,7 @@
 //! names, values and templates; which share they choose in the end is the controller's business.
 
 use crate::share::paths::sub_path::{SubPath, SubPathError};
-use crate::share::records::promise::{Ratio, RatioError};
+use crate::share::records::promise::Ratio;
 use crate::share::records::size::Quota;
 use crate::share::records::volume::OnDelete;
 use std::collections::BTreeMap;
@@ -93,44 +93,21 @@ pub enum ParameterError {
     /// It is there twice, in different cases.
     #[error("the parameter {0} is given more than once")]
     Twice(&'static str),
-    /// onDelete is something else.
-    #[error("the parameter onDelete is {0:?}: say delete, retain or archive")]
-    OnDelete(String),
-    /// adopt is something else.
-    #[error("the parameter adopt is {0:?}: say true or false")]
-    Adopt(String),
-    /// quota is something else.
-    #[error("the parameter quota is {0:?}: say enforce or advise")]
-    Quota(String),
-    /// quotaInodes is no number of files.
-    #[error("the parameter quotaInodes is {0:?}: say a number from 1")]
-    QuotaInodes(String),
-    /// overcommit is no ratio.
-    #[error("the parameter overcommit is {value:?}: {source}")]
-    Overcommit {
+    /// Its value is none that it can have.
+    #[error("the parameter {parameter} is {value:?}: say {right}")]
+    Value {
+        /// Which one.
+        parameter: &'static str,
         /// What it is.
         value: String,
-        /// What it should be.
-        source: RatioError,
+        /// What it could be.
+        right: &'static str,
     },
     /// A parameter that means nothing for a folder that exists.
     #[error(
         "the parameter {0} cannot be given with adopt: an adopted folder stays as it is, also when its volume is deleted"
     )]
     NotWithAdopt(&'static str),
-    /// mountPermissions is no mode.
-    #[error(
-        "the parameter mountPermissions is {0:?}: say an octal mode such as 0770, at most 7777"
-    )]
-    Mode(String),
-    /// uid or gid is no number.
-    #[error("the parameter {parameter} is {value:?}: say a number from 0 to 4294967294")]
-    Number {
-        /// Which one.
-        parameter: &'static str,
-        /// What it is.
-        value: String,
-    },
     /// subDir is no safe path.
     #[error("the parameter subDir cannot be used: {0}")]
     SubDir(#[from] SubPathError),
@@ -157,6 +134,20 @@ pub enum ParameterError {
         /// The value.
         value: String,
     },
+}
+
+/// `value`, which `text` says of `parameter`; else what would be `right`.
+fn said<T>(
+    parameter: &'static str,
+    text: &str,
+    value: Option<T>,
+    right: &'static str,
+) -> Result<T, ParameterError> {
+    value.ok_or_else(|| ParameterError::Value {
+        parameter,
+        value: text.to_owned(),
+        right,
+    })
 }
 
 impl Parameters {
@@ -227,12 +218,6 @@ impl Parameters {
         }
         // An empty value says nothing, as an unset variable of a Helm chart does.
         let value = |key: &str| values.get(key).copied().filter(|value| !value.is_empty());
-        let adopt = match value("adopt") {
-            None => false,
-            Some(text) if text.eq_ignore_ascii_case("true") => true,
-            Some(text) if text.eq_ignore_ascii_case("false") => false,
-            Some(text) => return Err(ParameterError::Adopt(text.to_owned())),
-        };
         let parsed = Self {
             server: value(SERVER).map(str::to_owned),
             share: value(SHARE).map(str::to_owned),
@@ -240,12 +225,7 @@ impl Parameters {
                 Some(template) => Some(SubPath::of_user(&expand(template, given)?)?),
                 None => None,
             },
-            on_delete: match value("onDelete") {
-                None => None,
-                Some(text) => OnDelete::parse(text)
-                    .map(Some)
-                    .ok_or_else(|| ParameterError::OnDelete(text.to_owned()))?,
-            },
+            on_delete: value("onDelete").map(on_delete).transpose()?,
             mode: value("mountPermissions")
                 .map(mode)
                 .transpose()?
@@ -254,7 +234,7 @@ impl Parameters {
             uid: value("uid").map(|text| number("uid", text)).transpose()?,
             gid: value("gid").map(|text| number("gid", text)).transpose()?,
             mount_options: value(MOUNT_OPTIONS).map(split_options).unwrap_or_default(),
-            adopt,
+            adopt: value("adopt").map(adopt).transpose()?.unwrap_or(false),
             quota: value(QUOTA).map(quota).transpose()?,
             quota_inodes: value(QUOTA_INODES).map(inodes).transpose()?,
             overcommit: value(OVERCOMMIT).map(overcommit).transpose()?,
@@ -315,46 +295,49 @@ pub fn split_options(text: &str) -> Vec<String> {
         .collect()
 }
 
+fn on_delete(text: &str) -> Result<OnDelete, ParameterError> {
+    let right = "delete, retain or archive";
+    said("onDelete", text, OnDelete::parse(text), right)
+}
+
+fn adopt(text: &str) -> Result<bool, ParameterError> {
+    let value = text.to_ascii_lowercase().parse().ok();
+    said("adopt", text, value, "true or false")
+}
+
 pub(crate) fn mode(text: &str) -> Result<u32, ParameterError> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     // from_str_radix takes a sign.
     let octal = !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
-    u32::from_str_radix(digits, 8)
-        .ok()
-        .filter(|mode| octal && *mode <= 0o7777)
-        .ok_or_else(|| ParameterError::Mode(text.to_owned()))
+    let mode = u32::from_str_radix(digits, 8).ok();
+    let mode = mode.filter(|mode| octal && *mode <= 0o7777);
+    let right = "an octal mode such as 0770, at most 7777";
+    said("mountPermissions", text, mode, right)
 }
 
 pub(crate) fn number(parameter: &'static str, text: &str) -> Result<u32, ParameterError> {
     let decimal = text.bytes().all(|b| b.is_ascii_digit());
-    text.parse()
-        .ok()
-        // The kernel takes the largest number for "leave it as it is".
-        .filter(|number| decimal && *number != u32::MAX)
-        .ok_or_else(|| ParameterError::Number {
-            parameter,
-            value: text.to_owned(),
-        })
+    // The kernel takes the largest number for "leave it as it is".
+    let number = text.parse().ok();
+    let number = number.filter(|number| decimal && *number != u32::MAX);
+    said(parameter, text, number, "a number from 0 to 4294967294")
 }
 
 fn quota(text: &str) -> Result<Quota, ParameterError> {
-    Quota::parse(text).ok_or_else(|| ParameterError::Quota(text.to_owned()))
+    said(QUOTA, text, Quota::parse(text), "enforce or advise")
 }
 
 fn inodes(text: &str) -> Result<u64, ParameterError> {
-    let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-    match text.parse() {
-        // The kernel's numbers are signed.
-        Ok(number) if is_decimal && (1..=i64::MAX as u64).contains(&number) => Ok(number),
-        _ => Err(ParameterError::QuotaInodes(text.to_owned())),
-    }
+    let decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+    // The kernel's numbers are signed.
+    let number = text.parse().ok();
+    let number = number.filter(|number| decimal && (1..=i64::MAX as u64).contains(number));
+    said(QUOTA_INODES, text, number, "a number from 1")
 }
 
 fn overcommit(text: &str) -> Result<Ratio, ParameterError> {
-    Ratio::parse(text).map_err(|source| ParameterError::Overcommit {
-        value: text.to_owned(),
-        source,
-    })
+    let right = "a number from 0.001 to 1000 with at most three decimals, such as 1.5";
+    said(OVERCOMMIT, text, Ratio::parse(text), right)
 }
 
 /// Replaces templates by their values. A value is one component, so that nobody's name moves the folder elsewhere.
@@ -428,7 +411,7 @@ mod tests {
         assert_eq!(parsed.mount_options, ["nfsvers=4.1", "hard"]);
         assert_eq!(parsed.quota, Some(Quota::Enforce));
         assert_eq!(parsed.quota_inodes, Some(1000));
-        assert_eq!(parsed.overcommit, Ratio::parse("1.5").ok());
+        assert_eq!(parsed.overcommit, Ratio::parse("1.5"));
     }
 
     #[test]

@@ -2,18 +2,20 @@
 
 mod syntax;
 
+pub(crate) use syntax::ENDPOINT;
 pub use syntax::{
     ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_interval,
     parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name, parse_socket_mode,
     parse_switch,
 };
 
+use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
 use crate::calls::export::Export;
 use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
-use crate::share::token::ShareUuid;
 use crate::upstream::ids;
+use clap::ValueEnum;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,13 +57,13 @@ pub struct Config {
 }
 
 /// The services that an instance serves beside Identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// Controller and Node.
+    /// Controller and Node
     All,
-    /// Controller only.
+    /// Controller only
     Controller,
-    /// Node only.
+    /// Node only
     Node,
 }
 
@@ -75,19 +77,6 @@ impl Mode {
     pub fn node(self) -> bool {
         self != Self::Controller
     }
-}
-
-/// A share that has a name of its own, for short volume ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamedShare {
-    /// The name.
-    pub name: String,
-    /// What it stands for.
-    pub export: Export,
-    /// Options for the controller's own mount of it.
-    pub mount_options: Vec<String>,
-    /// The share that has to be there; any, also one without records yet, when absent.
-    pub uuid: Option<ShareUuid>,
 }
 
 /// An export that is a folder of this machine.

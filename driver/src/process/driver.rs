@@ -1,7 +1,7 @@
 //! One instance of the driver: its parts put together from a configuration, as services that can be served anywhere.
 
 use crate::calls::admission::Admission;
-use crate::calls::controller::{Controller, ControllerConfig, NamedShare, Pace};
+use crate::calls::controller::{Controller, ControllerConfig, Pace};
 use crate::calls::identity::IdentityService;
 use crate::calls::node::NodeService;
 use crate::calls::node::volumes::Volumes;
@@ -167,17 +167,11 @@ impl Driver {
 
 /// What the controller has to know, in its own words.
 fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) -> ControllerConfig {
-    let shares = config.shares.iter().map(|share| NamedShare {
-        name: share.name.clone(),
-        export: share.export.clone(),
-        mount_options: share.mount_options.clone(),
-        uuid: share.uuid,
-    });
     let local = config.local_shares.iter().map(|share| share.export.clone());
     let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
     ControllerConfig {
         archives: upstream::archives(),
-        named_shares: shares.collect(),
+        named_shares: config.shares.clone(),
         other_exports: local.collect(),
         quotas: config.quotas,
         defaults: config.defaults,

@@ -1,20 +1,17 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-pub mod measuring;
 mod orchestrator;
 
+use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
 use crate::calls::policy::Policy;
-use crate::process::config::{
-    self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode, NamedShare,
-};
+use crate::process::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode};
 use crate::process::http::HttpAddress;
 use crate::process::log::{Format, Level, Log};
 use crate::process::registration::Kubelet;
 use crate::share::records::volume::OnDelete;
 use clap::{Parser, ValueEnum};
-use measuring::MeasuringFlags;
 use orchestrator::OrchestratorFlags;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -75,7 +72,7 @@ pub struct Flags {
         default_value = "all",
         help_heading = "Serving"
     )]
-    mode: ModeFlag,
+    mode: Mode,
 
     /// Name of the driver; in the place of kubernetes-csi's driver it is nfs.csi.k8s.io
     #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = crate::process::config::DEFAULT_NAME,
@@ -130,8 +127,10 @@ pub struct Flags {
     #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch, help_heading = "Shares")]
     quotas: bool,
 
-    #[command(flatten, next_help_heading = "Shares")]
-    measuring: MeasuringFlags,
+    /// Measure in the background, once in this time, the disk usage of each volume whose size nobody enforces
+    #[arg(long, env = "CSI_NFS_MEASURE", value_name = "INTERVAL",
+          value_parser = config::parse_interval, help_heading = "Shares")]
+    measure: Option<Duration>,
 
     /// Servers that requests may name, at their NFS port: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
@@ -259,16 +258,6 @@ pub struct Flags {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum ModeFlag {
-    /// Controller and Node
-    All,
-    /// Controller only
-    Controller,
-    /// Node only
-    Node,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum UpstreamFlag {
     /// Kubernetes-csi's driver, which is registered as nfs.csi.k8s.io
     CsiDriverNfs,
@@ -311,26 +300,23 @@ impl Flags {
 
     /// The values on a machine of that name.
     fn decide(self, host: &str) -> Result<(Serving, Config, Log), ConfigError> {
-        let mode = Mode::from(self.mode);
-        let is_built_in = cfg!(feature = "upstream");
+        let mode = self.mode;
         let upstream = self.migrate_from.is_some();
-        check_upstream(upstream, is_built_in)?;
-        let inline = [
-            ("--inline-share", !self.inline_shares.is_empty()),
-            (
-                "--inline-mount-option",
-                !self.inline_mount_options.is_empty(),
-            ),
-        ];
-        check_inline(mode, upstream, inline)?;
-        check_quotas(mode, !named(&self.local_shares).is_empty(), self.quotas)?;
-        let mode_is_given = self.mount_permissions.is_some();
-        check_defaults(
+        let given = Given {
             mode,
+            is_built_in: cfg!(feature = "upstream"),
             upstream,
-            self.default_ondelete_policy.is_some(),
-            mode_is_given,
-        )?;
+            local_shares: !named(&self.local_shares).is_empty(),
+            quotas: self.quotas,
+            inline_shares: !self.inline_shares.is_empty(),
+            inline_options: !self.inline_mount_options.is_empty(),
+            on_delete: self.default_ondelete_policy.is_some(),
+            permissions: self.mount_permissions.is_some(),
+            measure: self.measure.is_some(),
+        };
+        if let Some((flag, why)) = given.without_effect() {
+            return Err(ConfigError::NoEffect(flag, why));
+        }
         let on_delete = self.default_ondelete_policy.or(self.migrate_on_delete);
         let policy = self.policy(upstream)?;
         let serving = Serving {
@@ -363,7 +349,7 @@ impl Flags {
                 stats: self.stats_timeout,
                 drain: self.drain_timeout,
             },
-            measure: self.measuring.interval_in(mode)?,
+            measure: self.measure,
             symlink_fallback: false,
             stage: self.stage,
             upstream,
@@ -396,87 +382,76 @@ impl Flags {
     }
 }
 
-impl From<ModeFlag> for Mode {
-    fn from(flag: ModeFlag) -> Self {
-        match flag {
-            ModeFlag::All => Self::All,
-            ModeFlag::Controller => Self::Controller,
-            ModeFlag::Node => Self::Node,
-        }
-    }
-}
-
-/// Refuses to serve volumes of kubernetes-csi's driver by a build that cannot.
-fn check_upstream(is_given: bool, is_built_in: bool) -> Result<(), ConfigError> {
-    match is_given && !is_built_in {
-        true => Err(ConfigError::NoEffect(
-            "--migrate-from",
-            "because this build has not the feature upstream: leave it out, or build the driver with that feature",
-        )),
-        false => Ok(()),
-    }
-}
-
-/// Refuses what holds for new volumes where none is made. A node gives the mode to volumes of kubernetes-csi's driver.
-fn check_defaults(
+/// Which flags are given that may have no effect.
+#[derive(Clone, Copy, Debug)]
+struct Given {
     mode: Mode,
-    serves_upstream: bool,
-    policy_is_given: bool,
-    mode_is_given: bool,
-) -> Result<(), ConfigError> {
-    if mode != Mode::Node {
-        return Ok(());
-    }
-    if policy_is_given {
-        return Err(ConfigError::NoEffect(
-            "--default-ondelete-policy",
-            "with --mode node: the controller makes and deletes volumes; give it there and leave it out here",
-        ));
-    }
-    if mode_is_given && !serves_upstream {
-        return Err(ConfigError::NoEffect(
-            "--mount-permissions",
-            "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
-        ));
-    }
-    Ok(())
+    /// Whether this build can serve volumes of kubernetes-csi's driver, and whether it is to.
+    is_built_in: bool,
+    upstream: bool,
+    local_shares: bool,
+    quotas: bool,
+    inline_shares: bool,
+    inline_options: bool,
+    on_delete: bool,
+    permissions: bool,
+    measure: bool,
 }
 
-/// Refuses flags for inline volumes, each of which `is_given` or not, where they have no effect. A controller that serves volumes
-/// of kubernetes-csi's driver keeps its hands off these folders when it deletes those.
-fn check_inline(
-    mode: Mode,
-    serves_upstream: bool,
-    flags: [(&'static str, bool); 2],
-) -> Result<(), ConfigError> {
-    let given = flags.into_iter().find(|(_, is_given)| *is_given);
-    match given {
-        Some((flag, _)) if mode == Mode::Controller && !serves_upstream => {
-            Err(ConfigError::NoEffect(
-                flag,
-                "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here",
-            ))
-        }
-        _ => Ok(()),
-    }
-}
+const INLINE: &str = "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here";
 
-/// Refuses to enforce the sizes of volumes where nothing could, or where pods of this very process would get round it.
-fn check_quotas(mode: Mode, has_local_shares: bool, is_given: bool) -> Result<(), ConfigError> {
-    let why = match (mode, has_local_shares) {
-        _ if !is_given => return Ok(()),
-        (Mode::Controller, true) => return Ok(()),
-        (Mode::Controller, false) => {
-            "without --local-share: limits are set where the folder lies; run csi-nfs agent --quotas on the NFS server, and leave it out here"
-        }
-        (Mode::Node, _) => {
-            "with --mode node: volumes get their limits when they are made; give it to the controller on the NFS server, or to csi-nfs agent, and leave it out here"
-        }
-        (Mode::All, _) => {
-            "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out"
-        }
-    };
-    Err(ConfigError::NoEffect("--quotas", why))
+impl Given {
+    /// The first flag that has no effect beside the others, and what to do.
+    fn without_effect(self) -> Option<(&'static str, &'static str)> {
+        let is_node = self.mode == Mode::Node;
+        // A controller that serves volumes of kubernetes-csi's driver keeps its hands off these folders when it deletes those.
+        let no_inline = self.mode == Mode::Controller && !self.upstream;
+        // Nothing could enforce sizes there, or pods of this very process would get round it.
+        let no_quotas = match (self.mode, self.local_shares) {
+            (Mode::Controller, true) => "",
+            (Mode::Controller, false) => {
+                "without --local-share: limits are set where the folder lies; run csi-nfs agent --quotas on the NFS server, and leave it out here"
+            }
+            (Mode::Node, _) => {
+                "with --mode node: volumes get their limits when they are made; give it to the controller on the NFS server, or to csi-nfs agent, and leave it out here"
+            }
+            (Mode::All, _) => {
+                "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out"
+            }
+        };
+        let all = [
+            (
+                "--migrate-from",
+                self.upstream && !self.is_built_in,
+                "because this build has not the feature upstream: leave it out, or build the driver with that feature",
+            ),
+            ("--inline-share", self.inline_shares && no_inline, INLINE),
+            (
+                "--inline-mount-option",
+                self.inline_options && no_inline,
+                INLINE,
+            ),
+            ("--quotas", self.quotas && !no_quotas.is_empty(), no_quotas),
+            (
+                "--default-ondelete-policy",
+                self.on_delete && is_node,
+                "with --mode node: the controller makes and deletes volumes; give it there and leave it out here",
+            ),
+            (
+                "--mount-permissions",
+                // A node gives the mode to volumes of kubernetes-csi's driver.
+                self.permissions && is_node && !self.upstream,
+                "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
+            ),
+            (
+                "--measure",
+                self.measure && is_node,
+                "with --mode node: volumes are measured by controllers, or by an agent on the server; give it to one of these and leave it out here",
+            ),
+        ];
+        let found = all.into_iter().find(|(_, is_without, _)| *is_without);
+        found.map(|(flag, _, why)| (flag, why))
+    }
 }
 
 /// A variable may be empty or end with a separator, as a block of YAML does.

@@ -1,7 +1,7 @@
 //! Going through a share's volumes or snapshots in order, many records at a time to hide a server's latency, a bounded number in memory.
 
 use crate::calls::admission::ExtraThreads;
-use crate::files::side_by_side::side_by_side;
+use crate::files::side_by_side::of_each;
 use crate::share::compared::{self, SizeKnown};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
@@ -13,12 +13,9 @@ use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::volume::create;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Keys whose records are in memory at a time.
 const CHUNK: usize = 256;
-/// Keys for which one more thread is worth it.
-const WORTH_A_THREAD: usize = 16;
 
 /// A volume with a record.
 #[derive(Debug)]
@@ -96,7 +93,7 @@ pub fn walk<R: List>(
         if last.is_some() && is_over() {
             return Ok(so_far(last));
         }
-        let read = read_in_order::<R>(share, threads, chunk, &is_over);
+        let read = of_each(threads, chunk, &is_over, |key| R::read(share, *key));
         let is_part = read.len() < chunk.len();
         for (key, listed) in chunk.iter().zip(read) {
             if let Some(listed) = listed?
@@ -111,36 +108,6 @@ pub fn walk<R: List>(
         }
     }
     Ok(Walked { last, is_all: true })
-}
-
-type Read<R> = Result<Option<<R as List>::Item>, ShareError>;
-
-/// Reads what is kept under `keys`, the first one in any case and further ones until `is_over`; what was read without a gap.
-fn read_in_order<R: List>(
-    share: &Share,
-    threads: &ExtraThreads,
-    keys: &[NameKey],
-    is_over: &(impl Fn() -> bool + Sync),
-) -> Vec<Read<R>> {
-    let next = AtomicUsize::new(0);
-    let read = || {
-        let mut read: Vec<(usize, Read<R>)> = Vec::new();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            match keys.get(index) {
-                Some(key) if index == 0 || !is_over() => read.push((index, R::read(share, *key))),
-                _ => return read,
-            }
-        }
-    };
-    let read = side_by_side(threads, 1 + keys.len() / WORTH_A_THREAD, read);
-    let mut all: Vec<_> = read.into_iter().flatten().collect();
-    all.sort_unstable_by_key(|(index, _)| *index);
-    let in_order = all.into_iter().enumerate();
-    in_order
-        .take_while(|(place, (index, _))| place == index)
-        .map(|(_, (_, read))| read)
-        .collect()
 }
 
 impl List for Volume {

@@ -43,9 +43,7 @@ pub(super) struct Promised {
     total: u64,
     /// By the places of the records.
     on_record: BTreeMap<RecordKey, Promise>,
-    /// The bytes of each that is on record or in the trash, and their sum.
-    each: HashMap<Nonce, i64>,
-    sum: u128,
+    in_trash: Vec<Promise>,
     /// Those that are about to go on record.
     reserved: Vec<Promise>,
     /// When the last listing began.
@@ -60,24 +58,11 @@ impl Promised {
         &mut self,
         total: u64,
         on_record: BTreeMap<RecordKey, Promise>,
-        in_trash: &[Promise],
+        in_trash: Vec<Promise>,
     ) {
         self.total = total;
-        self.each.clear();
-        self.sum = 0;
-        for promise in on_record.values().chain(in_trash) {
-            self.add(*promise);
-        }
         self.on_record = on_record;
-    }
-
-    /// Counts one, if it has not counted with as many bytes already.
-    fn add(&mut self, promise: Promise) {
-        let more = self.more(promise);
-        if more > 0 {
-            self.sum += u128::from(more);
-            self.each.insert(promise.nonce, promise.bytes);
-        }
+        self.in_trash = in_trash;
     }
 
     /// What was read of the records.
@@ -85,25 +70,32 @@ impl Promised {
         &self.on_record
     }
 
+    /// The bytes of each, which counts once and with the most that it has.
+    fn each(&self) -> HashMap<Nonce, u64> {
+        let all = self.on_record.values().chain(&self.in_trash);
+        let mut each = HashMap::new();
+        for promise in all.chain(&self.reserved) {
+            let bytes = u64::try_from(promise.bytes).unwrap_or_default();
+            let most = each.entry(promise.nonce).or_default();
+            *most = bytes.max(*most);
+        }
+        each
+    }
+
     /// How large the file system is, and what is promised of that.
     pub fn room(&self) -> Room {
-        // An expansion may be tried more than once.
-        let mut reserved: HashMap<Nonce, u64> = HashMap::new();
-        for promise in &self.reserved {
-            let most = reserved.entry(promise.nonce).or_default();
-            *most = self.more(*promise).max(*most);
-        }
-        let reserved: u128 = reserved.into_values().map(u128::from).sum();
+        let promised = self.each().into_values().map(u128::from).sum::<u128>();
         Room {
             total: self.total,
-            promised: u64::try_from(self.sum + reserved).unwrap_or(u64::MAX),
+            promised: promised.try_into().unwrap_or(u64::MAX),
         }
     }
 
     /// The bytes that `promise` wants beside what counts of the same volume or snapshot.
     pub fn more(&self, promise: Promise) -> u64 {
-        let now = self.each.get(&promise.nonce).copied().unwrap_or_default();
-        u64::try_from(promise.bytes.saturating_sub(now)).unwrap_or_default()
+        let now = self.each().get(&promise.nonce).copied();
+        let bytes: u64 = promise.bytes.try_into().unwrap_or_default();
+        bytes.saturating_sub(now.unwrap_or_default())
     }
 }
 
@@ -146,10 +138,7 @@ impl Drop for Reserved {
             promised.reserved.swap_remove(place);
         }
         let before = match self.is_on_record {
-            true => {
-                promised.add(self.promise);
-                promised.on_record.insert(self.place, self.promise)
-            }
+            true => promised.on_record.insert(self.place, self.promise),
             false => promised.on_record.remove(&self.place),
         };
         // Of another one that had this name something may be in the trash, or nothing.
@@ -183,7 +172,7 @@ mod tests {
         let is_listed = || lock(&shared).listed.is_some();
         let list = |on_record: &[(&str, Promise)], in_trash: &[Promise]| {
             let on_record = on_record.iter().map(|(name, it)| (place(name), *it));
-            lock(&shared).set(1000, on_record.collect(), in_trash);
+            lock(&shared).set(1000, on_record.collect(), in_trash.to_vec());
         };
         // Of `b` the record is there still, and all its data are in the trash, in two entries.
         list(

@@ -8,7 +8,7 @@
 //! other. Records are read once and remembered by their keys; names alone are listed again. So another controller's new volume
 //! is seen within a second, and its expansion of a volume that this one knows within a minute or more.
 
-use crate::files::side_by_side::side_by_side;
+use crate::files::side_by_side::of_each;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::promise_memory::{Promised, RecordKey, Reserved};
@@ -23,7 +23,6 @@ use csi_proto::lock::lock;
 use rustix::fs;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How old a listing may be for a promise to be made. None is refused by one that is older than the question.
@@ -32,8 +31,6 @@ const LISTED: Duration = Duration::from_secs(1);
 const READ: Duration = Duration::from_secs(60);
 /// Reading all records anew takes at most one part in so many of the time.
 const READING: u32 = 20;
-/// Keys for which one more thread is worth it.
-const WORTH_A_THREAD: usize = 16;
 
 /// The size of the file system that `root` is on, in bytes.
 ///
@@ -107,7 +104,7 @@ fn refresh(promised: &mut Promised, share: &Share, since: Instant) -> Result<(),
     on_record.extend(of_kind::<Snapshot>(share, known)?);
     // After the records: what leaves one meanwhile is found there or here.
     let in_trash = trash::promises(share)?;
-    promised.set(size_of(share.root())?, on_record, &in_trash);
+    promised.set(size_of(share.root())?, on_record, in_trash);
     promised.listed = Some(begun);
     if is_anew {
         promised.read = Some((begun, begun.elapsed()));
@@ -129,25 +126,17 @@ fn of_kind<K: Kind>(
             None => unknown.push(key),
         }
     }
-    let next = AtomicUsize::new(0);
-    let read = || {
-        let mut read = Vec::new();
-        while let Some(key) = unknown.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let promise = match store::look_among::<K>(share, *key)? {
-                Kept::Nothing => continue,
-                Kept::Found(found) => found.record.promise(),
-                Kept::Unreadable(record) => match record.nonce {
-                    Some(nonce) => Promise::none(nonce),
-                    None => continue,
-                },
-            };
-            read.push(((K::FOLDER, *key), promise));
-        }
-        Ok::<_, ShareError>(read)
+    let read = |key: &NameKey| {
+        Ok(match store::look_among::<K>(share, *key)? {
+            Kept::Nothing => None,
+            Kept::Found(found) => Some(found.record.promise()),
+            Kept::Unreadable(record) => record.nonce.map(Promise::none),
+        })
     };
-    let most = 1 + unknown.len() / WORTH_A_THREAD;
-    for read in side_by_side(&share.counting.threads, most, read) {
-        all.extend(read?);
+    let read = of_each(&share.counting.threads, &unknown, || false, read);
+    for (key, promise) in unknown.into_iter().zip(read) {
+        let promise: Result<_, ShareError> = promise;
+        all.extend(promise?.map(|promise| ((K::FOLDER, key), promise)));
     }
     Ok(all)
 }

@@ -2,7 +2,7 @@
 //! `server/share/subDir`, and `server#share#name#name#source` for a snapshot. Owns their syntax, which is read strictly, since nothing in them is
 //! escaped and a path out of them decides what is deleted. Must not do I/O.
 
-use crate::calls::export::{Export, ExportError};
+use crate::calls::export::Export;
 use crate::calls::volume_id::{SnapshotId, VolumeId};
 use crate::share::paths::sub_path::{SubPath, SubPathError};
 use crate::share::records::origin::Origin;
@@ -64,32 +64,9 @@ pub enum UpstreamIdError {
         "an id of kubernetes-csi's driver has at most {MAX_LENGTH} bytes here, this one has {0}"
     )]
     TooLong(usize),
-    /// Server and share name no export.
+    /// A part of it is not safe, or not what such an id has.
     #[error("the id {0:?} of kubernetes-csi's driver cannot be used: {1}")]
-    Export(String, ExportError),
-    /// The share's path has parts that name nothing.
-    #[error(
-        "the id {0:?} of kubernetes-csi's driver cannot be used: its share has an empty component, '.' or '..'"
-    )]
-    Share(String),
-    /// The folder's path is not safe.
-    #[error("the id {0:?} of kubernetes-csi's driver cannot be used: {1}")]
-    Path(String, SubPathError),
-    /// The folder's path has a template that was never filled in, so that several volumes may share it.
-    #[error(
-        "the id {0:?} of kubernetes-csi's driver cannot be used: its folder is a template that was never filled in"
-    )]
-    Template(String),
-    /// The part after the folder is not the name of a volume.
-    #[error(
-        "the id {0:?} of kubernetes-csi's driver cannot be used: {1:?} in it is not the name of a volume"
-    )]
-    Name(String, String),
-    /// The policy is none that there is.
-    #[error(
-        "the id {0:?} of kubernetes-csi's driver cannot be used: it ends in {1:?}, not in delete, retain or archive"
-    )]
-    OnDelete(String, String),
+    Part(String, String),
 }
 
 const OF_VOLUMES: &str =
@@ -180,10 +157,12 @@ impl UpstreamVolumeId {
         }
         let on_delete = match policy {
             "" => None,
-            policy => Some(
-                OnDelete::parse(policy)
-                    .ok_or_else(|| UpstreamIdError::OnDelete(shown.clone(), policy.to_owned()))?,
-            ),
+            policy => Some(OnDelete::parse(policy).ok_or_else(|| {
+                part(
+                    &shown,
+                    format!("it ends in {policy:?}, not in delete, retain or archive"),
+                )
+            })?),
         };
         Ok(Self {
             text: text.to_owned(),
@@ -211,8 +190,8 @@ impl UpstreamSnapshotId {
         let export = export(&shown, server, share)?;
         component(&shown, source)?;
         let folder = component(&shown, name)?;
-        let archive = SubPath::parse(&format!("{folder}/{source}"))
-            .map_err(|error| UpstreamIdError::Path(shown, error))?;
+        let archive =
+            SubPath::parse(&format!("{folder}/{source}")).map_err(|error| part(&shown, error))?;
         Ok(Self {
             text: text.to_owned(),
             export,
@@ -238,40 +217,46 @@ fn shown(text: &str) -> Result<String, UpstreamIdError> {
     }
 }
 
+fn part(id: &str, why: impl ToString) -> UpstreamIdError {
+    UpstreamIdError::Part(id.to_owned(), why.to_string())
+}
+
 fn export(id: &str, server: &str, share: &str) -> Result<Export, UpstreamIdError> {
     let odd = |part: &str| matches!(part, "" | "." | "..");
     // Without slashes at its ends, so the root of a server's exports is nothing at all.
     if !share.is_empty() && share.split('/').any(odd) {
-        return Err(UpstreamIdError::Share(id.to_owned()));
+        return Err(part(id, "its share has an empty component, '.' or '..'"));
     }
-    Export::parse(server, &format!("/{share}"))
-        .map_err(|error| UpstreamIdError::Export(id.to_owned(), error))
+    Export::parse(server, &format!("/{share}")).map_err(|error| part(id, error))
 }
 
+/// A template that was never filled in, so that several volumes may share the folder.
+const TEMPLATE: &str = "its folder is a template that was never filled in";
+
 fn folder(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
-    let path = SubPath::parse(text).map_err(|error| UpstreamIdError::Path(id.to_owned(), error))?;
+    let path = SubPath::parse(text).map_err(|error| part(id, error))?;
     if path.to_string() != text {
         let error = SubPathError::Empty(text.chars().take(128).collect());
-        return Err(UpstreamIdError::Path(id.to_owned(), error));
+        return Err(part(id, error));
     }
-    if text.contains("${") {
-        return Err(UpstreamIdError::Template(id.to_owned()));
+    match text.contains("${") {
+        true => Err(part(id, TEMPLATE)),
+        false => Ok(path),
     }
-    Ok(path)
 }
 
 /// One component, which is a name.
 fn component(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
-    let wrong = || UpstreamIdError::Name(id.to_owned(), text.to_owned());
     // The archive's name has an ending.
     match SubPath::parse(text) {
+        Ok(_) if text.contains("${") => Err(part(id, TEMPLATE)),
         Ok(path) if path.components().len() == 1 && path.leaf() == text && text.len() <= 240 => {
-            match text.contains("${") {
-                true => Err(UpstreamIdError::Template(id.to_owned())),
-                false => Ok(path),
-            }
+            Ok(path)
         }
-        _ => Err(wrong()),
+        _ => Err(part(
+            id,
+            format!("{text:?} in it is not the name of a volume"),
+        )),
     }
 }
 

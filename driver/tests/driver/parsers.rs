@@ -3,12 +3,13 @@
 //!
 //! `PROPTEST_CASES=100000 cargo test -p csi-nfs --test driver parsers` looks longer.
 
+use csi_nfs::calls::controller::NamedShare;
 use csi_nfs::calls::export::Export;
 use csi_nfs::calls::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
 use csi_nfs::calls::policy::Policy;
 use csi_nfs::calls::volume_id::{Location, SnapshotId, VolumeId};
 use csi_nfs::mount::options::MountOptions;
-use csi_nfs::process::config::{self, Endpoint, LocalShare, NamedShare};
+use csi_nfs::process::config::{self, Endpoint, LocalShare};
 use csi_nfs::share::paths::sub_path::{SubPath, encode_name};
 use csi_nfs::share::token::{NameKey, Nonce, ShareUuid};
 #[cfg(feature = "upstream")]

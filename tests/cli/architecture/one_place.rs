@@ -207,7 +207,6 @@ const SUBJECTS: &[Subject] = &[
         why: "the driver's service",
         places: &[
             ("driver/src/calls/controller", &[]),
-            ("driver/src/upstream", &[]),
             (
                 "driver/src/calls/identity.rs",
                 &["GetPluginInfo", "GetPluginCapabilities", "Probe"],

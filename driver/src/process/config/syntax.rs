@@ -1,6 +1,7 @@
 //! Reads the values of a configuration from the text of flags and variables, and words the errors. Must not decide what they mean.
 
-use super::{Endpoint, LocalShare, NamedShare};
+use super::{Endpoint, LocalShare};
+use crate::calls::controller::NamedShare;
 use crate::calls::export::{Export, ExportError};
 use crate::calls::parameters;
 use crate::calls::policy::Policy;
@@ -23,9 +24,9 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// Not an endpoint.
-    #[error("{0:?} is no endpoint: give unix:///run/csi.sock or tcp://127.0.0.1:10000")]
-    Endpoint(String),
+    /// Not such a value, and what one is.
+    #[error("{0:?} is no {1}")]
+    Value(String, &'static str),
     /// An address that other machines reach.
     #[error(
         "{0} is not a loopback address: CSI has no authentication, so whoever reaches the port could mount and delete; serve a unix socket, or 127.0.0.1"
@@ -34,17 +35,6 @@ pub enum ConfigError {
     /// Not a duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
-    /// A duration that bounds nothing.
-    #[error("{0:?} is no bound: give more than 0 and at most a year, 8760h")]
-    Bound(String),
-    /// A duration that is too short, or too long, to be kept to.
-    #[error("{0:?} is no interval: give 1s or more, and at most a year, 8760h")]
-    Interval(String),
-    /// Not a named share.
-    #[error(
-        "{0:?} is no share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first"
-    )]
-    Share(String),
     /// A named share's mount option cannot be used.
     #[error("the share {0}: {1}")]
     ShareOption(String, String),
@@ -56,18 +46,9 @@ pub enum ConfigError {
     /// A named share has two UUIDs.
     #[error("the share {0}: uuid= is given twice: a share has one, give it once")]
     ShareUuidTwice(String),
-    /// Not a local share.
-    #[error("{0:?} is no local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path")]
-    LocalShare(String),
-    /// Not a folder of a server.
-    #[error("{0:?} is no folder of a server: give SERVER:/PATH")]
-    Folder(String),
     /// Not an export.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// An entry of a list of mount options that is no name.
-    #[error("{0:?} is no name of a mount option: give the name alone, such as vers, and no value")]
-    OptionName(String),
     /// A list without an entry, and what it would mean.
     #[error("{0} is given and has no entry, which would {1}: leave it out, or give it an entry")]
     EmptyList(&'static str, &'static str),
@@ -80,32 +61,22 @@ pub enum ConfigError {
     /// Neither on nor off.
     #[error("{0:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
     Switch(String),
-    /// Not a policy.
-    #[error("{0:?} is no policy: give delete, retain or archive")]
-    OnDelete(String),
-    /// A mode of folders that is none.
-    #[error("{0:?} is no mode: say an octal one such as 0770, at most 7777")]
-    MountPermissions(String),
-    /// Not permission bits.
-    #[error(
-        "{0:?} is no socket mode: give octal digits up to 777 that let somebody write, such as 0660"
-    )]
-    SocketMode(String),
-    /// Not a driver's name.
-    #[error(
-        "{0:?} is no driver name: at most 63 letters, digits, '-' and '.', with a letter or digit at both ends"
-    )]
-    DriverName(String),
-    /// Not a node's id.
-    #[error("{0:?} is no node id: 1 to 192 bytes without control characters")]
-    NodeId(String),
 }
+
+/// What `text` was read as; else that it is no value, and `what` one is.
+fn read<T>(text: &str, value: Option<T>, what: &'static str) -> Result<T, ConfigError> {
+    value.ok_or_else(|| ConfigError::Value(text.to_owned(), what))
+}
+
+pub(crate) const ENDPOINT: &str = "endpoint: give unix:///run/csi.sock or tcp://127.0.0.1:10000";
+const SHARE: &str = "share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first";
+const LOCAL_SHARE: &str = "local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path";
 
 impl FromStr for Endpoint {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = || ConfigError::Endpoint(text.to_owned());
+        let wrong = || ConfigError::Value(text.to_owned(), ENDPOINT);
         let address = text
             .strip_prefix("tcp://")
             .or_else(|| text.strip_prefix("tcp:"));
@@ -144,7 +115,7 @@ impl FromStr for NamedShare {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = || ConfigError::Share(text.to_owned());
+        let wrong = || ConfigError::Value(text.to_owned(), SHARE);
         let (name, export) = text.split_once('=').ok_or_else(wrong)?;
         if !is_share_name(name) {
             return Err(wrong());
@@ -181,7 +152,7 @@ impl FromStr for LocalShare {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let wrong = || ConfigError::LocalShare(text.to_owned());
+        let wrong = || ConfigError::Value(text.to_owned(), LOCAL_SHARE);
         let at = text.find("=/").ok_or_else(wrong)?;
         let (server, share) = split_export(&text[..at]).ok_or_else(wrong)?;
         Ok(Self {
@@ -196,7 +167,8 @@ impl FromStr for LocalShare {
 /// # Errors
 /// When the text is none.
 pub fn parse_export(text: &str) -> Result<Export, ConfigError> {
-    let (server, path) = split_export(text).ok_or_else(|| ConfigError::Folder(text.to_owned()))?;
+    let what = "folder of a server: give SERVER:/PATH";
+    let (server, path) = read(text, split_export(text), what)?;
     Ok(Export::parse(server, path)?)
 }
 
@@ -216,11 +188,9 @@ fn split_export(text: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// When it is none.
 pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
-    if is_option_name(text) {
-        Ok(text.to_owned())
-    } else {
-        Err(ConfigError::OptionName(text.to_owned()))
-    }
+    let name = is_option_name(text).then(|| text.to_owned());
+    let what = "name of a mount option: give the name alone, such as vers, and no value";
+    read(text, name, what)
 }
 
 /// A year is far beyond any sense, and keeps deadlines within what clocks can say.
@@ -232,10 +202,12 @@ const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 /// When the text is no duration, or one that bounds nothing.
 pub fn parse_bound(text: &str) -> Result<Duration, ConfigError> {
     let bound = duration::parse(text)?;
-    if bound.is_zero() || bound > LONGEST {
-        return Err(ConfigError::Bound(text.to_owned()));
-    }
-    Ok(bound)
+    let bound = (!bound.is_zero() && bound <= LONGEST).then_some(bound);
+    read(
+        text,
+        bound,
+        "bound: give more than 0 and at most a year, 8760h",
+    )
 }
 
 /// How often something is done.
@@ -244,10 +216,9 @@ pub fn parse_bound(text: &str) -> Result<Duration, ConfigError> {
 /// When the text is no duration, or one that is shorter than a second or longer than a year.
 pub fn parse_interval(text: &str) -> Result<Duration, ConfigError> {
     let interval = duration::parse(text)?;
-    match (Duration::from_secs(1)..=LONGEST).contains(&interval) {
-        true => Ok(interval),
-        false => Err(ConfigError::Interval(text.to_owned())),
-    }
+    let is_one = (Duration::from_secs(1)..=LONGEST).contains(&interval);
+    let what = "interval: give 1s or more, and at most a year, 8760h";
+    read(text, is_one.then_some(interval), what)
 }
 
 /// Permission bits of the socket in octal.
@@ -257,10 +228,10 @@ pub fn parse_interval(text: &str) -> Result<Duration, ConfigError> {
 pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
     // The parser of numbers would take a sign.
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-    match u32::from_str_radix(text, 8) {
-        Ok(mode) if digits && mode <= 0o777 && mode & 0o222 != 0 => Ok(mode),
-        _ => Err(ConfigError::SocketMode(text.to_owned())),
-    }
+    let mode = u32::from_str_radix(text, 8).ok();
+    let mode = mode.filter(|mode| digits && *mode <= 0o777 && mode & 0o222 != 0);
+    let what = "socket mode: give octal digits up to 777 that let somebody write, such as 0660";
+    read(text, mode, what)
 }
 
 /// The mode of volumes' folders, in octal; 0 is none.
@@ -268,7 +239,8 @@ pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
 /// # Errors
 /// When the text is no mode.
 pub fn parse_mount_permissions(text: &str) -> Result<u32, ConfigError> {
-    parameters::mode(text).map_err(|_| ConfigError::MountPermissions(text.to_owned()))
+    let what = "mode: say an octal one such as 0770, at most 7777";
+    read(text, parameters::mode(text).ok(), what)
 }
 
 /// What becomes of a volume that is deleted.
@@ -276,7 +248,8 @@ pub fn parse_mount_permissions(text: &str) -> Result<u32, ConfigError> {
 /// # Errors
 /// When the text is none of the policies.
 pub fn parse_on_delete(text: &str) -> Result<OnDelete, ConfigError> {
-    OnDelete::parse(text).ok_or_else(|| ConfigError::OnDelete(text.to_owned()))
+    let what = "policy: give delete, retain or archive";
+    read(text, OnDelete::parse(text), what)
 }
 
 /// A switch in a variable; an empty one is off.
@@ -322,11 +295,9 @@ pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
         && text.chars().all(fine)
         && ends(text.chars().next())
         && ends(text.chars().last());
-    if good {
-        Ok(text.to_owned())
-    } else {
-        Err(ConfigError::DriverName(text.to_owned()))
-    }
+    let what =
+        "driver name: at most 63 letters, digits, '-' and '.', with a letter or digit at both ends";
+    read(text, good.then(|| text.to_owned()), what)
 }
 
 /// The id of a node: at most 192 bytes, because older orchestrators take no more.
@@ -334,11 +305,9 @@ pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
 /// # Errors
 /// When it is none.
 pub fn parse_node_id(text: &str) -> Result<String, ConfigError> {
-    if (1..=192).contains(&text.len()) && !text.chars().any(char::is_control) {
-        Ok(text.to_owned())
-    } else {
-        Err(ConfigError::NodeId(text.to_owned()))
-    }
+    let good = (1..=192).contains(&text.len()) && !text.chars().any(char::is_control);
+    let what = "node id: 1 to 192 bytes without control characters";
+    read(text, good.then(|| text.to_owned()), what)
 }
 
 #[cfg(test)]
@@ -414,7 +383,7 @@ mod tests {
         assert_eq!(parse_bound("1m30s"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_bound("8760h"), Ok(Duration::from_secs(365 * 86_400)));
         for wrong in ["0s", "0", "8760h1ns"] {
-            assert_eq!(parse_bound(wrong), Err(ConfigError::Bound(wrong.into())));
+            assert!(matches!(parse_bound(wrong), Err(ConfigError::Value(..))));
         }
         let unit = parse_bound("30");
         assert!(matches!(
@@ -428,8 +397,7 @@ mod tests {
         assert_eq!(parse_interval("1s"), Ok(Duration::from_secs(1)));
         assert_eq!(parse_interval("8760h"), Ok(LONGEST));
         for wrong in ["0", "999ms", "8760h1ns"] {
-            let error = ConfigError::Interval(wrong.into());
-            assert_eq!(parse_interval(wrong), Err(error));
+            assert!(matches!(parse_interval(wrong), Err(ConfigError::Value(..))));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Flags for what runs the driver: the kubelet that it registers with, and HTTP for probes and metrics. Owns their words and what they mean beside the others.
 
-use crate::process::config::{ConfigError, Endpoint, Mode};
+use crate::process::config::{self, ConfigError, Endpoint, Mode};
 use crate::process::http::HttpAddress;
 use crate::process::registration::Kubelet;
 use clap::Args;
@@ -70,7 +70,7 @@ impl OrchestratorFlags {
         };
         let seen = self.kubelet_endpoint.as_ref().unwrap_or(own);
         let endpoint = std::path::absolute(seen)
-            .map_err(|_| ConfigError::Endpoint(seen.display().to_string()))?;
+            .map_err(|_| ConfigError::Value(seen.display().to_string(), config::ENDPOINT))?;
         Ok(Some(Kubelet {
             folder: folder.clone(),
             endpoint,

@@ -28,7 +28,7 @@ fn lists_may_end_with_a_separator() {
     };
     assert!(matches!(
         error("--local-share", "nas:/a=b"),
-        ConfigError::LocalShare(_)
+        ConfigError::Value(..)
     ));
     for (flag, twice) in [
         ("--share", "a=nas:/a\na=nas:/b"),
@@ -51,57 +51,94 @@ fn lists_may_end_with_a_separator() {
     assert_eq!(error("--inline-share", "\n"), empty);
     assert!(matches!(
         error("--inline-share", "nas"),
-        ConfigError::Folder(_)
+        ConfigError::Value(..)
     ));
     for flag in [
         "--allow-mount-option",
         "--deny-mount-option",
         "--inline-mount-option",
     ] {
-        assert!(matches!(error(flag, "vers=3"), ConfigError::OptionName(_)));
+        assert!(matches!(error(flag, "vers=3"), ConfigError::Value(..)));
     }
 }
 
 #[test]
 fn which_flags_have_an_effect_beside_which_others() {
-    let no_effect = |result: Result<(), ConfigError>| match result {
-        Ok(()) => None,
-        Err(ConfigError::NoEffect(flag, _)) => Some(flag),
-        Err(other) => panic!("{other}"),
+    const NONE: Given = Given {
+        mode: Mode::All,
+        is_built_in: true,
+        upstream: false,
+        local_shares: false,
+        quotas: false,
+        inline_shares: false,
+        inline_options: false,
+        on_delete: false,
+        permissions: false,
+        measure: false,
     };
-    for (is_given, is_built_in, refused) in [
+    let refused = |given: Given| given.without_effect().map(|(flag, _)| flag);
+    for (upstream, is_built_in, expected) in [
         (false, false, None),
         (true, true, None),
         (true, false, Some("--migrate-from")),
     ] {
-        assert_eq!(no_effect(check_upstream(is_given, is_built_in)), refused);
+        let given = Given {
+            upstream,
+            is_built_in,
+            ..NONE
+        };
+        assert_eq!(refused(given), expected);
     }
     let policy = Some("--default-ondelete-policy");
-    let permissions = Some("--mount-permissions");
-    for (mode, serves_upstream, given, refused) in [
+    let mode_of_folders = Some("--mount-permissions");
+    for (mode, upstream, [on_delete, permissions], expected) in [
         (Mode::Controller, false, [true, true], None),
         (Mode::All, false, [true, true], None),
         (Mode::Node, false, [false, false], None),
-        (Mode::Node, false, [false, true], permissions),
+        (Mode::Node, false, [false, true], mode_of_folders),
         (Mode::Node, true, [false, true], None),
         (Mode::Node, false, [true, false], policy),
         (Mode::Node, true, [true, true], policy),
     ] {
-        let found = no_effect(check_defaults(mode, serves_upstream, given[0], given[1]));
-        assert_eq!(found, refused, "{mode:?} {serves_upstream} {given:?}");
+        let given = Given {
+            mode,
+            upstream,
+            on_delete,
+            permissions,
+            ..NONE
+        };
+        assert_eq!(refused(given), expected, "{given:?}");
     }
-    for (mode, serves_upstream, given, refused) in [
+    let (share, option) = (Some("--inline-share"), Some("--inline-mount-option"));
+    for (mode, upstream, [inline_shares, inline_options], expected) in [
         (Mode::Controller, false, [false, false], None),
-        (Mode::Controller, false, [true, false], Some("a")),
-        (Mode::Controller, false, [false, true], Some("b")),
-        (Mode::Controller, false, [true, true], Some("a")),
+        (Mode::Controller, false, [true, false], share),
+        (Mode::Controller, false, [false, true], option),
+        (Mode::Controller, false, [true, true], share),
         (Mode::Controller, true, [true, true], None),
         (Mode::Node, false, [true, true], None),
         (Mode::All, false, [true, true], None),
     ] {
-        let flags = [("a", given[0]), ("b", given[1])];
-        let found = no_effect(check_inline(mode, serves_upstream, flags));
-        assert_eq!(found, refused, "{mode:?} {serves_upstream} {given:?}");
+        let given = Given {
+            mode,
+            upstream,
+            inline_shares,
+            inline_options,
+            ..NONE
+        };
+        assert_eq!(refused(given), expected, "{given:?}");
+    }
+    for (mode, expected) in [
+        (Mode::Controller, None),
+        (Mode::All, None),
+        (Mode::Node, Some("--measure")),
+    ] {
+        let given = Given {
+            mode,
+            measure: true,
+            ..NONE
+        };
+        assert_eq!(refused(given), expected, "{given:?}");
     }
 }
 

@@ -27,33 +27,25 @@ impl Promise {
 #[serde(try_from = "String", into = "String")]
 pub struct Ratio(u32);
 
-/// A text that is no ratio.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("say a number from 0.001 to 1000 with at most three decimals, such as 1.5")]
-pub struct RatioError;
-
 impl Ratio {
     const ONE: u32 = 1000;
     const MOST: u32 = 1000 * Self::ONE;
 
-    /// Reads a decimal number: `1`, `1.5`, `20`.
-    ///
-    /// # Errors
-    /// When it is another text, or out of bounds.
-    pub fn parse(text: &str) -> Result<Self, RatioError> {
+    /// Reads a decimal number from 0.001 to 1000: `1`, `1.5`, `20`. Nothing when it is another text, or out of bounds.
+    pub fn parse(text: &str) -> Option<Self> {
         let (whole, decimals) = match text.split_once('.') {
-            Some((_, "")) => return Err(RatioError),
+            Some((_, "")) => return None,
             Some(parts) => parts,
             None => (text, ""),
         };
         let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
         if whole.is_empty() || decimals.len() > 3 || !is_number(whole) || !is_number(decimals) {
-            return Err(RatioError);
+            return None;
         }
         let thousandths = format!("{whole}{decimals:0<3}").parse();
         match thousandths {
-            Ok(ratio @ 1..=Self::MOST) => Ok(Self(ratio)),
-            _ => Err(RatioError),
+            Ok(ratio @ 1..=Self::MOST) => Some(Self(ratio)),
+            _ => None,
         }
     }
 
@@ -65,10 +57,10 @@ impl Ratio {
 }
 
 impl TryFrom<String> for Ratio {
-    type Error = RatioError;
+    type Error = String;
 
-    fn try_from(text: String) -> Result<Self, RatioError> {
-        Self::parse(&text)
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("{text:?} is no ratio"))
     }
 }
 
@@ -187,7 +179,7 @@ mod tests {
             "99999999999999999999",
             "\u{661}",
         ] {
-            assert_eq!(Ratio::parse(wrong), Err(RatioError), "{wrong:?}");
+            assert_eq!(Ratio::parse(wrong), None, "{wrong:?}");
         }
     }
 

@@ -309,7 +309,7 @@ mod tests {
             adopt: false,
             quota: None,
             inodes: None,
-            overcommit: Ratio::parse("1.5").ok(),
+            overcommit: Ratio::parse("1.5"),
         };
         made(wanted, Nonce::random().unwrap(), State::Creating)
     }

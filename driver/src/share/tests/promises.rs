@@ -29,7 +29,7 @@ impl Trial {
 fn bound(name: &str, bytes: u64) -> Wanted {
     Wanted {
         required_bytes: i64::try_from(bytes).unwrap(),
-        overcommit: Ratio::parse("1").ok(),
+        overcommit: Ratio::parse("1"),
         ..wanted(name, "")
     }
 }
