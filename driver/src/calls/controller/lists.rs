@@ -20,20 +20,20 @@ pub(super) type Page<E> = (Vec<E>, String);
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
     end: Instant,
-    is_abandoned: Arc<AtomicBool>,
+    waiting: Arc<Waiting>,
 }
 
 impl Limit {
     /// Whether the walk is to give what it has.
     pub(super) fn is_over(&self) -> bool {
-        self.is_abandoned.load(Ordering::Relaxed) || Instant::now() >= self.end
+        self.waiting.is_abandoned.load(Ordering::Relaxed) || Instant::now() >= self.end
     }
 
     #[cfg(test)]
     pub(super) fn at(end: Instant) -> Self {
         Self {
             end,
-            is_abandoned: Arc::default(),
+            waiting: Waiting::of(end),
         }
     }
 }
@@ -56,10 +56,17 @@ struct Line<T> {
 struct Walk<T> {
     /// Its result when it has ended. Without a sender it has died.
     ended: watch::Receiver<Option<T>>,
-    /// The deadlines of those who wait; nothing when it has begun, and nobody joins it any more.
-    deadlines: Mutex<Option<Vec<Instant>>>,
-    is_abandoned: Arc<AtomicBool>,
+    waiting: Arc<Waiting>,
     task: AbortHandle,
+}
+
+/// Those who wait for a walk.
+#[derive(Debug)]
+struct Waiting {
+    /// Their deadlines; nothing when the walk has begun, and nobody joins it any more.
+    deadlines: Mutex<Option<Vec<Instant>>>,
+    /// Whether all have gone.
+    is_abandoned: AtomicBool,
 }
 
 impl<T> Default for Lists<T> {
@@ -114,50 +121,53 @@ impl<T: Clone + Send + Sync + 'static> Lists<T> {
             turn: Arc::default(),
         });
         if let Some(next) = line.next.upgrade()
-            && let Some(deadlines) = &mut *lock(&next.deadlines)
+            && let Some(deadlines) = &mut *lock(&next.waiting.deadlines)
         {
             deadlines.push(deadline);
             return Arc::clone(&next);
         }
         let (sender, ended) = watch::channel(None);
         let turn = Arc::clone(&line.turn);
-        let walk = Arc::new_cyclic(|walk: &Weak<Walk<T>>| {
-            let walk = Weak::clone(walk);
-            let walking = tokio::spawn(async move {
-                let turn = turn.lock_owned().await;
-                let Some(limit) = walk.upgrade().map(|walk| walk.begin()) else {
-                    return;
-                };
-                let result = work(limit).await;
-                drop(turn);
-                sender.send_replace(Some(result));
-            });
-            Walk {
-                ended,
-                deadlines: Mutex::new(Some(vec![deadline])),
-                is_abandoned: Arc::default(),
-                task: walking.abort_handle(),
-            }
+        let waiting = Waiting::of(deadline);
+        let those = Arc::clone(&waiting);
+        let walking = tokio::spawn(async move {
+            let turn = turn.lock_owned().await;
+            let result = work(Waiting::begin(&those)).await;
+            drop(turn);
+            sender.send_replace(Some(result));
+        });
+        let walk = Arc::new(Walk {
+            ended,
+            waiting,
+            task: walking.abort_handle(),
         });
         line.next = Arc::downgrade(&walk);
         walk
     }
 }
 
-impl<T> Walk<T> {
-    /// From now on nobody joins it.
-    fn begin(&self) -> Limit {
-        let deadlines = lock(&self.deadlines).take().unwrap_or_default();
+impl Waiting {
+    /// One, with this deadline.
+    fn of(deadline: Instant) -> Arc<Self> {
+        Arc::new(Self {
+            deadlines: Mutex::new(Some(vec![deadline])),
+            is_abandoned: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on nobody joins them.
+    fn begin(waiting: &Arc<Self>) -> Limit {
+        let deadlines = lock(&waiting.deadlines).take().unwrap_or_default();
         Limit {
             end: end_of_walk(Instant::now(), &deadlines),
-            is_abandoned: Arc::clone(&self.is_abandoned),
+            waiting: Arc::clone(waiting),
         }
     }
 }
 
 impl<T> Drop for Walk<T> {
     fn drop(&mut self) {
-        self.is_abandoned.store(true, Ordering::Relaxed);
+        self.waiting.is_abandoned.store(true, Ordering::Relaxed);
         self.task.abort();
     }
 }
