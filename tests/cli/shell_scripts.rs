@@ -62,7 +62,7 @@ fn the_first_failure_ends_it_with_its_line_and_code() {
     let file = csi.file("a.csi", script);
     let inner = file.display();
     csi.file("b.csi", format!("source {inner}\n"));
-    csi.run("shell --file b.csi")
+    csi.run("shell b.csi")
         .exits(69)
         .says(&format!("{inner}:3: error: "));
     // Statements of one line go on as well.
@@ -324,6 +324,30 @@ fn values_are_printed_assigned_and_come_from_outside() {
     assert!(lines.contains(&"volumeId: vol-1"), "{run}");
     assert_eq!(lines[lines.len() - 2..], ["x vol-1", "one"], "{run}");
     csi.run("shell --var 1=x").exits(2).says("write NAME=VALUE");
+}
+
+#[test]
+fn a_word_is_a_script_as_for_sh() {
+    let csi = Csi::at("unix:///nowhere").input("print stdin $1\n");
+    csi.file("a.csi", "print file $1 $2\n");
+    for (line, prints) in [
+        ("shell a.csi x y", "file x y\n"),
+        ("shell a.csi x -- --file", "file x --file\n"),
+        ("shell --file a.csi x y", "file x y\n"),
+        ("shell -s x", "stdin x\n"),
+        ("shell - x", "stdin x\n"),
+    ] {
+        let run = csi.run(line).succeeds();
+        assert_eq!(run.stdout, prints, "{line}: {run}");
+    }
+    let run = csi.run_args(["shell", "-c", "print $2 $1", "x", "y"]);
+    assert_eq!(run.succeeds().stdout, "y x\n");
+    for line in ["shell nowhere.csi", "shell nowhere.csi x"] {
+        let run = csi.run(line).exits(1);
+        run.says("nowhere.csi cannot be read")
+            .says("csi shell -s ARGUMENT");
+    }
+    csi.run("shell --file a.csi -s").exits(2);
 }
 
 #[test]

@@ -202,6 +202,55 @@ fn replies_are_values() {
 }
 
 #[test]
+fn what_is_typed_ahead_is_done_in_its_order() {
+    let driver = scripted();
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    prompted(&mut shell);
+    // At once, as a paste that is not bracketed.
+    shell.press("print o-ne\rprint t-wo\rprint th-ree\r");
+    for shown in ["\no-ne", "\nt-wo", "\nth-ree"] {
+        shell.expect(shown);
+    }
+    shell.expect("\nscripted.example.com> ");
+    // While a call runs: it is over when its answer comes.
+    driver.on("GetCapacity", Reply::never());
+    shell.press("controller get-capacity --timeout 2s\r");
+    driver.wait_for_call("GetCapacity");
+    for key in "print fo-ur\rprint fi-ve\r".split_inclusive(|_| true) {
+        shell.press(key);
+    }
+    shell.expect("DEADLINE_EXCEEDED");
+    for shown in ["\nfo-ur", "\nfi-ve"] {
+        shell.expect(shown);
+    }
+    shell.press(CTRL_D);
+    assert!(shell.ends().success());
+}
+
+#[test]
+fn ctrl_c_throws_away_what_is_typed_ahead() {
+    let driver = scripted();
+    driver.on("GetCapacity", Reply::never());
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    prompted(&mut shell);
+    // One line comes with the call's own, the other while it runs.
+    shell.press("controller get-capacity\rprint with-it\r");
+    driver.wait_for_call("GetCapacity");
+    shell.press("print mean-while\r");
+    shell.press(CTRL_C);
+    shell.expect("interrupted");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("print after-wards\r");
+    let shown = shell.expect("\nafter-wards");
+    assert!(
+        !shown.contains("\nwith-it") && !shown.contains("\nmean-while"),
+        "{shown}"
+    );
+    shell.press(CTRL_D);
+    assert!(shell.ends().success());
+}
+
+#[test]
 fn ctrl_c_drops_a_line_and_cancels_a_call() {
     let driver = scripted();
     driver.on("GetCapacity", Reply::never());

@@ -62,25 +62,61 @@ pub fn command() -> Command {
 
 Examples:
   csi -e unix:///csi/csi.sock shell
-  csi shell --file ci.csi --var size=10Gi pvc-1
+  csi shell ci.csi --var size=10Gi pvc-1
   csi -e embedded: shell -c 'identity probe; controller list-volumes'"
 )]
 pub struct ShellFlags {
-    /// Run the lines of this file
+    /// Run the lines of this file, and take all words for arguments
     #[arg(long, value_name = "FILE", conflicts_with = "command")]
     file: Option<PathBuf>,
-    /// Run these lines; a ; ends each but the last
+    /// Run these lines, a ; ends each but the last; words are the script's arguments
     #[arg(short, long, value_name = "LINES")]
     command: Option<String>,
+    /// Run the lines of standard input; words are the script's arguments
+    #[arg(short, long, conflicts_with_all = ["file", "command"])]
+    stdin: bool,
     /// Go on after a failure, and exit with the first one's code
     #[arg(long)]
     keep_going: bool,
     /// Set a variable before the first line: $NAME is VALUE
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     variables: Vec<(String, String)>,
+    /// Run the lines of this file; - is standard input
+    #[arg(value_name = "FILE")]
+    script: Option<PathBuf>,
     /// What the script knows as $1, $2 …
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
+}
+
+/// Where lines come from.
+#[derive(Debug, PartialEq)]
+enum Lines {
+    File(PathBuf),
+    Text(String),
+    Stdin,
+    Typed,
+}
+
+impl ShellFlags {
+    /// Where the lines come from, and the script's arguments, as sh understands them.
+    fn lines(self, on_terminal: bool) -> (Lines, Vec<String>) {
+        let elsewhere = match (self.file, self.command) {
+            (Some(file), _) => Some(Lines::File(file)),
+            (None, Some(text)) => Some(Lines::Text(text)),
+            (None, None) => self.stdin.then_some(Lines::Stdin),
+        };
+        match (elsewhere, self.script) {
+            (Some(lines), script) => {
+                let first = script.map(|word| word.to_string_lossy().into_owned());
+                (lines, first.into_iter().chain(self.arguments).collect())
+            }
+            (None, Some(script)) if script.as_os_str() == "-" => (Lines::Stdin, self.arguments),
+            (None, Some(script)) => (Lines::File(script), self.arguments),
+            (None, None) if on_terminal => (Lines::Typed, self.arguments),
+            (None, None) => (Lines::Stdin, self.arguments),
+        }
+    }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
@@ -105,12 +141,9 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if globals.endpoint.is_none() {
         globals.endpoint = std::env::var("CSI_ENDPOINT").ok();
     }
-    let typed = flags.file.is_none() && flags.command.is_none() && io::stdin().is_terminal();
-    if let (true, Some(argument)) = (typed, flags.arguments.first()) {
-        return Err(Error::usage(format!(
-            "{argument:?} is an argument, and there is no script: write csi shell --file FILE [ARGUMENT…]"
-        )));
-    }
+    let (keep_going, variables) = (flags.keep_going, flags.variables.clone());
+    let (lines, arguments) = flags.lines(io::stdin().is_terminal());
+    let typed = lines == Lines::Typed;
     // In the namespace everyone is root, whose home this would be.
     let history = match typed {
         true => History::load(),
@@ -128,20 +161,25 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let patient = globals.clone();
     globals.wait = None;
     let mut shell = Shell::new(defaults.program, globals, history, typed)?;
-    for (name, value) in flags.variables {
+    for (name, value) in variables {
         shell.values.set(&name, Variable::Text(value));
     }
-    shell.values.set_arguments(flags.arguments);
+    shell.values.set_arguments(arguments);
     if patient.wait.is_some() {
         shell.wait(&patient)?;
     }
-    if typed {
-        return interact(shell);
-    }
-    let ended = match (&flags.file, &flags.command) {
-        (Some(file), _) => script::file(&mut shell, file, flags.keep_going),
-        (None, Some(text)) => script::text(&mut shell, text, flags.keep_going),
-        (None, None) => script::stdin(&mut shell, flags.keep_going),
+    let ended = match lines {
+        Lines::Typed => return interact(shell),
+        Lines::File(file) => {
+            script::file(&mut shell, &file, keep_going).map_err(|error| match file.exists() {
+                true => error,
+                false => {
+                    error.hint("arguments of what stdin says follow -s: csi shell -s ARGUMENT")
+                }
+            })
+        }
+        Lines::Text(text) => script::text(&mut shell, &text, keep_going),
+        Lines::Stdin => script::stdin(&mut shell, keep_going),
     };
     // Told here, in the words that the script has set, and before what was deferred says more.
     let ended = ended.map(drop).map_err(|error| {
@@ -173,9 +211,12 @@ fn read(
     }
 }
 
-fn interact(shell: Shell) -> Result<(), Error> {
-    let failed = |error: ReadlineError| Error::because("the terminal cannot be used", &error);
-    let shell = Rc::new(RefCell::new(shell));
+fn failed(error: ReadlineError) -> Error {
+    Error::because("the terminal cannot be used", &error)
+}
+
+/// A line editor that knows what was typed before. It keeps what is typed ahead.
+fn editor(shell: &Rc<RefCell<Shell>>) -> Result<Editor<Assistant, MemHistory>, Error> {
     let config = Config::builder()
         .completion_type(CompletionType::List)
         .bell_style(BellStyle::None)
@@ -186,10 +227,16 @@ fn interact(shell: Shell) -> Result<(), Error> {
         .build();
     let mut editor: Editor<Assistant, MemHistory> =
         Editor::with_history(config, MemHistory::new()).map_err(failed)?;
-    editor.set_helper(Some(Assistant::new(Rc::clone(&shell))));
+    editor.set_helper(Some(Assistant::new(Rc::clone(shell))));
     for line in shell.borrow().history.lines() {
         editor.history_mut().add(line).map_err(failed)?;
     }
+    Ok(editor)
+}
+
+fn interact(shell: Shell) -> Result<(), Error> {
+    let shell = Rc::new(RefCell::new(shell));
+    let mut editor = self::editor(&shell)?;
     let ending = shell.borrow().ending.clone();
     let is_ending = || {
         ending
@@ -231,14 +278,17 @@ fn interact(shell: Shell) -> Result<(), Error> {
         if shell.borrow_mut().history.add(&text) {
             editor.history_mut().add(&text).map_err(failed)?;
         }
-        let mut shell = shell.borrow_mut();
-        let ran = shell.run(&text);
+        let ran = shell.borrow_mut().run(&text);
         let_go();
         match ran {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => break Ok(()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => say!("interrupted"),
-            Err(error) => shell.report(&error),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                say!("interrupted");
+                // Another one has nothing of what was typed ahead.
+                editor = self::editor(&shell)?;
+            }
+            Err(error) => shell.borrow().report(&error),
         }
     };
     let_go();
@@ -246,4 +296,33 @@ fn interact(shell: Shell) -> Result<(), Error> {
     let deferred = shell.run_deferred();
     shell.settle();
     left.and(deferred)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_a_script_and_its_arguments_unless_the_lines_come_from_elsewhere() {
+        let file = |name: &str| Lines::File(name.into());
+        for (line, lines, arguments) in [
+            ("", Lines::Typed, ""),
+            ("a.csi", file("a.csi"), ""),
+            ("a.csi b c", file("a.csi"), "b c"),
+            ("--file a.csi b c", file("a.csi"), "b c"),
+            ("-c lines b c", Lines::Text("lines".to_owned()), "b c"),
+            ("-s", Lines::Stdin, ""),
+            ("-s b c", Lines::Stdin, "b c"),
+            ("- b c", Lines::Stdin, "b c"),
+        ] {
+            let words = ["shell"].into_iter().chain(line.split_whitespace());
+            let matches = with_flags::<ShellFlags>(Command::new("shell")).get_matches_from(words);
+            let flags = parse::flags::<ShellFlags>(&matches).unwrap();
+            let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(flags.lines(true), (lines, arguments), "{line}");
+        }
+        let none = with_flags::<ShellFlags>(Command::new("shell")).get_matches_from(["shell"]);
+        let flags = parse::flags::<ShellFlags>(&none).unwrap();
+        assert_eq!(flags.lines(false).0, Lines::Stdin);
+    }
 }
