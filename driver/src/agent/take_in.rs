@@ -13,7 +13,7 @@ use crate::share::error::ShareError;
 use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
-use crate::share::volume::enable_quota::{Does, EnableQuotaError, enable_quota};
+use crate::share::volume::enable_quota::{EnableQuotaError, enable_quota};
 use clap::Args;
 use std::error::Error;
 use std::io::{self, Write};
@@ -43,17 +43,6 @@ pub struct TakeIn {
     volumes: Vec<String>,
 }
 
-/// What became of the volumes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
-    /// Taken in, or to be taken in.
-    taken: usize,
-    /// Enforced already.
-    enforced: usize,
-    /// Not taken in.
-    refused: usize,
-}
-
 /// Takes volumes in, or says what that would do. Returns whether all that were named could be.
 ///
 /// # Errors
@@ -67,10 +56,7 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
     let root = open_folder(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let share = Share::open(root, Expect::Initialised)?;
     let share = share.as_agent()?.with_quotas();
-    let does = match command.unpublished || command.i_accept_exdev {
-        true => Does::TakesIn,
-        false => Does::Looks,
-    };
+    let is_dry = !(command.unpublished || command.i_accept_exdev);
     let keys = match command.volumes.as_slice() {
         [] => store::keys::<Volume>(&share)?,
         named => {
@@ -78,19 +64,23 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
             keys.collect::<Result<_, _>>()?
         }
     };
-    let mut tally = Tally::default();
+    let (mut taken_in, mut enforced, mut refused) = (0, 0, 0);
     let mut out = io::stdout().lock();
     for key in keys {
         // One after the other: what is taken in is told even if the next one fails.
-        let taken = enable_quota(&share, key, does);
-        tally.add(&taken);
+        let taken = enable_quota(&share, key, is_dry);
+        match &taken {
+            Ok(_) => taken_in += 1,
+            Err(EnableQuotaError::Enforced) => enforced += 1,
+            Err(_) => refused += 1,
+        }
         let is_named = !command.volumes.is_empty();
         if is_named || !matches!(taken, Err(EnableQuotaError::Enforced)) {
             out.write_all(page(&label(&share, key)?, &taken).as_bytes())?;
         }
     }
-    writeln!(out, "{}", tally.sentence(does))?;
-    Ok(tally.refused == 0 || (does == Does::Looks && command.volumes.is_empty()))
+    writeln!(out, "{}", sentence(is_dry, taken_in, refused, enforced))?;
+    Ok(refused == 0 || (is_dry && command.volumes.is_empty()))
 }
 
 /// The key of a volume that is named, or whose id is given.
@@ -134,34 +124,21 @@ fn page(label: &str, taken: &Result<Found, EnableQuotaError>) -> String {
     page
 }
 
-impl Tally {
-    fn add(&mut self, taken: &Result<Found, EnableQuotaError>) {
-        match taken {
-            Ok(_) => self.taken += 1,
-            Err(EnableQuotaError::Enforced) => self.enforced += 1,
-            Err(_) => self.refused += 1,
-        }
+/// What is said in the end: how many were taken in, or could be, how many not, and of how many the size is enforced already.
+fn sentence(is_dry: bool, taken_in: usize, refused: usize, enforced: usize) -> String {
+    let can = if is_dry {
+        "can be taken in"
+    } else {
+        "taken in"
+    };
+    let counts = format!("{can}: {taken_in}, not: {refused}, enforced already: {enforced}");
+    if !is_dry || taken_in == 0 {
+        return counts;
     }
-
-    fn sentence(self, does: Does) -> String {
-        let Self {
-            taken,
-            enforced,
-            refused,
-        } = self;
-        let can = match does {
-            Does::TakesIn => "taken in",
-            Does::Looks => "can be taken in",
-        };
-        let counts = format!("{can}: {taken}, not: {refused}, enforced already: {enforced}");
-        if does == Does::TakesIn || taken == 0 {
-            return counts;
-        }
-        format!(
-            "{counts}\nNothing was changed. To take them in, end the pods that have them, which cannot be seen from here, and \
-             add --unpublished; or add --i-accept-exdev."
-        )
-    }
+    format!(
+        "{counts}\nNothing was changed. To take them in, end the pods that have them, which cannot be seen from here, and \
+         add --unpublished; or add --i-accept-exdev."
+    )
 }
 
 #[cfg(test)]
@@ -185,21 +162,19 @@ mod tests {
         assert_eq!(lines[0], "v (path): 2 folders and 3 files, 4096 bytes");
         assert!(lines[1].starts_with("  a/link is neither"), "{}", lines[1]);
         assert_eq!(lines[2], "  and 3 more");
-        let refused = Err(EnableQuotaError::Sizeless);
+        let refused = Err(EnableQuotaError::Refused(
+            "it was made without a size".to_owned(),
+        ));
         let page = super::page("v", &refused);
         assert_eq!(page, "v: not taken in: it was made without a size\n");
     }
 
     #[test]
     fn a_dry_run_says_how_to_do_it() {
-        let mut tally = Tally::default();
-        assert!(!tally.sentence(Does::Looks).contains("--unpublished"));
-        tally.add(&Ok(Found::default()));
-        tally.add(&Err(EnableQuotaError::Enforced));
-        tally.add(&Err(EnableQuotaError::Sizeless));
-        let said = tally.sentence(Does::Looks);
+        assert!(!sentence(true, 0, 0, 0).contains("--unpublished"));
+        let said = sentence(true, 1, 1, 1);
         assert!(said.starts_with("can be taken in: 1, not: 1, enforced already: 1\n"));
         assert!(said.contains("--unpublished") && said.contains("--i-accept-exdev"));
-        assert!(!tally.sentence(Does::TakesIn).contains("--unpublished"));
+        assert!(!sentence(false, 1, 1, 1).contains("--unpublished"));
     }
 }

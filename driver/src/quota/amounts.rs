@@ -5,13 +5,12 @@ use csi_sys::project_quota::Amounts;
 /// What limits are rounded up to: a client's `df` rounds down to its wsize, which is at most this.
 const UNIT: u64 = 1 << 20;
 
-/// The limits of a volume of `bytes` and `inodes`, where 0 is none; nothing where it has neither: it needs no project then.
-pub fn limits(bytes: u64, inodes: u64) -> Option<Amounts> {
+/// The limits of a volume of `bytes` and `inodes`, where 0 is none.
+pub fn limits(bytes: u64, inodes: u64) -> Amounts {
     let bytes = bytes.div_ceil(UNIT).saturating_mul(UNIT);
     // The largest that is whole, so that every kernel's signed number of bytes holds it.
     let bytes = bytes.min(i64::MAX as u64 / UNIT * UNIT);
-    let limits = Amounts { bytes, inodes };
-    (limits != Amounts::default()).then_some(limits)
+    Amounts { bytes, inodes }
 }
 
 /// The larger ones of both, where 0 is less than any.
@@ -30,16 +29,19 @@ mod tests {
     fn limits_are_whole_and_never_smaller_than_the_size() {
         const MIB: u64 = 1 << 20;
         for (bytes, inodes, expected) in [
-            (0, 0, None),
-            (0, 7, Some((0, 7))),
-            (1, 0, Some((MIB, 0))),
-            (MIB - 1, 0, Some((MIB, 0))),
-            (MIB, 0, Some((MIB, 0))),
-            (MIB + 1, 9, Some((2 * MIB, 9))),
-            (i64::MAX as u64, 0, Some((((1 << 43) - 1) * MIB, 0))),
-            (u64::MAX, 0, Some((((1 << 43) - 1) * MIB, 0))),
+            (0, 0, (0, 0)),
+            (0, 7, (0, 7)),
+            (1, 0, (MIB, 0)),
+            (MIB - 1, 0, (MIB, 0)),
+            (MIB, 0, (MIB, 0)),
+            (MIB + 1, 9, (2 * MIB, 9)),
+            (i64::MAX as u64, 0, (((1 << 43) - 1) * MIB, 0)),
+            (u64::MAX, 0, (((1 << 43) - 1) * MIB, 0)),
         ] {
-            let expected = expected.map(|(bytes, inodes)| Amounts { bytes, inodes });
+            let expected = Amounts {
+                bytes: expected.0,
+                inodes: expected.1,
+            };
             assert_eq!(limits(bytes, inodes), expected, "{bytes} {inodes}");
         }
     }

@@ -100,7 +100,7 @@ pub fn look(
     begun: Option<ProjectId>,
     former: &Former,
 ) -> Result<Found, QuotaError> {
-    Pass::new(begun, former, Does::Looks).over(folder)
+    Pass::new(begun, former, false).over(folder)
 }
 
 /// Projects that are this folder's too, and of which files may be left in it.
@@ -118,7 +118,7 @@ pub fn enable_quota(
     let folder = folder.as_fd();
     let mut all = Found::default();
     for _ in 0..PASSES {
-        let found = Pass::new(Some(id), former, Does::Tags).over(folder)?;
+        let found = Pass::new(Some(id), former, true).over(folder)?;
         all = Found {
             folders: all.folders + found.folders,
             files: all.files + found.files,
@@ -131,24 +131,6 @@ pub fn enable_quota(
     Err(QuotaError::Restless { passes: PASSES, id })
 }
 
-/// What is done with an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entry {
-    Folder,
-    File,
-    Outside(Because),
-}
-
-fn sort(kind: EntryKind) -> Entry {
-    match kind {
-        EntryKind::Folder => Entry::Folder,
-        EntryKind::File => Entry::File,
-        EntryKind::Other => Entry::Outside(Because::Kind),
-        EntryKind::Mounted => Entry::Outside(Because::Mounted),
-        EntryKind::Deep => Entry::Outside(Because::Deep),
-    }
-}
-
 /// Whether a file or folder of that project is to be put into `id`; a dry run may have no `id` yet.
 fn is_new(project: u32, id: Option<ProjectId>, former: &Former) -> Result<bool, QuotaError> {
     match project {
@@ -159,29 +141,23 @@ fn is_new(project: u32, id: Option<ProjectId>, former: &Former) -> Result<bool, 
     }
 }
 
-/// Whether a pass changes anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Does {
-    Looks,
-    Tags,
-}
-
 /// One way through a folder.
 struct Pass<'a> {
     id: Option<ProjectId>,
     former: &'a Former,
-    does: Does,
+    /// Whether it puts things into the project, or only looks.
+    tags: bool,
     found: Found,
     /// Files with several names: how many of them were not met yet, and one that was.
     links: HashMap<u64, (u64, PathBuf)>,
 }
 
 impl<'a> Pass<'a> {
-    fn new(id: Option<ProjectId>, former: &'a Former, does: Does) -> Self {
+    fn new(id: Option<ProjectId>, former: &'a Former, tags: bool) -> Self {
         Self {
             id,
             former,
-            does,
+            tags,
             found: Found::default(),
             links: HashMap::new(),
         }
@@ -196,7 +172,7 @@ impl<'a> Pass<'a> {
             && let Some((folder, above)) = walk.here()
         {
             let path = above.join(OsStr::from_bytes(met.name.to_bytes()));
-            if let Some(entered) = self.entry(folder, &met.name, &path, sort(met.kind))? {
+            if let Some(entered) = self.entry(folder, &met.name, &path, met.kind)? {
                 self.enter(&entered)?;
                 walk.enter(&entered, path).context("listing a folder")?;
             }
@@ -204,7 +180,7 @@ impl<'a> Pass<'a> {
         let links = std::mem::take(&mut self.links);
         for (_, (missing, path)) in links {
             if missing > 0 {
-                self.leave(path, Because::LinkedOutside);
+                self.leave(&path, Because::LinkedOutside)?;
             }
         }
         Ok(self.found)
@@ -216,35 +192,28 @@ impl<'a> Pass<'a> {
         folder: &OwnedFd,
         name: &CStr,
         path: &Path,
-        entry: Entry,
+        kind: EntryKind,
     ) -> Result<Option<OwnedFd>, QuotaError> {
         let name = OsStr::from_bytes(name.to_bytes());
-        let opened = match entry {
-            Entry::Outside(why) => {
-                self.leave(path.to_owned(), why);
-                return Ok(None);
-            }
-            Entry::Folder => beneath::folder(folder, name),
+        let opened = match kind {
+            EntryKind::Folder => beneath::folder(folder, name),
             // Never blocks: EAGAIN where an NFS client would have to give it back first.
-            Entry::File => beneath::file(folder, name),
+            EntryKind::File => beneath::file(folder, name),
+            EntryKind::Other => return self.leave(path, Because::Kind),
+            EntryKind::Mounted => return self.leave(path, Because::Mounted),
+            EntryKind::Deep => return self.leave(path, Because::Deep),
         };
         let file = match opened {
             Ok(file) => file,
             Err(error) => match beneath::errno(&error) {
                 // Gone, or something else since the look: the next pass sees what it is.
                 Some(Errno::NOENT | Errno::LOOP | Errno::NOTDIR | Errno::NXIO) => return Ok(None),
-                Some(Errno::AGAIN) => {
-                    self.leave(path.to_owned(), Because::Busy);
-                    return Ok(None);
-                }
-                Some(Errno::XDEV) => {
-                    self.leave(path.to_owned(), Because::Mounted);
-                    return Ok(None);
-                }
+                Some(Errno::AGAIN) => return self.leave(path, Because::Busy),
+                Some(Errno::XDEV) => return self.leave(path, Because::Mounted),
                 _ => return Err(error).context("opening a file to put it into its project"),
             },
         };
-        if entry == Entry::Folder {
+        if kind == EntryKind::Folder {
             return Ok(Some(file));
         }
         self.file(File::from(file), path)?;
@@ -292,7 +261,7 @@ impl<'a> Pass<'a> {
 
     /// The project that this pass puts things into.
     fn tags(&self) -> Option<ProjectId> {
-        self.id.filter(|_| self.does == Does::Tags)
+        self.id.filter(|_| self.tags)
     }
 
     /// Counts a folder or file that has so many blocks of stat(2).
@@ -301,12 +270,14 @@ impl<'a> Pass<'a> {
         self.found.inodes += 1;
     }
 
-    fn leave(&mut self, path: PathBuf, why: Because) {
+    /// Leaves an entry outside, which is nothing to be entered then.
+    fn leave(&mut self, path: &Path, why: Because) -> Result<Option<OwnedFd>, QuotaError> {
         self.found.outside_count += 1;
         self.found.busy += u64::from(why == Because::Busy);
         if self.found.outside.len() < NAMED {
-            self.found.outside.push((path, why));
+            self.found.outside.push((path.to_owned(), why));
         }
+        Ok(None)
     }
 }
 

@@ -13,7 +13,6 @@ pub mod error;
 pub mod exports;
 pub mod held;
 pub mod ledger;
+pub mod leftover;
 pub mod project;
 pub mod project_id;
-pub mod reconcile;
-pub mod seen;

@@ -12,7 +12,7 @@ use crate::share::database::{Position, Share};
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{self, FORMAT};
-use crate::share::requests::Requests;
+use crate::share::requests;
 use crate::share::token::Nonce;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -252,7 +252,7 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
     let mut kept = kept.context(|| "keeping folders open".to_owned())?;
     if share.quotas().is_some() {
-        kept.push((Inbox::Requests, Requests::open(share)?.into_folder()));
+        kept.extend(requests::folder(share)?.map(|folder| (Inbox::Requests, folder)));
     }
     Ok(kept)
 }

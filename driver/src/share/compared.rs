@@ -5,9 +5,9 @@
 //! have sizes that are not enforced; all others that are to be were found to be.
 
 use crate::files::beneath;
+use crate::share::agent_memory::Compared;
 use crate::share::database::{Share, now};
 use crate::share::error::{Context, ShareError};
-use crate::share::findings::Compared;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format;
 use crate::share::records::record::{Record, State};
@@ -107,7 +107,7 @@ fn known(record: &Record<Volume>, compared: Option<&Compared>, now: u64) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::findings::MOST;
+    use crate::share::agent_memory::MOST;
     use crate::share::tests::wanted;
     use crate::share::token::Nonce;
 

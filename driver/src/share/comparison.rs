@@ -1,25 +1,25 @@
-//! Compares what the file system reports of projects, and the folders of volumes, with the records, where the folders lie; sets what
-//! differs, and says what it cannot. The records say what is to be. What it has found is written down by `compared`.
+//! Compares the folders of volumes, and the ledger of project ids, with the records, where the folders lie; sets what differs, and says
+//! what it cannot. The records say what is to be. What it has found is written down by `compared`.
 //!
 //! One thing that cannot be read or set keeps nobody from the others.
 
-use crate::quota::error::QuotaError;
 use crate::quota::held::Lack;
 use crate::quota::ledger::{Entry, Ledger};
+use crate::quota::leftover::{self, Fate};
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
-use crate::quota::reconcile::{self, Action, Hold, Holder, Trouble};
+use crate::share::agent_memory::Compared;
 use crate::share::compared;
 use crate::share::database::{Share, now};
 use crate::share::error::ShareError;
-use crate::share::findings::Compared;
 use crate::share::limited::{self, Limited};
-use crate::share::limits::{alone, answer_all, failed, folder_of, is_enforced, ledger, sweep};
+use crate::share::limits::{alone, answer_all, folder_of, is_enforced, ledger, owner};
+use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::COPYING;
 use crate::share::records::volume::Volume;
 use crate::share::requests::Requests;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::token::Nonce;
 use crate::share::volume::enable_quota;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -42,278 +42,233 @@ pub fn keep_up(share: &Share) -> Result<Comparison, ShareError> {
         return Ok(Comparison::default());
     };
     let (_, failures) = answer_all(share)?;
-    sweep(share)?;
+    if let Some(requests) = Requests::if_there(share)? {
+        requests.sweep()?;
+    }
     let mut done = match quotas {
         Ok(_) => compare(share)?,
-        Err(why) => Comparison {
-            report: Some(compared::write(
-                &Compared::unable(now(), why.to_string(), count(share)?),
-                share,
-            )?),
-            ..Comparison::default()
-        },
+        Err(why) => {
+            let Volumes { seen, troubles, .. } = Volumes::look(share)?;
+            let count = seen.len() + troubles.len();
+            let found = Compared::unable(now(), why.to_string(), count);
+            Comparison {
+                told: Vec::new(),
+                report: Some(compared::write(&found, share)?),
+            }
+        }
     };
     done.told.extend(failures.iter().map(ToString::to_string));
     Ok(done)
 }
 
-/// How many volumes have sizes that are to be enforced.
-fn count(share: &Share) -> Result<usize, ShareError> {
-    let mut count = 0;
-    for key in store::keys::<Volume>(share)? {
-        if let Kept::Found(found) = store::look_among::<Volume>(share, key)? {
-            count += usize::from(is_enforced(&found.record));
-        }
-    }
-    Ok(count)
-}
-
-fn lack_now(share: &Share, key: NameKey) -> Result<Option<Lack>, ShareError> {
-    match store::find::<Volume>(share, key)? {
-        Some(found) => limited::lack(share, &found),
-        None => Ok(None),
-    }
-}
-
-/// All that was seen of the volumes.
-#[derive(Default)]
-struct Volumes {
-    seen: Vec<Limited>,
-    /// Whose folder has an id, by its place in `seen`.
-    by_id: BTreeMap<ProjectId, usize>,
-    /// Ids that several have.
-    shared: BTreeSet<ProjectId>,
-    /// Those that could not be looked at, and why.
-    failed: BTreeMap<Nonce, String>,
-    told: Vec<String>,
-}
-
 fn compare(share: &Share) -> Result<Comparison, ShareError> {
     let at = now();
     let ledger = ledger(share)?;
-    let (entries, odd) = ledger.entries().map_err(failed)?;
-    let mut volumes = Volumes::default();
+    // First: an id that is drawn now is in a folder that is seen, or young in the ledger.
+    let (entries, odd) = ledger.entries()?;
+    let mut volumes = Volumes::look(share)?;
     volumes.told.extend(odd.iter().map(ToString::to_string));
-    let plan = reconcile::plan(&share.root, entries, |entries| {
-        volumes.look(share, entries).map_err(Failed)
-    });
-    let plan = plan.map_err(|Failed(error)| error)?;
-    for (id, actions) in plan {
-        if let Err(error) = volumes.carry_out(share, &ledger, id, &actions) {
-            volumes.told.push(format!("project {id}: {error}"));
-        }
-    }
-    let lacking = volumes.lacking(share, &ledger)?;
-    let Volumes {
-        failed, mut told, ..
-    } = volumes;
-    let mut troubles = failed;
-    let words = |(seen, lack): &(Limited, Lack)| (seen.nonce, lack.to_string());
-    troubles.extend(lacking.iter().map(words));
+    volumes.settle_ids(share, &ledger, &entries);
+    let torn = volumes.settle_limits(share, &ledger);
     // Where it cannot be written, as on a full disk, volumes are mended all the same.
-    let write = |troubles: &BTreeMap<Nonce, String>, told: &mut Vec<String>| {
-        let written = compared::write(&Compared::of(at, troubles.clone()), share);
-        written.map_err(|error| told.push(error.to_string())).ok()
-    };
-    let mut report = write(&troubles, &mut told);
+    let mut report = volumes.write(share, at);
     // It may take long: until it is done the volume is said not to be held.
-    let mut is_mended = false;
-    for (seen, lack) in lacking
-        .iter()
-        .filter(|(_, lack)| lack.is_mended_by_a_project())
-    {
-        let path = &seen.path;
-        match enable_quota::mend(share, (seen.key, seen.nonce)) {
+    for (record, lack) in &torn {
+        match enable_quota::mend(share, (record.key(), record.nonce)) {
             Ok(taken) => {
-                told.push(format!(
-                    "{path}: {lack}: put into a project of its own, with {} folders and {} files",
-                    taken.folders, taken.files
+                volumes.told.push(format!(
+                    "{}: {lack}: put into a project of its own, with {} folders and {} files",
+                    record.what.path, taken.folders, taken.files
                 ));
-                is_mended = true;
-                match lack_now(share, seen.key) {
-                    Ok(None) => drop(troubles.remove(&seen.nonce)),
-                    Ok(Some(lack)) => drop(troubles.insert(seen.nonce, lack.to_string())),
-                    Err(error) => drop(troubles.insert(seen.nonce, error.to_string())),
-                }
+                let now = store::find(share, record.key());
+                let lack = now.and_then(|it| it.map_or(Ok(None), |it| limited::lack(share, &it)));
+                volumes.troubles.remove(&record.nonce);
+                volumes.note(record, lack);
             }
-            Err(error) => {
-                let why = format!("{lack}, and cannot be put into one of its own: {error}");
-                is_mended |= troubles.insert(seen.nonce, why.clone()) != Some(why);
-            }
+            Err(error) => volumes.trouble(
+                record,
+                format!("{lack}, and cannot be put into one of its own: {error}"),
+            ),
         }
     }
-    let paths: BTreeMap<Nonce, &String> =
-        lacking.iter().map(|(it, _)| (it.nonce, &it.path)).collect();
-    told.extend(troubles.iter().map(|(nonce, why)| match paths.get(nonce) {
-        Some(path) => format!("{path}: its size is not enforced: {why}"),
-        None => format!("the volume {nonce}: its size is not enforced: {why}"),
-    }));
-    if is_mended {
-        report = write(&troubles, &mut told);
+    let troubles = volumes.troubles.values();
+    let told = troubles.map(|(path, why)| format!("{path}: its size is not enforced: {why}"));
+    let told: Vec<String> = told.collect();
+    volumes.told.extend(told);
+    if !torn.is_empty() {
+        report = volumes.write(share, at);
     }
-    Ok(Comparison { told, report })
+    Ok(Comparison {
+        told: volumes.told,
+        report,
+    })
 }
 
-/// An error of a share, where one of quotas may come too.
-struct Failed(ShareError);
-
-impl From<QuotaError> for Failed {
-    fn from(error: QuotaError) -> Self {
-        Self(failed(error))
-    }
+/// All that was seen of the volumes whose sizes are to be enforced.
+#[derive(Default)]
+struct Volumes {
+    seen: Vec<Limited>,
+    /// Whose folders, or copies, have ids, in the words of the ledger.
+    owners: BTreeMap<ProjectId, String>,
+    /// Ids that several have.
+    shared: BTreeSet<ProjectId>,
+    /// All that have a record.
+    recorded: BTreeSet<Nonce>,
+    /// Whether there is a record of which not even the nonce is known.
+    is_any_unknown: bool,
+    /// Those whose sizes are not enforced: their paths, and why not.
+    troubles: BTreeMap<Nonce, (String, String)>,
+    told: Vec<String>,
 }
 
 impl Volumes {
-    /// The folders that have ids: those of volumes, and what is left of volumes that are gone, wherever that lies by now.
-    fn look(
-        &mut self,
-        share: &Share,
-        entries: &BTreeMap<ProjectId, Entry>,
-    ) -> Result<Vec<(ProjectId, Holder)>, ShareError> {
-        let mut alive = BTreeSet::new();
-        // Whether there is a record of which not even the nonce is known.
-        let mut is_any_unknown = false;
-        let mut holders = Vec::new();
+    fn look(share: &Share) -> Result<Self, ShareError> {
+        let mut all = Self::default();
         for key in store::keys::<Volume>(share)? {
-            let found = match store::look_among::<Volume>(share, key)? {
-                Kept::Found(found) => found,
-                Kept::Unreadable(record) => {
-                    is_any_unknown |= record.nonce.is_none();
-                    alive.extend(record.nonce);
-                    self.told.push(record.error::<Volume>(key).to_string());
-                    continue;
+            match store::look_among::<Volume>(share, key)? {
+                Kept::Found(found) if is_enforced(&found.record) => {
+                    all.recorded.insert(found.record.nonce);
+                    if let Err(error) = all.look_at(share, &found) {
+                        all.trouble(&found.record, error.to_string());
+                    }
                 }
-                Kept::Nothing => continue,
-            };
-            if !is_enforced(&found.record) {
-                continue;
-            }
-            let nonce = found.record.nonce;
-            alive.insert(nonce);
-            match self.look_at(share, &found) {
-                Ok(held) => holders.extend(held),
-                Err(error) => drop(self.failed.insert(nonce, error.to_string())),
+                Kept::Unreadable(record) => {
+                    all.is_any_unknown |= record.nonce.is_none();
+                    all.recorded.extend(record.nonce);
+                    all.told.push(record.error::<Volume>(key).to_string());
+                }
+                Kept::Found(_) | Kept::Nothing => {}
             }
         }
-        for (id, entry) in entries {
-            let nonce = entry.owner.split(' ').next().and_then(|it| it.parse().ok());
-            let is_alive =
-                is_any_unknown || nonce.is_none_or(|nonce: Nonce| alive.contains(&nonce));
-            let is_used = || Ok::<_, QuotaError>(project::quota(&share.root, *id)?.used.inodes > 0);
-            if !is_alive && is_used().map_err(failed)? {
-                let (owner, hold) = (entry.owner.clone(), Hold::Left);
-                holders.push((*id, Holder { owner, hold }));
-            }
-        }
-        Ok(holders)
+        Ok(all)
     }
 
-    /// The folders of one volume that have ids: its own, and those that copies are made in.
-    fn look_at(
-        &mut self,
-        share: &Share,
-        found: &Found<Volume>,
-    ) -> Result<Vec<(ProjectId, Holder)>, ShareError> {
-        let (record, mut held) = (&found.record, Vec::new());
+    /// Looks at the folders of one volume: its own, and those that copies are made in.
+    fn look_at(&mut self, share: &Share, found: &Found<Volume>) -> Result<(), ShareError> {
         let seen = Limited::of(share, found)?;
-        let place = self.seen.len();
-        if let Some(id) = seen.folder.project() {
-            held.push((id, seen.folder.hold()));
-        }
+        let mut ids: Vec<ProjectId> = seen.project().into_iter().collect();
         for name in &found.attempts {
             let attempt = name
                 .strip_prefix(COPYING[0])
                 .and_then(|it| it.strip_prefix('.'));
             if let Some(attempt) = attempt.and_then(|it| it.parse::<Nonce>().ok())
-                && record.copy != Some(attempt)
+                && found.record.copy != Some(attempt)
                 && let Some(folder) = folder_of(share, found, Some(attempt))?
-                && let Some(id) = project::of(folder).map_err(failed)?
             {
-                held.push((id, Hold::Unrecorded));
+                ids.extend(project::of(folder)?);
             }
         }
-        for (id, _) in &held {
-            if self.by_id.insert(*id, place).is_some() {
-                self.shared.insert(*id);
+        for id in ids {
+            if self.owners.insert(id, owner(&found.record)).is_some() {
+                self.shared.insert(id);
             }
         }
-        let holder = |(id, hold)| {
-            let owner = seen.owner.clone();
-            (id, Holder { owner, hold })
-        };
-        let holders = held.into_iter().map(holder).collect();
         self.seen.push(seen);
-        Ok(holders)
-    }
-
-    /// Does what was planned about an id, unless it is a volume's that somebody else is about to change or has changed.
-    fn carry_out(
-        &mut self,
-        share: &Share,
-        ledger: &Ledger,
-        id: ProjectId,
-        actions: &[Action],
-    ) -> Result<(), ShareError> {
-        let _alone = match self.by_id.get(&id) {
-            None => None,
-            Some(place) => match as_seen(share, &self.seen[*place])? {
-                None => return Ok(()),
-                alone => alone,
-            },
-        };
-        reconcile::execute(&share.root, ledger, id, actions).map_err(failed)?;
-        for action in actions {
-            match action {
-                Action::Tell(Trouble::Shared) => self.told.push(format!(
-                    "several volumes are project {id}: their sizes are one together"
-                )),
-                Action::Tell(Trouble::Stray) => self.told.push(format!(
-                    "project {id} has files and limits, and no volume that is known: was its folder moved by hand?"
-                )),
-                Action::Enter(_) | Action::Limit(_) | Action::Free => {}
-            }
-        }
         Ok(())
     }
 
-    /// The volumes whose sizes are not enforced, but for those that somebody is changing.
-    fn lacking(
-        &mut self,
-        share: &Share,
-        ledger: &Ledger,
-    ) -> Result<Vec<(Limited, Lack)>, ShareError> {
-        let mut lacking = Vec::new();
-        for seen in std::mem::take(&mut self.seen) {
-            if !seen.is_ready {
-                continue;
-            }
-            match seen.lack(share, ledger, &self.shared) {
-                Ok(None) => {}
-                Ok(Some(lack)) => match as_seen(share, &seen) {
-                    Ok(Some(_alone)) => lacking.push((seen, lack)),
-                    Ok(None) => {}
-                    Err(error) => drop(self.failed.insert(seen.nonce, error.to_string())),
-                },
-                Err(error) => drop(self.failed.insert(seen.nonce, error.to_string())),
+    /// Enters ids that the ledger has lost, and settles those that the folder of no volume has.
+    fn settle_ids(&mut self, share: &Share, ledger: &Ledger, entries: &BTreeMap<ProjectId, Entry>) {
+        for (id, owner) in &self.owners {
+            if !entries.contains_key(id)
+                && !self.shared.contains(id)
+                && let Err(error) = ledger.enter(*id, owner)
+            {
+                self.told.push(format!("project {id}: {error}"));
             }
         }
-        Ok(lacking)
+        let entries = entries.iter();
+        for (id, entry) in entries.filter(|(id, _)| !self.owners.contains_key(id)) {
+            let nonce = entry.owner.split(' ').next().and_then(|it| it.parse().ok());
+            let has_record =
+                self.is_any_unknown || nonce.is_none_or(|it| self.recorded.contains(&it));
+            match leftover::settle(&share.root, ledger, *id, entry.age, has_record) {
+                Ok(Fate::Stray) => self.told.push(format!(
+                    "project {id} has files and limits, and no volume that is known: was its folder moved by hand?"
+                )),
+                Ok(Fate::Stays | Fate::Unlimited | Fate::Free) => {}
+                Err(error) => self.told.push(format!("project {id}: {error}")),
+            }
+        }
+    }
+
+    /// Sets limits that differ. Returns the volumes whose folders are to be put into projects, and why.
+    fn settle_limits(&mut self, share: &Share, ledger: &Ledger) -> Vec<(Record<Volume>, Lack)> {
+        let mut torn = Vec::new();
+        for seen in std::mem::take(&mut self.seen) {
+            let lack = self.settle(share, ledger, &seen);
+            if let Ok(Some(lack)) = lack
+                && lack.is_mended_by_a_project()
+            {
+                torn.push((seen.record.clone(), lack));
+            }
+            self.note(&seen.record, lack);
+        }
+        torn
+    }
+
+    /// Sets the limits of one volume, where they differ, and says what it lacks then; nothing of one that is not ready, or that
+    /// somebody is about to change or has changed.
+    fn settle(
+        &self,
+        share: &Share,
+        ledger: &Ledger,
+        seen: &Limited,
+    ) -> Result<Option<Lack>, ShareError> {
+        let lack = || seen.lack(share, ledger, &self.shared);
+        if seen.record.state != State::Ready {
+            return Ok(None);
+        }
+        let Some(found) = lack()? else {
+            return Ok(None);
+        };
+        let Some(_alone) = as_seen(share, &seen.record)? else {
+            return Ok(None);
+        };
+        match (found, seen.project()) {
+            (Lack::OtherLimits { wanted, .. }, Some(id)) => {
+                project::set_limits(&share.root, id, wanted)?;
+                lack()
+            }
+            (other, _) => Ok(Some(other)),
+        }
+    }
+
+    /// Keeps in mind that the size of this volume is not enforced, where that is so or cannot be seen.
+    fn note(&mut self, record: &Record<Volume>, lack: Result<Option<Lack>, ShareError>) {
+        match lack {
+            Ok(None) => {}
+            Ok(Some(lack)) => self.trouble(record, lack.to_string()),
+            Err(error) => self.trouble(record, error.to_string()),
+        }
+    }
+
+    fn trouble(&mut self, record: &Record<Volume>, why: String) {
+        let path = record.what.path.to_string();
+        self.troubles.insert(record.nonce, (path, why));
+    }
+
+    /// Writes down what was found since the time `at`.
+    fn write(&mut self, share: &Share, at: u64) -> Option<OwnedFd> {
+        let troubles = self.troubles.iter();
+        let troubles = troubles.map(|(nonce, (_, why))| (*nonce, why.clone()));
+        let written = compared::write(&Compared::of(at, troubles.collect()), share);
+        let told = &mut self.told;
+        written.map_err(|error| told.push(error.to_string())).ok()
     }
 }
 
 /// The lock on a volume that nobody is about to change, nor has changed since it was seen.
-fn as_seen(share: &Share, seen: &Limited) -> Result<Option<OwnedFd>, ShareError> {
-    let Some(found) = store::find::<Volume>(share, seen.key)? else {
+fn as_seen(share: &Share, seen: &Record<Volume>) -> Result<Option<OwnedFd>, ShareError> {
+    let Some(found) = store::find::<Volume>(share, seen.key())? else {
         return Ok(None);
     };
     let alone = alone(&found)?;
     let requests = Requests::if_there(share)?.map(|requests| requests.all());
     let (requests, _) = requests.transpose()?.unwrap_or_default();
-    let is_asked_for = requests
-        .iter()
-        .any(|(_, request)| request.volume == seen.key);
+    let is_asked_for = requests.iter().any(|(_, it)| it.volume == seen.key());
     // In this order: a request goes after the record has changed.
-    let now = store::find::<Volume>(share, seen.key)?;
+    let now = store::find::<Volume>(share, seen.key())?;
     let is_same = now.is_some_and(|now| now.record.generation == seen.generation);
     Ok((is_same && !is_asked_for).then_some(alone))
 }

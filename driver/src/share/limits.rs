@@ -9,11 +9,10 @@
 
 use crate::files::beneath;
 use crate::files::crash_points::step;
-use crate::quota::amounts::{self, larger};
+use crate::quota::amounts;
 use crate::quota::error::QuotaError;
 use crate::quota::ledger::Ledger;
 use crate::quota::project;
-use crate::quota::project_id::ProjectId;
 use crate::share::agents;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
@@ -27,50 +26,26 @@ use crate::share::records::text::data_name;
 use crate::share::records::volume::Volume;
 use crate::share::requests::{self, Answer, Request, Requests};
 use crate::share::token::Nonce;
+use csi_sys::project_quota::Amounts;
 use rustix::fs;
-use std::fmt;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const PROJECTS: &str = "projects";
-
-impl Answered {
-    /// Whether it was refused. What this process can, and says that it can, may have changed.
-    pub fn is_refused(&self) -> bool {
-        matches!(self.answer, Answer::Refused(_))
-    }
-}
 
 /// A request that this process has answered.
 #[derive(Debug)]
 pub struct Answered {
-    /// The volume, by its folder where that is known.
-    volume: String,
-    answer: Answer,
-    took: Duration,
+    /// What a log says of it.
+    pub words: String,
+    /// Whether it was refused. What this process can, and says that it can, may have changed.
+    pub is_refused: bool,
 }
 
-impl fmt::Display for Answered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let volume = &self.volume;
-        match &self.answer {
-            Answer::Project(id) => write!(
-                f,
-                "{volume}: size enforced by project {id}, in {} ms",
-                self.took.as_millis()
-            ),
-            Answer::Refused(why) => write!(f, "{volume}: size not enforced: {why}"),
-        }
+impl From<QuotaError> for ShareError {
+    fn from(error: QuotaError) -> Self {
+        not_held(error)
     }
-}
-
-/// A limit that was set, and the lock on its volume.
-#[derive(Debug)]
-pub(super) struct Limit {
-    /// The project.
-    pub project: u32,
-    /// What keeps every comparison from the volume until this is dropped.
-    _alone: OwnedFd,
 }
 
 /// Makes what requests need, where this process is to answer them, as an agent.
@@ -106,10 +81,11 @@ pub(super) fn answer_record(
     if !is_request(record) || !answers(share)? {
         return Ok(None);
     }
-    let request = Request::new((record.key(), record.nonce), None, promised(record).into());
-    answer_as(&Requests::open(share)?, request.nonce, &request, || {
-        Ok(found)
-    })
+    let Some(requests) = Requests::if_there(share)? else {
+        return Ok(None);
+    };
+    let request = Request::new((record.key(), record.nonce), None, promised(record));
+    answer_as(&requests, request.nonce, &request, || Ok(found))
 }
 
 /// Whether a record is a request by itself as soon as it appears: for an empty volume whose size is to be enforced.
@@ -134,23 +110,30 @@ fn answer_as(
     let limited = find().and_then(|found| {
         volume = found.record.what.path.to_string();
         let is_done = || requests.is_answered(nonce);
-        limit_unless(requests.share(), &found, request, is_done)
+        limit_unless(requests.share, &found, request, is_done)
     });
-    let answer = match limited {
-        Ok(Some(limit)) => Answer::Project(limit.project),
+    let (answer, words) = match limited {
+        Ok(Some((project, _))) => {
+            let took = begun.elapsed().as_millis();
+            let words = format!("{volume}: size enforced by project {project}, in {took} ms");
+            (Answer::Project(project), words)
+        }
         // By another agent, meanwhile, or another thread.
         Ok(None) => return Ok(None),
         Err(error) if error.is_crash() => return Err(error),
-        Err(ShareError::NotHeld { why }) => Answer::Refused(why),
-        Err(error) => Answer::Refused(error.to_string()),
+        Err(error) => {
+            let why = match error {
+                ShareError::NotHeld { why } => why,
+                other => other.to_string(),
+            };
+            let words = format!("{volume}: size not enforced: {why}");
+            (Answer::Refused(why), words)
+        }
     };
     step("the request is done")?;
     requests.reply(nonce, &answer)?;
-    Ok(Some(Answered {
-        volume,
-        answer,
-        took: begun.elapsed(),
-    }))
+    let is_refused = matches!(answer, Answer::Refused(_));
+    Ok(Some(Answered { words, is_refused }))
 }
 
 /// Answers the requests that have no answer. Returns these, and why others could not be read or answered.
@@ -175,16 +158,9 @@ pub(super) fn answer_all(share: &Share) -> Result<(Vec<Answered>, Vec<ShareError
     Ok((answered, failures))
 }
 
-/// Removes requests and answers that the dead have left.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn sweep(share: &Share) -> Result<(), ShareError> {
-    Requests::if_there(share)?.map_or(Ok(()), |requests| requests.sweep())
-}
-
-/// Makes a volume's folder a project with the limits that `request` asks for, or gives it them.
-pub(super) fn limit(share: &Share, request: &Request) -> Result<Limit, ShareError> {
+/// Makes a volume's folder a project with the limits that `request` asks for, or gives it them. Returns the project, and the lock
+/// that keeps every comparison from the volume until it is dropped.
+pub(super) fn limit(share: &Share, request: &Request) -> Result<(u32, OwnedFd), ShareError> {
     let found = volume_of(share, request)?;
     let limited = limit_unless(share, &found, request, || Ok(false))?;
     limited.ok_or(ShareError::NoVolume)
@@ -203,58 +179,49 @@ fn limit_unless(
     found: &Found<Volume>,
     request: &Request,
     is_done: impl FnOnce() -> Result<bool, ShareError>,
-) -> Result<Option<Limit>, ShareError> {
-    let not_held = |why: String| ShareError::NotHeld { why };
+) -> Result<Option<(u32, OwnedFd)>, ShareError> {
     match &share.quotas {
         Some(Ok(_)) => {}
-        Some(Err(why)) => return Err(not_held(why.to_string())),
-        None => {
-            return Err(not_held(
-                "this agent was started without --quotas".to_owned(),
-            ));
-        }
+        Some(Err(why)) => return Err(not_held(why)),
+        None => return Err(not_held("this agent was started without --quotas")),
     }
-    let wanted = amounts::limits(request.bytes, request.inodes)
-        .ok_or_else(|| not_held("the request names no size".to_owned()))?;
-    let _alone = alone(found)?;
+    let wanted = amounts::limits(request.bytes, request.inodes);
+    if wanted == Amounts::default() {
+        return Err(not_held("the request names no size"));
+    }
+    let alone = alone(found)?;
     if is_done()? {
         return Ok(None);
     }
     let folder = folder_of(share, found, request.attempt)?
-        .ok_or_else(|| not_held("the volume has no folder".to_owned()))?;
+        .ok_or_else(|| not_held("the volume has no folder"))?;
     step("the request is understood")?;
-    let own = |error: QuotaError| not_held(error.to_string());
-    let now = project::of(&folder).map_err(own)?;
+    let now = project::of(&folder)?;
     let limits = match now {
-        Some(id) => larger(wanted, project::quota(&folder, id).map_err(own)?.limits),
+        Some(id) => amounts::larger(wanted, project::quota(&folder, id)?.limits),
         None => wanted,
     };
+    let project = now.map(|id| id.number());
     let id = match now {
         // Nothing of that is unfinished, and the folder may be large by now.
-        Some(id) if is_on_record(&found.record, id) => {
-            project::set_limits(&folder, id, limits).map(|()| id)
+        Some(id) if found.record.what.size == Some(Size::Enforced { project }) => {
+            project::set_limits(&folder, id, limits)?;
+            id
         }
-        _ => project::assign(&ledger(share)?, &folder, &owner(&found.record), limits),
+        _ => project::assign(&ledger(share)?, &folder, &owner(&found.record), limits)?,
     };
-    let id = id.map_err(own)?;
     step("the folder is limited")?;
-    let project = id.number();
-    Ok(Some(Limit { project, _alone }))
-}
-
-fn is_on_record(record: &Record<Volume>, id: ProjectId) -> bool {
-    let project = Some(id.number());
-    record.what.size == Some(Size::Enforced { project })
+    Ok(Some((id.number(), alone)))
 }
 
 pub(super) fn is_enforced(record: &Record<Volume>) -> bool {
     record.state != State::Deleting && matches!(record.what.size, Some(Size::Enforced { .. }))
 }
 
-/// How many bytes, and how many files and folders, the volume with this record has been promised; 0 is any.
-pub(super) fn promised(record: &Record<Volume>) -> (u64, u64) {
+/// The limits that the volume with this record has been promised; 0 is none.
+pub(super) fn promised(record: &Record<Volume>) -> Amounts {
     let bytes = u64::try_from(record.what.capacity_bytes).unwrap_or_default();
-    (bytes, record.what.wanted.inodes.unwrap_or_default())
+    amounts::limits(bytes, record.what.wanted.inodes.unwrap_or_default())
 }
 
 /// For whom an id is, as the ledger has it.
@@ -299,8 +266,7 @@ pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {
     }
 }
 
-pub(super) fn failed(error: QuotaError) -> ShareError {
-    ShareError::NotHeld {
-        why: error.to_string(),
-    }
+fn not_held(why: impl ToString) -> ShareError {
+    let why = why.to_string();
+    ShareError::NotHeld { why }
 }

@@ -8,7 +8,6 @@ pub mod compared;
 pub mod comparison;
 pub mod database;
 pub mod error;
-mod findings;
 pub mod life;
 mod limited;
 pub mod limits;

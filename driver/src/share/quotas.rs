@@ -7,12 +7,14 @@ use crate::share::agents::{self, Capabilities, Quotas};
 use crate::share::attempt::process;
 use crate::share::database::{Position, Share};
 use crate::share::error::ShareError;
-use crate::share::limits::{self, Limit};
+use crate::share::limits;
 use crate::share::records::record::Record;
 use crate::share::records::size::{Quota, Size};
 use crate::share::records::volume::{Volume, Wanted};
 use crate::share::requests::{Answer, Asked, Request};
 use crate::share::token::Nonce;
+use csi_sys::project_quota::Amounts;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// How long an agent may take to answer; as long as one lives that does not say so any more.
@@ -24,21 +26,15 @@ const SOON: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_secs(1);
 const NOBODY: &str = "there is no agent that lives and can (csi-nfs agent --quotas), or this controller has the share's folder itself and was started without --quotas";
 
-/// A folder whose size is enforced.
+/// A folder whose size is enforced. Until its record says so, what is kept here keeps comparisons from the volume.
 #[derive(Debug)]
 pub(super) struct Held {
     /// Its project.
     pub project: u32,
-    _until_on_record: Until,
-}
-
-/// What keeps comparisons from the volume until its record says what came of it.
-#[derive(Debug)]
-enum Until {
-    /// This process has limited it itself.
-    Limited { _limit: Limit },
-    /// An agent has, for this request.
-    Asked { _asked: Asked },
+    /// The lock of this process, which has limited it itself.
+    _alone: Option<OwnedFd>,
+    /// The request to the agent that has.
+    _asked: Option<Asked>,
 }
 
 /// Whether the new volume that `wanted` describes is to have its size enforced.
@@ -68,9 +64,8 @@ fn what_can_be_had(share: &Share) -> Result<Option<Capabilities>, ShareError> {
     }
     let seen = share.memory.seen_on(share.uuid());
     if seen.is_some_and(|process| !process::is_dead(&process)) {
-        let quotas = Quotas::Enforced;
         return Ok(Some(Capabilities {
-            quotas,
+            quotas: Quotas::Enforced,
             ..Capabilities::default()
         }));
     }
@@ -124,22 +119,19 @@ pub(super) fn hold(
 ) -> Result<Held, ShareError> {
     let bytes = u64::try_from(capacity_bytes).unwrap_or_default();
     let inodes = record.what.wanted.inodes.unwrap_or_default();
-    let request = Request::new((record.key(), record.nonce), attempt, [bytes, inodes]);
+    let wanted = Amounts { bytes, inodes };
+    let request = Request::new((record.key(), record.nonce), attempt, wanted);
     let begun = Instant::now();
     let held = match share.quotas().is_some() || matches!(share.position, Position::Agent(_)) {
-        true => limit(share, &request),
+        true => limits::limit(share, &request).map(|(project, alone)| Held {
+            project,
+            _alone: Some(alone),
+            _asked: None,
+        }),
         false => ask(share, record, &request),
     }?;
     METRICS.limit(begun.elapsed());
     Ok(held)
-}
-
-fn limit(share: &Share, request: &Request) -> Result<Held, ShareError> {
-    let limit = limits::limit(share, request)?;
-    Ok(Held {
-        project: limit.project,
-        _until_on_record: Until::Limited { _limit: limit },
-    })
 }
 
 fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held, ShareError> {
@@ -152,7 +144,8 @@ fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held
     match wait(share, &mut asked, request)? {
         Answer::Project(project) => Ok(Held {
             project,
-            _until_on_record: Until::Asked { _asked: asked },
+            _alone: None,
+            _asked: Some(asked),
         }),
         Answer::Refused(why) => {
             // It may have said that it can, a moment ago.

@@ -11,8 +11,8 @@ use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{self, FORMAT};
 use crate::share::token::{NameKey, Nonce};
+use csi_sys::project_quota::Amounts;
 use rustix::fs::{self, AtFlags};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
@@ -47,7 +47,7 @@ impl Request {
     pub(super) fn new(
         (volume, nonce): (NameKey, Nonce),
         attempt: Option<Nonce>,
-        [bytes, inodes]: [u64; 2],
+        Amounts { bytes, inodes }: Amounts,
     ) -> Self {
         Self {
             format: FORMAT,
@@ -170,7 +170,10 @@ pub(super) fn prepare(share: &Share) -> Result<(), ShareError> {
 }
 
 /// The folder, where there is one.
-fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
     let path = format!("{RECORDS_FOLDER}/{REQUESTS}");
     let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
     opened.context(|| format!("opening {path}"))
@@ -179,37 +182,17 @@ fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
 /// The requests to an agent: the folder, which it has made.
 #[derive(Debug)]
 pub(super) struct Requests<'a> {
-    share: &'a Share,
+    pub share: &'a Share,
     folder: OwnedFd,
 }
 
 impl<'a> Requests<'a> {
-    /// Opens them.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub(super) fn open(share: &'a Share) -> Result<Self, ShareError> {
-        let missing =
-            || Err(Errno::NOENT).context(|| format!("opening {RECORDS_FOLDER}/{REQUESTS}"));
-        Self::if_there(share)?.map_or_else(missing, Ok)
-    }
-
-    /// The same; nothing where no agent has ever lived.
+    /// Opens them; nothing where no agent has ever lived.
     ///
     /// # Errors
     /// I/O errors.
     pub(super) fn if_there(share: &'a Share) -> Result<Option<Self>, ShareError> {
         Ok(folder(share)?.map(|folder| Self { share, folder }))
-    }
-
-    /// The share.
-    pub(super) fn share(&self) -> &'a Share {
-        self.share
-    }
-
-    /// The folder.
-    pub(super) fn into_folder(self) -> OwnedFd {
-        self.folder
     }
 
     /// Those that are there, the answered ones included until they are done with, and why others cannot be read. What a newer
@@ -286,18 +269,27 @@ mod tests {
         Share::open(root, Expect::Any).unwrap()
     }
 
+    const SIZE: Amounts = Amounts {
+        bytes: 10,
+        inodes: 0,
+    };
+
+    fn opened(share: &Share) -> Requests<'_> {
+        Requests::if_there(share).unwrap().unwrap()
+    }
+
     #[test]
     fn a_request_is_there_until_it_is_done_with() {
         let folder = tempfile::tempdir().unwrap();
         let share = share(&folder);
-        let request = Request::new((NameKey::of("v"), Nonce::random().unwrap()), None, [10, 0]);
+        let request = Request::new((NameKey::of("v"), Nonce::random().unwrap()), None, SIZE);
         assert!(
             Asked::ask(&share, &request).unwrap().is_none(),
             "no agent has made the folder"
         );
         prepare(&share).unwrap();
         let mut asked = Asked::ask(&share, &request).unwrap().unwrap();
-        let requests = Requests::open(&share).unwrap();
+        let requests = opened(&share);
         let there = requests.all().unwrap().0;
         let [(nonce, found)] = there.as_slice() else {
             panic!("{there:?}");
@@ -329,10 +321,10 @@ mod tests {
             ("odd".to_owned(), "odd"),
         ] {
             std::fs::write(requests.join(&name), text).unwrap();
-            let (all, odd) = Requests::open(&share).unwrap().all().unwrap();
+            let (all, odd) = opened(&share).all().unwrap();
             assert!(all.is_empty() && odd.is_empty(), "{name}");
         }
-        let sweep = || Requests::open(&share).unwrap().sweep();
+        let sweep = || opened(&share).sweep();
         sweep().unwrap();
         assert_eq!(std::fs::read_dir(&requests).unwrap().count(), 3);
         for file in std::fs::read_dir(&requests).unwrap() {
@@ -349,9 +341,9 @@ mod tests {
         let share = share(&folder);
         prepare(&share).unwrap();
         let nonce = Nonce::random().unwrap();
-        let request = Request::new((NameKey::of("v"), nonce), None, [10, 0]);
+        let request = Request::new((NameKey::of("v"), nonce), None, SIZE);
         let mut asked = Asked::by_record(&share, nonce).unwrap().unwrap();
-        let requests = Requests::open(&share).unwrap();
+        let requests = opened(&share);
         assert_eq!(
             (asked.answer().unwrap(), requests.all().unwrap().0),
             (None, vec![])

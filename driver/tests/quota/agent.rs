@@ -4,7 +4,6 @@ use crate::scene::{MIB, file_system, shown};
 use crate::site::{Site, is_enforced, project_of, says_enforced, until, volume};
 use crate::tools::{USER, refusal, write};
 use csi_nfs::quota::project_id::ProjectId;
-use csi_nfs::quota::reconcile;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;
@@ -59,7 +58,7 @@ async fn a_volume_has_the_size_that_was_asked_for() {
     drop(agent);
     let _agent = site.agent();
     assert!(site.share.ledger.entry(id).unwrap().is_some());
-    let left = reconcile::report(site.share.root()).unwrap();
+    let left = site.share.report();
     let used = left
         .iter()
         .filter(|quota| quota.id == id.number() && quota.used.inodes > 0);
@@ -142,7 +141,7 @@ async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next() {
     // No limit is nobody's, and nobody is without one.
     let (entries, _) = site.share.ledger.entries().unwrap();
     assert_eq!(entries.len(), 3);
-    let limited = reconcile::report(site.share.root()).unwrap();
+    let limited = site.share.report();
     let limited = limited
         .iter()
         .filter(|quota| quota.limits.bytes == 10 * MIB);

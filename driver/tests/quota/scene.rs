@@ -5,7 +5,7 @@ use csi_nfs::quota::ability::{self, FileSystem, Reach};
 use csi_nfs::quota::ledger::Ledger;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
-use csi_sys::project_quota::{Amounts, Quota};
+use csi_sys::project_quota::{self, Amounts, Quota};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,13 @@ impl Share {
 
     pub fn quota(&self, id: ProjectId) -> Quota {
         project::quota(self.root(), id).unwrap()
+    }
+
+    /// All projects on the file system that have a limit or usage, but 0.
+    pub fn report(&self) -> Vec<Quota> {
+        let root = self.root();
+        let next = |id: u32| project_quota::next(&root, id).unwrap();
+        std::iter::successors(next(1), |last| next(last.id + 1)).collect()
     }
 
     /// Waits until a project has this usage. XFS gives back what was unlinked a moment later, and announces it nowhere.

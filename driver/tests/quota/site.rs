@@ -7,7 +7,6 @@ use csi_nfs::calls::export::Export;
 use csi_nfs::quota::ability::FileSystem;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
-use csi_nfs::quota::reconcile;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;
@@ -75,7 +74,7 @@ impl Share {
         let entered = || -> BTreeSet<_> { self.ledger.entries().unwrap().0.into_keys().collect() };
         until("a ledger of what is there", || entered() == *ids);
         until("no limit that is nobody's", || {
-            let report = reconcile::report(self.root()).unwrap();
+            let report = self.report();
             let limited = report.iter().filter(|it| it.limits != Default::default());
             limited
                 .filter_map(|it| ProjectId::new(it.id))

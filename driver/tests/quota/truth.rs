@@ -134,6 +134,12 @@ async fn a_folder_that_was_restored_on_the_server_is_held_to_its_size_again() {
         held.is_held_again(&made, 8).await;
     }
     assert_ne!(held.site.id(&made), Some(first));
+    // A ledger that has lost the id gets it back.
+    let id = held.site.id(&made).unwrap();
+    fs::remove_file(held.site.share.records.join(id.to_string())).unwrap();
+    held.is_held_again(&made, 8).await;
+    assert_eq!(held.site.id(&made), Some(id));
+    assert!(held.site.share.ledger.entry(id).unwrap().is_some());
     // It does not say so of what takes more than its size.
     shell(
         r#"cp -a "$1" "$1.new"; dd if=/dev/zero of="$1.new/beyond" bs=1M count=16 2>&1; rm -rf "$1"; mv "$1.new" "$1""#,

@@ -16,7 +16,6 @@ use crate::share::agents;
 use crate::share::compared;
 use crate::share::database::{Expect, Share};
 use crate::share::life::{self, Life};
-use crate::share::limits::Answered;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
 use crate::share::recovery;
@@ -178,9 +177,9 @@ impl Shares {
             Ok(None) => false,
             Ok(Some(taken)) => {
                 self.resume_copies(export, taken.copies.volumes, taken.copies.snapshots);
-                let is_refused = taken.answered.iter().any(Answered::is_refused);
+                let is_refused = taken.answered.iter().any(|it| it.is_refused);
                 for answered in taken.answered {
-                    (self.config.notice)(&format!("{export}: {answered}"));
+                    (self.config.notice)(&format!("{export}: {}", answered.words));
                 }
                 for failure in taken.copies.failures {
                     (self.config.notice)(&format!("{export}: a request is put off: {failure}"));

@@ -117,7 +117,11 @@ fn what_is_no_agent_and_no_request_hides_no_other() {
     );
     let odd = agents::sweep(&share).unwrap();
     assert_eq!(odd.len(), 1, "{odd:?}");
-    let (requests, odd) = requests::Requests::open(&share).unwrap().all().unwrap();
+    let (requests, odd) = requests::Requests::if_there(&share)
+        .unwrap()
+        .unwrap()
+        .all()
+        .unwrap();
     assert!(requests.is_empty());
     assert_eq!(odd.len(), 2, "{odd:?}");
     // This file system has no quotas, which is what is compared then.

@@ -5,7 +5,6 @@
 //! says that the volume is enforced, nothing limits it.
 
 use crate::files::crash_points::step;
-use crate::quota::amounts;
 use crate::quota::enable_quota::{self, Found};
 use crate::quota::error::QuotaError;
 use crate::quota::project;
@@ -19,17 +18,9 @@ use crate::share::records::store;
 use crate::share::records::volume::Volume;
 use crate::share::token::{NameKey, Nonce};
 use crate::share::volume::change::change;
+use csi_sys::project_quota::Amounts;
 use std::os::fd::OwnedFd;
 use thiserror::Error;
-
-/// What is to be done with a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Does {
-    /// It is looked at, and nothing is changed.
-    Looks,
-    /// It is taken in.
-    TakesIn,
-}
 
 /// Why a volume is not taken in.
 #[derive(Debug, Error)]
@@ -37,45 +28,26 @@ pub enum EnableQuotaError {
     /// Its size is enforced already.
     #[error("its size is enforced already")]
     Enforced,
-    /// It is being made or deleted.
-    #[error("it is being made or deleted")]
-    Unsettled,
-    /// Its folder is not the driver's.
-    #[error("its folder was adopted, and is not the driver's")]
-    Adopted,
-    /// Whoever made it does not want that.
-    #[error("its parameter quota is \"advise\"")]
-    Advised,
-    /// It has neither size nor number of files.
-    #[error("it was made without a size")]
-    Sizeless,
-    /// This file system, or this process, cannot.
+    /// It cannot be, or not now.
     #[error("{0}")]
-    Unable(String),
+    Refused(String),
     /// Its folder cannot be a project.
     #[error(transparent)]
     Quota(#[from] QuotaError),
-    /// Files that NFS clients hold stay outside.
-    #[error("{0} files are held by NFS clients now")]
-    Busy(u64),
     /// The share refuses.
     #[error(transparent)]
     Share(#[from] ShareError),
 }
 
-/// Takes in the volume of this key, or says what that would do. Returns what is in its folder.
+/// Takes in the volume of this key, or says what that would do where it `is_dry`. Returns what is in its folder.
 ///
 /// # Errors
 /// [`EnableQuotaError`]. Until it is [`EnableQuotaError::Share`] or [`EnableQuotaError::Quota`] nothing was changed.
-pub fn enable_quota(share: &Share, key: NameKey, does: Does) -> Result<Found, EnableQuotaError> {
+pub fn enable_quota(share: &Share, key: NameKey, is_dry: bool) -> Result<Found, EnableQuotaError> {
     match &share.quotas {
         Some(Ok(_)) => {}
-        Some(Err(why)) => return Err(EnableQuotaError::Unable(why.to_string())),
-        None => {
-            return Err(EnableQuotaError::Unable(
-                "no quotas were asked for".to_owned(),
-            ));
-        }
+        Some(Err(why)) => return Err(EnableQuotaError::Refused(why.to_string())),
+        None => return Err(refused("no quotas were asked for")),
     }
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
     match judge(&found.record) {
@@ -88,41 +60,37 @@ pub fn enable_quota(share: &Share, key: NameKey, does: Does) -> Result<Found, En
     }
     let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
     // In use it may grow while it is looked at; then it is full, as it would be a moment later.
-    let ledger = limits::ledger(share)?;
-    let former = ledger.all_of(&limits::owner(&found.record))?;
+    let former = limits::ledger(share)?.all_of(&limits::owner(&found.record))?;
     let seen = enable_quota::look(&folder, project::of(&folder)?, &former)?;
-    let (bytes, inodes) = limits::promised(&found.record);
-    seen.check_room(amounts::limits(bytes, inodes).unwrap_or_default())?;
-    match does {
-        Does::Looks => Ok(seen),
-        Does::TakesIn => put_into_a_project(share, &found, &folder),
+    seen.check_room(limits::promised(&found.record))?;
+    match is_dry {
+        true => Ok(seen),
+        false => put_into_a_project(share, &found, &folder),
     }
+}
+
+fn refused(why: &str) -> EnableQuotaError {
+    EnableQuotaError::Refused(why.to_owned())
 }
 
 /// Puts the volume of this key, whose size is to be enforced and whose folder was found not to be, into a project again.
 /// Returns what is in its folder, which may be more than its size.
 ///
 /// # Errors
-/// As for [`enable_quota`]; [`EnableQuotaError::Busy`] where not all can be put into it now.
+/// As for [`enable_quota`]; also where not all can be put into it now.
 pub(in crate::share) fn mend(
     share: &Share,
     (key, nonce): (NameKey, Nonce),
 ) -> Result<Found, EnableQuotaError> {
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
     let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
-    if found.record.nonce != nonce {
-        return Err(ShareError::NoVolume.into());
-    }
-    let unfinished = Some(Size::Enforced { project: None });
-    if found.record.what.size != unfinished {
-        // Whoever ends on the way leaves a record from which the next comparison sees that.
-        change(share, key, nonce, |volume| {
-            Ok(Some(Volume {
-                size: unfinished.clone(),
-                ..volume.what.clone()
-            }))
-        })?;
-    }
+    // Whoever ends on the way leaves a record from which the next comparison sees that.
+    change(share, key, nonce, |volume| {
+        Ok(Some(Volume {
+            size: Some(Size::Enforced { project: None }),
+            ..volume.what.clone()
+        }))
+    })?;
     put_into_a_project(share, &found, &folder)
 }
 
@@ -139,17 +107,17 @@ fn put_into_a_project(
     let former = ledger.all_of(&limits::owner(record))?;
     let taken = enable_quota::enable_quota(folder, id, &former)?;
     step("all of a volume is in its project").map_err(ShareError::from)?;
+    let limit = |volume: &Record<Volume>| project::set_limits(folder, id, limits::promised(volume));
     // By hand, an administrator reads what is left out. Of a volume that is said to be held, nothing may be that can grow.
     let was_enforced = matches!(record.what.size, Some(Size::Enforced { .. }));
     if was_enforced && taken.busy > 0 {
-        return Err(EnableQuotaError::Busy(taken.busy));
+        limit(record)?;
+        let why = format!("{} files are held by NFS clients now", taken.busy);
+        return Err(EnableQuotaError::Refused(why));
     }
     change(share, record.key(), record.nonce, |volume| {
         // It may have been expanded meanwhile.
-        let (bytes, inodes) = limits::promised(volume);
-        if let Some(limits) = amounts::limits(bytes, inodes) {
-            project::set_limits(folder, id, limits).map_err(limits::failed)?;
-        }
+        limit(volume)?;
         step("a volume that is taken in is limited")?;
         Ok(Some(Volume {
             size: Some(Size::Enforced {
@@ -164,14 +132,16 @@ fn put_into_a_project(
 /// Whether the volume with this record can be taken in, as far as the record says.
 fn judge(record: &Record<Volume>) -> Result<(), EnableQuotaError> {
     let (what, wanted) = (&record.what, &record.what.wanted);
-    match (record.state, &what.size) {
-        (State::Ready, Some(Size::Enforced { .. })) => Err(EnableQuotaError::Enforced),
-        (State::Ready, _) if wanted.adopt => Err(EnableQuotaError::Adopted),
-        (State::Ready, _) if wanted.quota == Some(Quota::Advise) => Err(EnableQuotaError::Advised),
-        (State::Ready, _) if limits::promised(record) == (0, 0) => Err(EnableQuotaError::Sizeless),
-        (State::Ready, _) => Ok(()),
-        (State::Creating | State::Deleting, _) => Err(EnableQuotaError::Unsettled),
-    }
+    Err(match (record.state, &what.size) {
+        (State::Creating | State::Deleting, _) => refused("it is being made or deleted"),
+        (State::Ready, Some(Size::Enforced { .. })) => EnableQuotaError::Enforced,
+        _ if wanted.adopt => refused("its folder was adopted, and is not the driver's"),
+        _ if wanted.quota == Some(Quota::Advise) => refused("its parameter quota is \"advise\""),
+        _ if limits::promised(record) == Amounts::default() => {
+            refused("it was made without a size")
+        }
+        _ => return Ok(()),
+    })
 }
 
 #[cfg(test)]
