@@ -4,7 +4,7 @@
 //! A share without records is left without: a folder may be empty because its disk is not mounted, and a controller knows
 //! better whether it has seen the share before.
 
-use super::watch::{Appeared, Watch};
+use super::watch::Watch;
 use crate::calls::controller::Controller;
 use crate::calls::controller::options::Options;
 use crate::calls::controller::sizes::WALK;
@@ -14,6 +14,7 @@ use crate::share::agents::Presence;
 use crate::share::attempt::heartbeat::BEAT;
 use crate::share::database::{Expect, Share};
 use crate::share::limits;
+use crate::share::recovery::Appeared;
 use csi_proto::lock::lock;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -54,9 +55,9 @@ impl ShareSession {
     /// Attends the share for as long as it is polled.
     pub(super) async fn go_on(mut self) {
         loop {
-            let obstacle = match self.begin().await {
-                Ok((presence, watch)) => self.serve(presence, watch).await,
-                Err(obstacle) => obstacle,
+            let obstacle = match Watch::new() {
+                Ok(watch) => self.serve(Arc::new(watch)).await,
+                Err(error) => error.to_string(),
             };
             if obstacle != self.told {
                 self.event(Level::Warn, "not attended", &obstacle);
@@ -74,39 +75,9 @@ impl ShareSession {
         self.log.event(level, what, &fields);
     }
 
-    /// Does `work` with the share, which has to be the one that was there before.
-    async fn with_share<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Share) -> Result<T, crate::share::error::ShareError> + Send + 'static,
-    ) -> Result<T, Obstacle> {
-        let shares = &self.controller.shares;
-        let expect = shares.expect_or(&self.export, Expect::Initialised);
-        let done = shares.with_share(&self.export, &Options::Own, expect, work);
-        done.await.map_err(|error| error.to_string())
-    }
-
-    /// Announces this process. The first use of the share takes up what is there.
-    async fn begin(&mut self) -> Result<(Presence, Watch), Obstacle> {
-        let watch = Watch::new().map_err(|error| error.to_string())?;
-        let watching = watch.watching();
-        let announce = move |share: &Share| {
-            limits::prepare(share)?;
-            watching.add(share)?;
-            Presence::announce(share)
-        };
-        let presence = self.with_share(announce).await?;
-        self.event(
-            Level::Info,
-            "attended",
-            &presence.capabilities().to_string(),
-        );
-        self.told.clear();
-        Ok((presence, watch))
-    }
-
     /// Takes up what appears, until the presence or the share is gone.
-    async fn serve(&self, presence: Presence, watch: Watch) -> Obstacle {
-        let presence = Arc::new(Mutex::new(presence));
+    async fn serve(&mut self, watch: Arc<Watch>) -> Obstacle {
+        let presence = Arc::default();
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // They find what no event tells of: copies whose holders have died, and what came while nobody watched.
@@ -145,7 +116,7 @@ impl ShareSession {
                 _ = told.recv() => walks.reset_immediately(),
                 () = compare_now.notified() => walks.reset_immediately(),
                 _ = walks.tick() => {
-                    if let Err(obstacle) = self.look_again(&presence, &watch).await {
+                    if let Err(obstacle) = self.look(&presence, &watch).await {
                         return obstacle;
                     }
                     // One at a time: a large share may take its time.
@@ -165,22 +136,34 @@ impl ShareSession {
     }
 
     /// Watches what there is to watch now, and says what this process can now: quotas may be switched on and off, and the share
-    /// exported otherwise.
-    async fn look_again(
-        &self,
-        presence: &Arc<Mutex<Presence>>,
-        watch: &Watch,
+    /// exported otherwise. The first time it announces itself.
+    async fn look(
+        &mut self,
+        presence: &Arc<Mutex<Option<Presence>>>,
+        watch: &Arc<Watch>,
     ) -> Result<(), Obstacle> {
-        let (watching, presence) = (watch.watching(), Arc::clone(presence));
+        let (watch, presence) = (Arc::clone(watch), Arc::clone(presence));
         let look = move |share: &Share| {
             limits::prepare(share)?;
-            watching.add(share)?;
+            watch.add(share)?;
             let mut presence = lock(&presence);
-            let is_new = presence.renew(share)?;
-            Ok(is_new.then(|| presence.capabilities().to_string()))
+            let is_new = match &mut *presence {
+                Some(there) => there.renew(share)?,
+                none => {
+                    *none = Some(Presence::announce(share)?);
+                    true
+                }
+            };
+            let can = presence.as_ref().map(|it| it.capabilities().to_string());
+            Ok(can.filter(|_| is_new))
         };
-        if let Some(can) = self.with_share(look).await? {
+        let shares = &self.controller.shares;
+        let expect = shares.expect_or(&self.export, Expect::Initialised);
+        // The share has to be the one that was there before.
+        let looked = shares.with_share(&self.export, &Options::Own, expect, look);
+        if let Some(can) = looked.await.map_err(|error| error.to_string())? {
             self.event(Level::Info, "attended", &can);
+            self.told.clear();
         }
         Ok(())
     }
@@ -192,19 +175,10 @@ impl ShareSession {
         turn: Option<OwnedSemaphorePermit>,
         compare_now: &Arc<Notify>,
     ) {
-        let Appeared {
-            volumes,
-            snapshots,
-            requests,
-            trash: _,
-            missed: _,
-        } = appeared;
         let (shares, export) = (Arc::clone(&self.controller.shares), self.export.clone());
-        let background = Arc::clone(&shares);
         let compare_now = Arc::clone(compare_now);
-        background.spawn(async move {
-            let records = (volumes, snapshots);
-            if shares.take_up_appeared(&export, records, requests).await {
+        self.controller.shares.spawn(async move {
+            if shares.take_up_appeared(&export, appeared).await {
                 compare_now.notify_one();
             }
             drop(turn);
@@ -213,8 +187,8 @@ impl ShareSession {
 }
 
 /// Says that this process lives, in a thread that may block.
-async fn beat(presence: &Arc<Mutex<Presence>>) -> io::Result<bool> {
+async fn beat(presence: &Arc<Mutex<Option<Presence>>>) -> io::Result<bool> {
     let presence = Arc::clone(presence);
-    let beat = spawn_blocking(move || lock(&presence).beat());
+    let beat = spawn_blocking(move || lock(&presence).as_ref().map_or(Ok(true), Presence::beat));
     beat.await.map_err(io::Error::other)?
 }

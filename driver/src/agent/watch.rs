@@ -7,6 +7,7 @@
 use crate::share::agents::{Inbox, inboxes};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
+use crate::share::recovery::Appeared;
 use crate::share::requests::REQUEST;
 use crate::share::token::NameKey;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -14,36 +15,18 @@ use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use tokio::net::unix::pipe::Receiver;
 
 /// Events that are read at a time, in bytes.
 const BUFFER: usize = 16 * 1024;
 
-/// What has appeared since the last look.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Appeared {
-    pub volumes: Vec<NameKey>,
-    pub snapshots: Vec<NameKey>,
-    pub trash: bool,
-    pub requests: bool,
-    /// Whether there may be more, of which nothing is known.
-    pub missed: bool,
-}
-
 /// The watched folders of one share.
 pub(super) struct Watch {
     /// Waited for as a pipe is, which it is like: the kernel writes, this process reads.
     ready: Receiver,
-    events: Arc<OwnedFd>,
-    folders: Arc<Mutex<Vec<(i32, Inbox)>>>,
-}
-
-/// What adds folders to a watch, in a thread that may block.
-#[derive(Clone)]
-pub(super) struct Watching {
-    events: Arc<OwnedFd>,
-    folders: Arc<Mutex<Vec<(i32, Inbox)>>>,
+    events: OwnedFd,
+    folders: Mutex<Vec<(i32, Inbox)>>,
 }
 
 impl Watch {
@@ -51,16 +34,9 @@ impl Watch {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         Ok(Self {
             ready: Receiver::from_owned_fd_unchecked(events.try_clone()?)?,
-            events: Arc::new(events),
-            folders: Arc::default(),
+            events,
+            folders: Mutex::default(),
         })
-    }
-
-    pub(super) fn watching(&self) -> Watching {
-        Watching {
-            events: Arc::clone(&self.events),
-            folders: Arc::clone(&self.folders),
-        }
     }
 
     /// Waits until something appears.
@@ -81,7 +57,7 @@ impl Watch {
     /// All that there is now; nothing when there is nothing.
     fn read(&self) -> io::Result<Option<Appeared>> {
         let mut buffer = [const { MaybeUninit::uninit() }; BUFFER];
-        let mut reader = inotify::Reader::new(&*self.events, &mut buffer);
+        let mut reader = inotify::Reader::new(&self.events, &mut buffer);
         let mut appeared = None;
         loop {
             let event = match reader.next() {
@@ -94,45 +70,12 @@ impl Watch {
             let inbox = folders.iter().find(|(number, _)| *number == event.wd());
             let name = event.file_name().and_then(|name| name.to_str().ok());
             let all: &mut Appeared = appeared.get_or_insert_default();
-            all.add(inbox.map(|(_, inbox)| *inbox), event.events(), name);
+            add(all, inbox.map(|(_, inbox)| *inbox), event.events(), name);
         }
     }
-}
 
-impl Appeared {
-    /// Whether it has nothing to be looked at by itself.
-    pub(super) fn is_empty(&self) -> bool {
-        self.volumes.is_empty() && self.snapshots.is_empty() && !self.requests
-    }
-
-    /// Takes in what has appeared after it.
-    pub(super) fn join(&mut self, later: Self) {
-        self.volumes.extend(later.volumes);
-        self.snapshots.extend(later.snapshots);
-        self.requests |= later.requests;
-        self.trash |= later.trash;
-        self.missed |= later.missed;
-    }
-
-    /// Adds one event: `name` came to an inbox. An event of no inbox is about one that is watched no more, or about too many.
-    fn add(&mut self, inbox: Option<Inbox>, what: ReadFlags, name: Option<&str>) {
-        if what.contains(ReadFlags::QUEUE_OVERFLOW) {
-            self.missed = true;
-        }
-        let key = || name.and_then(|name| name.parse::<NameKey>().ok());
-        match inbox {
-            Some(Inbox::Volumes) => self.volumes.extend(key()),
-            Some(Inbox::Snapshots) => self.snapshots.extend(key()),
-            Some(Inbox::Trash) => self.trash = true,
-            // Answers appear beside them.
-            Some(Inbox::Requests) => self.requests |= name.is_some_and(|it| it.ends_with(REQUEST)),
-            None => {}
-        }
-    }
-}
-
-impl Watching {
     /// Watches the folders of `share`, in addition to those that are watched; those of a share that was made anew are others.
+    /// Blocks.
     ///
     /// # Errors
     /// When there are too many watches.
@@ -141,7 +84,7 @@ impl Watching {
             // What comes, comes by a rename: a record with all that is published with it, and what is deleted.
             let flags = WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
             let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
-            let number = inotify::add_watch(&*self.events, path, flags);
+            let number = inotify::add_watch(&self.events, path, flags);
             let number = number.map_err(|errno| ShareError::Io {
                 context: "watching the share, by inotify".to_owned(),
                 source: errno.into(),
@@ -154,6 +97,20 @@ impl Watching {
     }
 }
 
+/// Adds one event: `name` came to an inbox. An event of no inbox is about one that is watched no more, or about too many.
+fn add(all: &mut Appeared, inbox: Option<Inbox>, what: ReadFlags, name: Option<&str>) {
+    all.missed |= what.contains(ReadFlags::QUEUE_OVERFLOW);
+    let key = || name.and_then(|name| name.parse::<NameKey>().ok());
+    match inbox {
+        Some(Inbox::Volumes) => all.volumes.extend(key()),
+        Some(Inbox::Snapshots) => all.snapshots.extend(key()),
+        Some(Inbox::Trash) => all.trash = true,
+        // Answers appear beside them.
+        Some(Inbox::Requests) => all.requests |= name.is_some_and(|it| it.ends_with(REQUEST)),
+        None => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,6 +119,7 @@ mod tests {
     use crate::share::tests::wanted;
     use crate::share::{life, records::record::Record};
     use std::fs::File;
+    use std::sync::Arc;
 
     #[tokio::test]
     async fn what_appears_on_a_share_is_seen() {
@@ -169,9 +127,9 @@ mod tests {
         let root = Arc::new(File::open(folder.path()).unwrap().into());
         let share = Share::open(root, Expect::Any).unwrap();
         let watch = Watch::new().unwrap();
-        watch.watching().add(&share).unwrap();
+        watch.add(&share).unwrap();
         // Once more is not twice.
-        watch.watching().add(&share).unwrap();
+        watch.add(&share).unwrap();
         let volume: Record<Volume> =
             life::create(&share, &wanted("v", ""), "s:/a", &Default::default()).unwrap();
         let appeared = watch.appeared().await.unwrap();
@@ -187,11 +145,12 @@ mod tests {
     #[test]
     fn what_was_missed_is_said() {
         let mut appeared = Appeared::default();
-        appeared.add(None, ReadFlags::QUEUE_OVERFLOW, None);
+        add(&mut appeared, None, ReadFlags::QUEUE_OVERFLOW, None);
         assert!(appeared.missed);
         let mut appeared = Appeared::default();
-        appeared.add(Some(Inbox::Snapshots), ReadFlags::MOVED_TO, Some("no key"));
-        appeared.add(None, ReadFlags::IGNORED, None);
+        let moved = ReadFlags::MOVED_TO;
+        add(&mut appeared, Some(Inbox::Snapshots), moved, Some("no key"));
+        add(&mut appeared, None, ReadFlags::IGNORED, None);
         assert_eq!(appeared, Appeared::default());
     }
 }

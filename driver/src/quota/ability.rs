@@ -7,17 +7,6 @@ use rustix::io::Errno;
 use std::os::fd::AsFd;
 use thiserror::Error;
 
-/// How those who fill volumes reach the file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Through NFS, as anybody but root.
-    RootSquashed,
-    /// Through NFS, also as root.
-    Root,
-    /// By bind mounts of the file system itself.
-    BindMounts,
-}
-
 /// A file system that enforces limits of projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
@@ -64,11 +53,6 @@ pub enum Unable {
         "ext4 does not limit root, and the export lets clients be root: export it with root_squash"
     )]
     RootNotSquashed,
-    /// Owners of files may change their project on the file system itself.
-    #[error(
-        "pods reach the file system itself, where an owner may take files out of their project"
-    )]
-    BindMounts,
     /// What nobody has thought of.
     #[error("asking the file system for its quotas: {0}")]
     Other(Errno),
@@ -83,7 +67,8 @@ struct Seen {
     quota: Result<(), Errno>,
     /// The project of the share's root.
     project: Result<u32, Errno>,
-    reach: Reach,
+    /// Whether no client of the NFS server is root on it.
+    squashes_root: bool,
 }
 
 const XFS: FsWord = 0x5846_5342;
@@ -98,11 +83,11 @@ const OTHERS: &[(FsWord, &str)] = &[
     (0xF2F5_2010, "F2FS"),
 ];
 
-/// Whether the file system of the open folder `root`, a share's, enforces sizes.
+/// Whether the file system of the open folder `root`, a share's, enforces sizes, where the NFS server `squashes_root` or does not.
 ///
 /// # Errors
 /// Why it does not, in words for whoever administers it.
-pub fn of(root: impl AsFd, reach: Reach) -> Result<FileSystem, Unable> {
+pub fn of(root: impl AsFd, squashes_root: bool) -> Result<FileSystem, Unable> {
     let root = root.as_fd();
     judge(Seen {
         magic: fs::fstatfs(root).map_err(Unable::Other)?.f_type,
@@ -110,7 +95,7 @@ pub fn of(root: impl AsFd, reach: Reach) -> Result<FileSystem, Unable> {
         // Any id but 0.
         quota: project_quota::get(root, 1).map(|_| ()),
         project: file_attributes::get(root).map(|attributes| attributes.project()),
-        reach,
+        squashes_root,
     })
 }
 
@@ -124,9 +109,6 @@ fn judge(seen: Seen) -> Result<FileSystem, Unable> {
         ),
         other => return Err(Unable::FileSystem(name_of(other))),
     };
-    if seen.reach == Reach::BindMounts {
-        return Err(Unable::BindMounts);
-    }
     let off = Unable::Off { kind: name, remedy };
     match seen.state {
         Ok(State {
@@ -153,9 +135,9 @@ fn judge(seen: Seen) -> Result<FileSystem, Unable> {
         Ok(project) => return Err(Unable::InProject(project)),
         Err(other) => return Err(Unable::Other(other)),
     }
-    match (kind, seen.reach) {
-        (FileSystem::Ext4, Reach::Root) => Err(Unable::RootNotSquashed),
-        _ => Ok(kind),
+    match kind == FileSystem::Ext4 && !seen.squashes_root {
+        true => Err(Unable::RootNotSquashed),
+        false => Ok(kind),
     }
 }
 
@@ -181,7 +163,7 @@ mod tests {
             state: Ok(ON),
             quota: Ok(()),
             project: Ok(0),
-            reach: Reach::RootSquashed,
+            squashes_root: true,
         };
         let ext4 = Seen {
             magic: EXT4,
@@ -196,31 +178,17 @@ mod tests {
             (ext4, Ok(FileSystem::Ext4)),
             (
                 Seen {
-                    reach: Reach::Root,
+                    squashes_root: false,
                     ..good
                 },
                 Ok(FileSystem::Xfs),
             ),
             (
                 Seen {
-                    reach: Reach::Root,
+                    squashes_root: false,
                     ..ext4
                 },
                 Err("root_squash"),
-            ),
-            (
-                Seen {
-                    reach: Reach::BindMounts,
-                    ..good
-                },
-                Err("pods reach"),
-            ),
-            (
-                Seen {
-                    reach: Reach::BindMounts,
-                    ..ext4
-                },
-                Err("pods reach"),
             ),
             (
                 Seen {
@@ -342,7 +310,7 @@ mod tests {
     #[test]
     fn a_file_system_without_projects_says_so() {
         let proc = std::fs::File::open("/proc").unwrap();
-        let why = of(&proc, Reach::RootSquashed).unwrap_err();
+        let why = of(&proc, true).unwrap_err();
         assert!(matches!(why, Unable::FileSystem(_)), "{why}");
     }
 }

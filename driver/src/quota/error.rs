@@ -52,14 +52,6 @@ pub enum QuotaError {
         /// The folder's project.
         id: ProjectId,
     },
-    /// An entry of the ledger that is none, or cannot be read.
-    #[error("the ledger of project ids has {name:?}, which is not used: {why}")]
-    Ledger {
-        /// The name of the entry.
-        name: String,
-        /// What is wrong with it.
-        why: String,
-    },
 }
 
 pub(super) fn amount(Amounts { bytes, inodes }: Amounts) -> String {

@@ -1,7 +1,6 @@
 //! Who the clients of this machine's NFS server may be on a folder, as exportfs(8) has written it down. Must not change that.
 
 use crate::mount::mountinfo::unescape;
-use crate::quota::ability::Reach;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
@@ -9,18 +8,18 @@ use std::path::{Path, PathBuf};
 /// What is exported now, a line for each folder and client.
 const TABLE: &str = "/var/lib/nfs/etab";
 
-/// How clients reach the open folder `root`. Where that cannot be told, as in a container that does not see the table, or sees
-/// the folder at another path, they are taken to be root.
-pub fn reach(root: impl AsFd) -> Reach {
+/// Whether no client is root on the open folder `root`. Where that cannot be told, as in a container that does not see the table, or
+/// sees the folder at another path, they are taken to be root.
+pub fn squash_root(root: impl AsFd) -> bool {
     let path = fs::read_link(format!("/proc/self/fd/{}", root.as_fd().as_raw_fd()));
     match (path, fs::read(TABLE)) {
         (Ok(path), Ok(table)) => judge(&table, &path),
-        _ => Reach::Root,
+        _ => false,
     }
 }
 
 /// Through every export of the folder, of one above it, or of one in it, a client gets at what is in it.
-fn judge(table: &[u8], root: &Path) -> Reach {
+fn judge(table: &[u8], root: &Path) -> bool {
     let mut is_exported = false;
     for line in table.split(|byte| *byte == b'\n') {
         let mut halves = line.splitn(2, |byte| *byte == b'\t');
@@ -32,14 +31,11 @@ fn judge(table: &[u8], root: &Path) -> Reach {
             continue;
         }
         if !squashes_root(&String::from_utf8_lossy(client)) {
-            return Reach::Root;
+            return false;
         }
         is_exported = true;
     }
-    match is_exported {
-        true => Reach::RootSquashed,
-        false => Reach::Root,
-    }
+    is_exported
 }
 
 /// Whether no user of the export to `client`, `NAME(OPTIONS)`, is root: of each kind of security that it has, which begins with
@@ -61,47 +57,38 @@ mod tests {
 
     #[test]
     fn root_is_squashed_where_every_export_squashes_it() {
-        use Reach::{Root, RootSquashed};
         let squashed = "/srv/a\tnas(rw,root_squash,no_all_squash)\n";
         let open = "/srv/a\t10.0.0.0/8(rw,no_root_squash,no_all_squash)\n";
         for (table, root, expected) in [
-            (squashed, "/srv/a", RootSquashed),
-            (squashed, "/srv/a/inner", RootSquashed),
-            (squashed, "/srv", RootSquashed),
-            (squashed, "/srv/b", Root),
-            (squashed, "/srv/ab", Root),
-            (open, "/srv/a", Root),
-            (&format!("{squashed}{open}"), "/srv/a", Root),
-            (
-                "/srv/a\t*(rw,no_root_squash,all_squash)\n",
-                "/srv/a",
-                RootSquashed,
-            ),
-            (
-                "/srv/a\\040b\t*(rw,root_squash)\n",
-                "/srv/a b",
-                RootSquashed,
-            ),
+            (squashed, "/srv/a", true),
+            (squashed, "/srv/a/inner", true),
+            (squashed, "/srv", true),
+            (squashed, "/srv/b", false),
+            (squashed, "/srv/ab", false),
+            (open, "/srv/a", false),
+            (&format!("{squashed}{open}"), "/srv/a", false),
+            ("/srv/a\t*(rw,no_root_squash,all_squash)\n", "/srv/a", true),
+            ("/srv/a\\040b\t*(rw,root_squash)\n", "/srv/a b", true),
             // Whoever is made root writes as root.
             (
                 "/srv/a\t*(rw,no_root_squash,all_squash,anonuid=0,anongid=0)\n",
                 "/srv/a",
-                Root,
+                false,
             ),
-            ("/srv/a\t*(rw,root_squash,anonuid=0)\n", "/srv/a", Root),
-            ("/srv/a\t*(rw,root_squash,anonuid=?)\n", "/srv/a", Root),
+            ("/srv/a\t*(rw,root_squash,anonuid=0)\n", "/srv/a", false),
+            ("/srv/a\t*(rw,root_squash,anonuid=?)\n", "/srv/a", false),
             (
                 "/srv/a\t*(rw,root_squash,anonuid=65534,sec=sys,rw,root_squash,no_all_squash)\n",
                 "/srv/a",
-                RootSquashed,
+                true,
             ),
             (
                 "/srv/a\t*(rw,root_squash,sec=krb5,rw,root_squash,sec=sys,rw,no_root_squash)\n",
                 "/srv/a",
-                Root,
+                false,
             ),
-            ("/srv/a\n", "/srv/a", Root),
-            ("", "/srv/a", Root),
+            ("/srv/a\n", "/srv/a", false),
+            ("", "/srv/a", false),
         ] {
             assert_eq!(
                 judge(table.as_bytes(), Path::new(root)),

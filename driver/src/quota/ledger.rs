@@ -47,9 +47,7 @@ impl Ledger {
         let mode = Mode::RUSR | Mode::WUSR;
         let mut file = match fs::openat(&self.folder, id.to_string(), flags, mode) {
             Ok(file) => File::from(file),
-            Err(Errno::EXIST) => {
-                return Ok(self.entry(id)?.is_some_and(|entry| entry.owner == owner));
-            }
+            Err(Errno::EXIST) => return self.is_of(id, owner),
             Err(error) => return Err(error).context(context),
         };
         // The folder's owner may be a controller whom the server takes for somebody else; this process may be root.
@@ -62,6 +60,14 @@ impl Ledger {
         // journal, in which the new name comes before what is flushed here.
         file.sync_all().context(context)?;
         Ok(true)
+    }
+
+    /// Whether an id is this owner's.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn is_of(&self, id: ProjectId, owner: &str) -> Result<bool, QuotaError> {
+        Ok(self.entry(id)?.is_some_and(|entry| entry.owner == owner))
     }
 
     /// The entry of an id.
@@ -91,8 +97,7 @@ impl Ledger {
     ///
     /// # Errors
     /// I/O errors of the ledger itself.
-    #[allow(clippy::type_complexity)]
-    pub fn entries(&self) -> Result<(BTreeMap<ProjectId, Entry>, Vec<QuotaError>), QuotaError> {
+    pub fn entries(&self) -> Result<(BTreeMap<ProjectId, Entry>, Vec<String>), QuotaError> {
         let (mut entries, mut odd) = (BTreeMap::new(), Vec::new());
         for name in beneath::names(&self.folder).context("listing the ledger of project ids")? {
             let name = name.to_string_lossy().into_owned();
@@ -105,7 +110,9 @@ impl Ledger {
                 Some((_, Err(error))) => error.to_string(),
                 None => "it is no id".to_owned(),
             };
-            odd.push(QuotaError::Ledger { name, why });
+            odd.push(format!(
+                "the ledger of project ids has {name:?}, which is not used: {why}"
+            ));
         }
         Ok((entries, odd))
     }
@@ -171,9 +178,8 @@ mod tests {
         }
         std::fs::create_dir(folder.path().join("13")).unwrap();
         std::os::unix::fs::symlink("12", folder.path().join("14")).unwrap();
-        let (entries, odd) = ledger(&folder).entries().unwrap();
+        let (entries, told) = ledger(&folder).entries().unwrap();
         assert_eq!(entries.keys().collect::<Vec<_>>(), [&good]);
-        let told: Vec<String> = odd.iter().map(ToString::to_string).collect();
         for name in ["012", "0", "x", "name with space", "13", "14"] {
             let is_about = |it: &&String| it.contains(&format!("{name:?}"));
             assert_eq!(told.iter().filter(is_about).count(), 1, "{name}: {told:?}");

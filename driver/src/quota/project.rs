@@ -25,11 +25,7 @@ pub fn assign(
     let is_empty = beneath::names(folder)
         .context("looking into a folder")?
         .is_empty();
-    let begun = match of(folder)? {
-        Some(id) if ledger.entry(id)?.is_some_and(|entry| entry.owner == owner) => Some(id),
-        _ => None,
-    };
-    let id = match (begun, is_empty) {
+    let id = match (begun(ledger, folder, owner)?, is_empty) {
         (Some(id), false) => id,
         (None, false) => return Err(QuotaError::NotEmpty),
         (begun, true) => tag_alone(ledger, folder, owner, begun)?,
@@ -45,11 +41,19 @@ pub fn assign(
 /// [`QuotaError::OtherProject`], [`QuotaError::NoFreeId`], and I/O errors, after which a repeat finishes it.
 pub fn begin(ledger: &Ledger, folder: impl AsFd, owner: &str) -> Result<ProjectId, QuotaError> {
     let folder = folder.as_fd();
-    match (of(folder)?, number_of(folder)?) {
-        (Some(id), _) if ledger.entry(id)?.is_some_and(|entry| entry.owner == owner) => Ok(id),
-        (_, 0) => tag_alone(ledger, folder, owner, None),
-        (_, found) => Err(QuotaError::OtherProject { found }),
+    match (begun(ledger, folder, owner)?, number_of(folder)?) {
+        (Some(id), _) => Ok(id),
+        (None, 0) => tag_alone(ledger, folder, owner, None),
+        (None, found) => Err(QuotaError::OtherProject { found }),
     }
+}
+
+/// The project of a folder, where the ledger has it for this owner.
+fn begun(ledger: &Ledger, folder: impl AsFd, owner: &str) -> Result<Option<ProjectId>, QuotaError> {
+    Ok(match of(folder)? {
+        Some(id) if ledger.is_of(id, owner)? => Some(id),
+        _ => None,
+    })
 }
 
 /// Tags a folder alone, with the id that a try before this one has begun with, or a new one; nothing else has the id then.

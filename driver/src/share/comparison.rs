@@ -27,6 +27,8 @@ use std::os::fd::OwnedFd;
 /// What has come of a comparison.
 #[derive(Debug, Default)]
 pub struct Comparison {
+    /// Whether this process sets limits.
+    pub sets_limits: bool,
     /// What an administrator should know.
     pub told: Vec<String>,
     /// What was written down, to be kept until the next one is.
@@ -52,8 +54,8 @@ pub fn keep_up(share: &Share) -> Result<Comparison, ShareError> {
             let count = seen.len() + troubles.len();
             let found = Compared::unable(now(), why.to_string(), count);
             Comparison {
-                told: Vec::new(),
                 report: Some(compared::write(&found, share)?),
+                ..Comparison::default()
             }
         }
     };
@@ -67,7 +69,7 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
     // First: an id that is drawn now is in a folder that is seen, or young in the ledger.
     let (entries, odd) = ledger.entries()?;
     let mut volumes = Volumes::look(share)?;
-    volumes.told.extend(odd.iter().map(ToString::to_string));
+    volumes.told.extend(odd);
     volumes.settle_ids(share, &ledger, &entries);
     let torn = volumes.settle_limits(share, &ledger);
     // Where it cannot be written, as on a full disk, volumes are mended all the same.
@@ -99,6 +101,7 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
         report = volumes.write(share, at);
     }
     Ok(Comparison {
+        sets_limits: true,
         told: volumes.told,
         report,
     })

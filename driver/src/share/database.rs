@@ -189,7 +189,7 @@ impl Share {
 
     /// The same, for a process on the server that enforces the sizes of volumes where the file system can.
     pub fn with_quotas(self) -> Self {
-        let quotas = Some(ability::of(&self.root, exports::reach(&self.root)));
+        let quotas = Some(ability::of(&self.root, exports::squash_root(&self.root)));
         Self { quotas, ..self }
     }
 

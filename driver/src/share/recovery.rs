@@ -27,6 +27,35 @@ pub struct Recovered {
     pub snapshots: Vec<NameKey>,
 }
 
+/// What has appeared on a share since an agent's last look.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Appeared {
+    /// Records of volumes, by the keys of their names.
+    pub volumes: Vec<NameKey>,
+    /// The same of snapshots.
+    pub snapshots: Vec<NameKey>,
+    /// Whether there is something to be purged.
+    pub trash: bool,
+    /// Whether there are requests.
+    pub requests: bool,
+    /// Whether there may be more, of which nothing is known.
+    pub missed: bool,
+}
+
+impl Appeared {
+    /// Whether nothing of it is to be taken up by itself.
+    pub fn is_empty(&self) -> bool {
+        self.volumes.is_empty() && self.snapshots.is_empty() && !self.requests
+    }
+
+    /// Takes in what has appeared after it.
+    pub fn join(&mut self, later: Self) {
+        self.volumes.extend(later.volumes);
+        self.snapshots.extend(later.snapshots);
+        self.requests |= later.requests;
+    }
+}
+
 /// What an agent has done about what has appeared.
 #[derive(Debug)]
 pub struct TakenUp {
@@ -81,23 +110,18 @@ fn sweep_agents(share: &Share, failures: &mut Vec<ShareError>) {
     }
 }
 
-/// As an agent: answers requests, where there are new ones, and finds what waits for it among the volumes and snapshots of these
-/// keys.
+/// As an agent: answers requests, where there are new ones, and finds what waits for it among the volumes and snapshots that have
+/// appeared.
 ///
 /// # Errors
 /// When the share cannot be looked at.
-pub fn take_up(
-    share: &Share,
-    volumes: Vec<NameKey>,
-    snapshots: Vec<NameKey>,
-    requests: bool,
-) -> Result<TakenUp, ShareError> {
-    let (mut answered, mut failures) = match requests {
+pub fn take_up(share: &Share, appeared: Appeared) -> Result<TakenUp, ShareError> {
+    let (mut answered, mut failures) = match appeared.requests {
         true => limits::answer_all(share)?,
         false => (Vec::new(), Vec::new()),
     };
     let mut waiting_volumes = Vec::new();
-    for key in volumes {
+    for key in appeared.volumes {
         let answer = match store::look_among::<Volume>(share, key)? {
             Kept::Found(found) if found.record.needs_copy() => {
                 waiting_volumes.push(key);
@@ -114,7 +138,7 @@ pub fn take_up(
     }
     let copies = Recovered {
         volumes: waiting_volumes,
-        snapshots: waiting::<Snapshot>(share, snapshots, &mut failures)?,
+        snapshots: waiting::<Snapshot>(share, appeared.snapshots, &mut failures)?,
         failures,
     };
     Ok(TakenUp { copies, answered })

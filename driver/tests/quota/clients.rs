@@ -2,7 +2,7 @@
 
 use crate::scene::{MIB, Share, bytes, file_system, shown};
 use crate::tools::{USER, refusal, write};
-use csi_nfs::quota::ability::{self, FileSystem, Reach, Unable};
+use csi_nfs::quota::ability::{self, FileSystem, Unable};
 use csi_nfs::quota::project;
 use csi_sys::project_quota::Amounts;
 use std::fs::{self, File};
@@ -12,20 +12,18 @@ use std::io::Write as _;
 fn the_file_system_says_what_it_can() {
     let share = Share::new("ability");
     let root = share.root();
-    let kind = ability::of(&root, Reach::RootSquashed).unwrap();
+    let kind = ability::of(&root, true).unwrap();
     let as_root = match kind {
         FileSystem::Xfs => Ok(kind),
         FileSystem::Ext4 => Err(Unable::RootNotSquashed),
     };
-    assert_eq!(ability::of(&root, Reach::Root), as_root);
-    let local = ability::of(&root, Reach::BindMounts);
-    assert_eq!(local, Err(Unable::BindMounts));
+    assert_eq!(ability::of(&root, false), as_root);
     let volume = share.volume("v", bytes(MIB));
     let inner = File::open(&volume.folder).unwrap();
-    let inner = ability::of(&inner, Reach::RootSquashed);
+    let inner = ability::of(&inner, true);
     assert_eq!(inner, Err(Unable::InProject(volume.id.number())));
     let memory = File::open("/run").unwrap();
-    let memory = ability::of(&memory, Reach::RootSquashed).unwrap_err();
+    let memory = ability::of(&memory, true).unwrap_err();
     assert_eq!(memory.to_string(), "tmpfs has no project quotas");
 }
 

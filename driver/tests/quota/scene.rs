@@ -1,7 +1,7 @@
 //! What these tests start from: a folder of the export with volumes in it, and mounts of it. Every test has its own, and all
 //! of it is gone in the end.
 
-use csi_nfs::quota::ability::{self, FileSystem, Reach};
+use csi_nfs::quota::ability::{self, FileSystem};
 use csi_nfs::quota::ledger::Ledger;
 use csi_nfs::quota::project;
 use csi_nfs::quota::project_id::ProjectId;
@@ -33,7 +33,7 @@ pub fn export() -> PathBuf {
 /// The file system below the export.
 pub fn file_system() -> FileSystem {
     let root = File::open(export()).unwrap();
-    ability::of(&root, Reach::RootSquashed).unwrap()
+    ability::of(&root, true).unwrap()
 }
 
 /// The disk, which tests share but those that fill it, count all that is on it, or export it otherwise.

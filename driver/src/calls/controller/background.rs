@@ -18,7 +18,7 @@ use crate::share::database::{Expect, Share};
 use crate::share::life::{self, Life};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
-use crate::share::recovery;
+use crate::share::recovery::{self, Appeared};
 use crate::share::token::NameKey;
 use crate::share::trash::{self, DRAFT_LIFE, Purged, Tries};
 use csi_proto::lock::lock;
@@ -162,17 +162,14 @@ impl Shares {
         }
     }
 
-    /// As an agent: takes up what has appeared: volumes and snapshots of these keys, and requests, where there are new ones. Returns
-    /// whether one was refused.
+    /// As an agent: takes up what has appeared. Returns whether a request was refused.
     pub(crate) async fn take_up_appeared(
         self: &Arc<Self>,
         export: &Export,
-        (volumes, snapshots): (Vec<NameKey>, Vec<NameKey>),
-        requests: bool,
+        appeared: Appeared,
     ) -> bool {
-        let taken = self.with_records(Work::Call, export, move |share| {
-            recovery::take_up(share, volumes, snapshots, requests)
-        });
+        let take_up = move |share: &Share| recovery::take_up(share, appeared);
+        let taken = self.with_records(Work::Call, export, take_up);
         match taken.await {
             Ok(None) => false,
             Ok(Some(taken)) => {

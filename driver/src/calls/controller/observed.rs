@@ -112,7 +112,7 @@ impl Known {
     /// Whether somebody enforces the sizes of its volumes: this process, or an agent.
     fn sets_limits(&self) -> bool {
         let agent = self.agent.as_ref().map(|can| can.quotas);
-        self.limits_here || agent == Some(Quotas::Enforced)
+        self.limits.sets_limits || agent == Some(Quotas::Enforced)
     }
 }
 

@@ -23,6 +23,7 @@ use crate::files::roots::{Root, RootError};
 use crate::process::disk_thread::DiskThread;
 use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Capabilities;
+use crate::share::comparison::Comparison;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
@@ -32,7 +33,6 @@ use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
@@ -62,12 +62,8 @@ pub(super) struct Known {
     pub(super) purge_asked: bool,
     /// Entries of the trash of which it was told that they cannot be removed.
     pub(super) stays_in_trash: usize,
-    /// What the last comparison of its limits had to tell.
-    pub(super) limits_told: Vec<String>,
-    /// Whether this process enforces the sizes of its volumes, as the last comparison found.
-    pub(super) limits_here: bool,
-    /// What that comparison has written down, kept open.
-    pub(super) limits_report: Option<OwnedFd>,
+    /// What has come of the last comparison of its limits by this process.
+    pub(super) limits: Comparison,
     /// What was told of things on it that cannot be used.
     pub(super) odd_told: BTreeSet<String>,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,

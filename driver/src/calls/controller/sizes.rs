@@ -7,7 +7,7 @@ use super::shares::Shares;
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::quota::ability::{FileSystem, Unable};
-use crate::share::comparison;
+use crate::share::comparison::{self, Comparison};
 use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,31 +46,28 @@ impl Controller {
 impl Shares {
     /// Compares the limits of all volumes with the records, and tells what an administrator should know.
     pub(crate) async fn keep_limits(self: &Arc<Self>, export: &Export) {
-        let kept = self.with_records(Work::Call, export, |share| {
-            Ok((share.quotas().cloned(), comparison::keep_up(share)?))
+        let role = self.config.role;
+        let kept = self.with_records(Work::Call, export, move |share| {
+            let mut compared = comparison::keep_up(share)?;
+            // An agent says so when it announces itself.
+            if role == Role::Controller {
+                compared.told.extend(share.quotas().map(ability));
+            }
+            Ok(compared)
         });
-        let (here, report, troubles) = match kept.await {
+        let mut compared = match kept.await {
             Ok(None) => return,
-            Ok(Some((quotas, compared))) => {
-                let here = matches!(quotas, Some(Ok(_)));
-                let ability = match self.config.role {
-                    Role::Controller => quotas.map(ability),
-                    // It says so when it announces itself.
-                    Role::Agent => None,
-                };
-                let troubles = ability.into_iter().chain(compared.told).collect();
-                (here, compared.report, troubles)
-            }
-            Err(error) => {
-                let trouble = format!("limits are not compared: {error}");
-                (false, None, vec![trouble])
-            }
+            Ok(Some(compared)) => compared,
+            Err(error) => Comparison {
+                told: vec![format!("limits are not compared: {error}")],
+                ..Comparison::default()
+            },
         };
+        let troubles = compared.told.clone();
         let told = match lock(&self.known).get_mut(export) {
             Some(share) => {
-                share.limits_here = here;
-                share.limits_report = report.or(share.limits_report.take());
-                std::mem::replace(&mut share.limits_told, troubles.clone())
+                compared.report = compared.report.or(share.limits.report.take());
+                std::mem::replace(&mut share.limits, compared).told
             }
             None => Vec::new(),
         };
@@ -82,7 +79,7 @@ impl Shares {
 }
 
 /// What this process makes of the sizes of volumes, in words.
-fn ability(quotas: Result<FileSystem, Unable>) -> String {
+fn ability(quotas: &Result<FileSystem, Unable>) -> String {
     match quotas {
         Ok(_) => "sizes are enforced, by project quotas".to_owned(),
         Err(why) => format!("sizes stay advisory: {why}"),
