@@ -9,8 +9,7 @@ use crate::process::privileges::Needs;
 use crate::process::start;
 use crate::quota::enable_quota::Found;
 use crate::share::database::{Expect, Share};
-use crate::share::error::ShareError;
-use crate::share::records::store::{self, Kept};
+use crate::share::records::store;
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
 use crate::share::volume::enable_quota::{EnableQuotaError, enable_quota};
@@ -76,7 +75,7 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
         }
         let is_named = !command.volumes.is_empty();
         if is_named || !matches!(taken, Err(EnableQuotaError::Enforced)) {
-            out.write_all(page(&label(&share, key)?, &taken).as_bytes())?;
+            out.write_all(page(&label(&share, key), &taken).as_bytes())?;
         }
     }
     writeln!(out, "{}", sentence(is_dry, taken_in, refused, enforced))?;
@@ -92,16 +91,15 @@ fn key(share: &Share, word: &str) -> Result<NameKey, String> {
     }
 }
 
-/// How a volume is called: by its name and path.
-fn label(share: &Share, key: NameKey) -> Result<String, ShareError> {
-    Ok(match store::look_among::<Volume>(share, key)? {
-        Kept::Found(found) => {
-            let what = &found.record.what;
-            format!("{} ({})", what.wanted.name, what.path)
-        }
-        Kept::Unreadable(why) => why.error::<Volume>(key).to_string(),
-        Kept::Nothing => key.to_string(),
-    })
+/// How a volume is called: by its name and path, where its record can be read.
+fn label(share: &Share, key: NameKey) -> String {
+    match store::find::<Volume>(share, key) {
+        Ok(Some(found)) => format!(
+            "{} ({})",
+            found.record.what.wanted.name, found.record.what.path
+        ),
+        _ => key.to_string(),
+    }
 }
 
 /// What is said of one volume.

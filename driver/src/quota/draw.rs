@@ -32,7 +32,7 @@ pub(super) fn draw(
             return Ok(id);
         }
     }
-    Err(QuotaError::NoFreeId { tries: TRIES })
+    Err(QuotaError::NoFreeId(TRIES))
 }
 
 /// Whether an id is nobody's. Projects that nobody has named may still have files.
@@ -127,6 +127,6 @@ mod tests {
                 used: Amounts::default(),
             })
         };
-        assert!(matches!(draw(full), Err(QuotaError::NoFreeId { .. })));
+        assert!(matches!(draw(full), Err(QuotaError::NoFreeId(_))));
     }
 }

@@ -128,7 +128,7 @@ pub fn enable_quota(
             return Ok(all);
         }
     }
-    Err(QuotaError::Restless { passes: PASSES, id })
+    Err(QuotaError::Restless(PASSES, id))
 }
 
 /// Whether a file or folder of that project is to be put into `id`; a dry run may have no `id` yet.

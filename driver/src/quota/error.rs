@@ -2,7 +2,6 @@
 
 use crate::quota::project_id::ProjectId;
 use csi_sys::project_quota::Amounts;
-use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
 
@@ -19,12 +18,9 @@ pub enum QuotaError {
     },
     /// Every id that was drawn was in use, which chance alone does not explain.
     #[error(
-        "each of {tries} project ids drawn at random was in use: has somebody set limits on all of them?"
+        "each of {0} project ids drawn at random was in use: has somebody set limits on all of them?"
     )]
-    NoFreeId {
-        /// How many were drawn.
-        tries: usize,
-    },
+    NoFreeId(usize),
     /// Only an empty folder becomes a project: what is in it would not be counted.
     #[error("the folder is not empty, so it cannot become a project of its own as it is")]
     NotEmpty,
@@ -44,14 +40,9 @@ pub enum QuotaError {
     },
     /// Somebody goes on bringing in files of no project.
     #[error(
-        "after {passes} passes there were still new files outside of project {id}: is the folder in use?"
+        "after {0} passes there were still new files outside of project {1}: is the folder in use?"
     )]
-    Restless {
-        /// How often the folder was gone through.
-        passes: usize,
-        /// The folder's project.
-        id: ProjectId,
-    },
+    Restless(usize, ProjectId),
 }
 
 pub(super) fn amount(Amounts { bytes, inodes }: Amounts) -> String {
@@ -68,14 +59,11 @@ pub(super) trait Context<T> {
     fn context(self, context: &'static str) -> Result<T, QuotaError>;
 }
 
-impl<T> Context<T> for io::Result<T> {
+impl<T, E: Into<io::Error>> Context<T> for Result<T, E> {
     fn context(self, context: &'static str) -> Result<T, QuotaError> {
-        self.map_err(|source| QuotaError::Io { context, source })
-    }
-}
-
-impl<T> Context<T> for Result<T, Errno> {
-    fn context(self, context: &'static str) -> Result<T, QuotaError> {
-        self.map_err(io::Error::from).context(context)
+        self.map_err(|source| QuotaError::Io {
+            context,
+            source: source.into(),
+        })
     }
 }

@@ -82,7 +82,7 @@ fn tag_alone(
         untag(folder)?;
         ledger.forget(id)?;
     }
-    Err(QuotaError::NoFreeId { tries: TRIES })
+    Err(QuotaError::NoFreeId(TRIES))
 }
 
 /// The project of an open file or folder; nothing where it is in none, or in one that this driver never draws.

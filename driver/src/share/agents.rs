@@ -258,17 +258,17 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
 }
 
 /// Takes away what dead agents have left. Their claims on copies are dead too, by themselves. Returns what cannot be used.
-///
-/// # Errors
-/// When the announcements cannot be listed.
-pub fn sweep(share: &Share) -> Result<Vec<ShareError>, ShareError> {
-    let (all, odd) = all(share)?;
-    for (name, _, is_dead) in all {
-        if is_dead && let Some(folder) = folder(share)? {
+pub fn sweep(share: &Share) -> Vec<ShareError> {
+    let (all, odd) = match all(share) {
+        Ok(found) => found,
+        Err(error) => return vec![error],
+    };
+    for (name, _, _) in all.into_iter().filter(|(_, _, is_dead)| *is_dead) {
+        if let Ok(Some(folder)) = folder(share) {
             let _ = fs::unlinkat(&folder, name, AtFlags::empty());
         }
     }
-    Ok(odd)
+    odd
 }
 
 fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {

@@ -58,8 +58,8 @@ fn read(share: &Share) -> Option<Compared> {
     Some(compared)
 }
 
-/// What was found last, as it was read when somebody first asked.
-fn last(share: &Share) -> Option<&Compared> {
+/// What was found last, as it was read when somebody first asked; also for the metrics.
+pub fn last(share: &Share) -> Option<&Compared> {
     share.compared.get_or_init(|| read(share)).as_ref()
 }
 
@@ -68,11 +68,6 @@ pub fn size(share: &Share, record: &Record<Volume>) -> Option<SizeKnown> {
     let is_held = matches!(record.what.size, Some(Size::Enforced { .. }));
     let compared = is_held.then(|| last(share)).flatten();
     known(record, compared, now())
-}
-
-/// Learns for the metrics what the last comparison has found.
-pub fn learn(share: &Share) {
-    let _ = last(share);
 }
 
 fn known(record: &Record<Volume>, compared: Option<&Compared>, now: u64) -> Option<SizeKnown> {

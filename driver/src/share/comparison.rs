@@ -12,8 +12,9 @@ use crate::share::agent_memory::Compared;
 use crate::share::compared;
 use crate::share::database::{Share, now};
 use crate::share::error::ShareError;
-use crate::share::limited::{self, Limited};
-use crate::share::limits::{alone, answer_all, folder_of, is_enforced, ledger, owner};
+use crate::share::limits::{
+    self, Limited, alone, answer_all, folder_of, is_enforced, ledger, owner,
+};
 use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::COPYING;
@@ -83,7 +84,7 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
                     record.what.path, taken.folders, taken.files
                 ));
                 let now = store::find(share, record.key());
-                let lack = now.and_then(|it| it.map_or(Ok(None), |it| limited::lack(share, &it)));
+                let lack = now.and_then(|it| it.map_or(Ok(None), |it| limits::lack(share, &it)));
                 volumes.troubles.remove(&record.nonce);
                 volumes.note(record, lack);
             }

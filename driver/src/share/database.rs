@@ -193,11 +193,6 @@ impl Share {
         Self { quotas, ..self }
     }
 
-    /// Whether this process enforces the sizes of volumes.
-    pub fn sets_limits(&self) -> bool {
-        matches!(self.quotas, Some(Ok(_)))
-    }
-
     /// Whether this process can enforce the sizes of volumes, where it is to.
     pub fn quotas(&self) -> Option<&Result<FileSystem, Unable>> {
         self.quotas.as_ref()

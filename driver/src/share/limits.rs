@@ -1,6 +1,6 @@
-//! The limits of volumes, as they are set where the folder lies, by an agent or by a controller that has the share itself, and the
-//! answers to requests for that. Owns `projects/` on the share, the ledger of project ids. What is compared with the records from
-//! time to time is the business of `comparison`.
+//! The limits of volumes, where the folder lies, by an agent or by a controller that has the share itself: what a volume lacks, what a
+//! request wants, and its answer. Owns `projects/` on the share, the ledger of project ids. When all volumes are looked at, and
+//! what is set then, is the business of `comparison`.
 //!
 //! A folder becomes a project, and gets its limit, while it is empty. Who sets a limit locks the folder of the record: of two
 //! processes the second finds what the first has done. A volume is never shrunk, so a request never lowers a limit. A comparison may
@@ -11,8 +11,10 @@ use crate::files::beneath;
 use crate::files::crash_points::step;
 use crate::quota::amounts;
 use crate::quota::error::QuotaError;
+use crate::quota::held::{self, Folder, Lack};
 use crate::quota::ledger::Ledger;
 use crate::quota::project;
+use crate::quota::project_id::ProjectId;
 use crate::share::agents;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
@@ -24,10 +26,12 @@ use crate::share::records::size::Size;
 use crate::share::records::store::{self, Found};
 use crate::share::records::text::data_name;
 use crate::share::records::volume::Volume;
-use crate::share::requests::{self, Answer, Request, Requests};
+use crate::share::requests::{Answer, REQUESTS, Request, Requests};
 use crate::share::token::Nonce;
+use csi_sys::file_attributes::Attributes;
 use csi_sys::project_quota::Amounts;
 use rustix::fs;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -54,7 +58,7 @@ impl From<QuotaError> for ShareError {
 /// I/O errors.
 pub fn prepare(share: &Share) -> Result<(), ShareError> {
     if share.quotas().is_some() {
-        requests::prepare(share)?;
+        share.make_part(REQUESTS)?;
         share.make_part(PROJECTS)?;
     }
     Ok(())
@@ -69,15 +73,14 @@ fn answers(share: &Share) -> Result<bool, ShareError> {
     }
 }
 
-/// Answers the record `found`, which has just appeared, if it is a request.
+/// Answers a record that has just appeared, if it is a request.
 ///
 /// # Errors
 /// I/O errors, after which whoever waits asks by a file.
 pub(super) fn answer_record(
     share: &Share,
-    found: Found<Volume>,
+    record: &Record<Volume>,
 ) -> Result<Option<Answered>, ShareError> {
-    let record = &found.record;
     if !is_request(record) || !answers(share)? {
         return Ok(None);
     }
@@ -85,7 +88,7 @@ pub(super) fn answer_record(
         return Ok(None);
     };
     let request = Request::new((record.key(), record.nonce), None, promised(record));
-    answer_as(&requests, request.nonce, &request, || Ok(found))
+    answer_as(&requests, request.nonce, &request)
 }
 
 /// Whether a record is a request by itself as soon as it appears: for an empty volume whose size is to be enforced.
@@ -95,24 +98,24 @@ pub(super) fn is_request(record: &Record<Volume>) -> bool {
     is_new && matches!(record.what.size, Some(Size::Enforced { project: None }))
 }
 
-/// Does what `request` wants for the volume that `find` finds, and answers it under this `nonce`; nothing when it has its answer.
+/// Does what `request` wants, and answers it under this `nonce`; nothing when it has its answer.
 fn answer_as(
     requests: &Requests<'_>,
     nonce: Nonce,
     request: &Request,
-    find: impl FnOnce() -> Result<Found<Volume>, ShareError>,
 ) -> Result<Option<Answered>, ShareError> {
     if requests.is_answered(nonce)? {
         return Ok(None);
     }
     let begun = Instant::now();
     let mut volume = request.volume.to_string();
-    let limited = find().and_then(|found| {
+    let limited = volume_of(requests.share, request).and_then(|found| {
         volume = found.record.what.path.to_string();
         let is_done = || requests.is_answered(nonce);
         limit_unless(requests.share, &found, request, is_done)
     });
     let (answer, words) = match limited {
+        // The volume stays locked until its answer is there: a second agent, whose turn is next, finds that.
         Ok(Some((project, _))) => {
             let took = begun.elapsed().as_millis();
             let words = format!("{volume}: size enforced by project {project}, in {took} ms");
@@ -149,7 +152,7 @@ pub(super) fn answer_all(share: &Share) -> Result<(Vec<Answered>, Vec<ShareError
     let (all, mut failures) = requests.all()?;
     if answers(share)? {
         for (nonce, request) in all {
-            match answer_as(&requests, nonce, &request, || volume_of(share, &request)) {
+            match answer_as(&requests, nonce, &request) {
                 Ok(answer) => answered.extend(answer),
                 Err(failure) => failures.push(failure),
             }
@@ -264,6 +267,65 @@ pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {
         Some(folder) => Ok(Ledger::new(folder)),
         None => share.make_part(PROJECTS).map(Ledger::new),
     }
+}
+
+/// A volume whose size is to be enforced, as it was seen.
+pub(super) struct Limited {
+    pub record: Record<Volume>,
+    /// Its folder, where there is one.
+    folder: Option<Attributes>,
+}
+
+impl Limited {
+    pub fn of(share: &Share, found: &Found<Volume>) -> Result<Self, ShareError> {
+        let folder = folder_of(share, found, None)?;
+        Ok(Self {
+            record: found.record.clone(),
+            folder: folder.map(project::attributes).transpose()?,
+        })
+    }
+
+    /// The project of its folder.
+    pub fn project(&self) -> Option<ProjectId> {
+        self.folder
+            .and_then(|folder| ProjectId::new(folder.project()))
+    }
+
+    /// What it lacks to have its size enforced, as the disk is now. `shared` are projects that several volumes have.
+    pub fn lack(
+        &self,
+        share: &Share,
+        ledger: &Ledger,
+        shared: &BTreeSet<ProjectId>,
+    ) -> Result<Option<Lack>, ShareError> {
+        let id = self.project();
+        let quota = id.map(|id| project::quota(&share.root, id)).transpose()?;
+        let quota = quota.unwrap_or_default();
+        let entry = id.map(|id| ledger.entry(id)).transpose()?.flatten();
+        let is_others = entry.is_some_and(|entry| entry.owner != owner(&self.record));
+        let folder = self.folder.map(|folder| Folder {
+            project: folder.project(),
+            is_inherited: folder.is_inherited(),
+            // An id that this driver never draws is somebody else's, too.
+            is_of_others: is_others || (id.is_none() && folder.project() > 0),
+            is_shared: id.is_some_and(|id| shared.contains(&id)),
+            limits: quota.limits,
+            used: quota.used,
+        });
+        let on_record = match self.record.what.size {
+            Some(Size::Enforced { project }) => project,
+            _ => None,
+        };
+        Ok(held::lack(folder, on_record, promised(&self.record)))
+    }
+}
+
+/// What the volume with this record, which is ready, lacks to have its size enforced.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn lack(share: &Share, found: &Found<Volume>) -> Result<Option<Lack>, ShareError> {
+    Limited::of(share, found)?.lack(share, &ledger(share)?, &BTreeSet::new())
 }
 
 fn not_held(why: impl ToString) -> ShareError {

@@ -9,7 +9,6 @@ pub mod comparison;
 pub mod database;
 pub mod error;
 pub mod life;
-mod limited;
 pub mod limits;
 pub mod listing;
 pub mod measures;

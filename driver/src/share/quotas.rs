@@ -51,31 +51,31 @@ pub(super) fn decide(
         return Ok(None);
     }
     let can = match wanted.quota {
-        Some(Quota::Advise) => None,
+        Some(Quota::Advise) => Capabilities::default(),
         _ => what_can_be_had(share)?,
     };
     judge(wanted.quota, can)
 }
 
 /// What this process can make of sizes, or an agent.
-fn what_can_be_had(share: &Share) -> Result<Option<Capabilities>, ShareError> {
+fn what_can_be_had(share: &Share) -> Result<Capabilities, ShareError> {
     if share.quotas().is_some() {
-        return Ok(Some(Capabilities::of_quotas(share)));
+        return Ok(Capabilities::of_quotas(share));
     }
     let seen = share.memory.seen_on(share.uuid());
     if seen.is_some_and(|process| !process::is_dead(&process)) {
-        return Ok(Some(Capabilities {
+        return Ok(Capabilities {
             quotas: Quotas::Enforced,
             ..Capabilities::default()
-        }));
+        });
     }
     let Some(agent) = agents::at_work(share)? else {
-        return Ok(None);
+        return Ok(Capabilities::default());
     };
     if agent.capabilities.quotas == Quotas::Enforced {
         share.memory.see(share.uuid(), agent.process);
     }
-    Ok(Some(agent.capabilities))
+    Ok(agent.capabilities)
 }
 
 /// Why the volume with this record could not be expanded now, where its size is enforced and that is so.
@@ -86,15 +86,14 @@ pub fn obstacle(share: &Share, record: &Record<Volume>) -> Result<Option<String>
     if !matches!(record.what.size, Some(Size::Enforced { .. })) {
         return Ok(None);
     }
-    let can = what_can_be_had(share)?.unwrap_or_default();
+    let can = what_can_be_had(share)?;
     Ok(match can.quotas {
         Quotas::Enforced => None,
         Quotas::None | Quotas::Advisory => Some(can.why.unwrap_or_else(|| NOBODY.to_owned())),
     })
 }
 
-fn judge(asked: Option<Quota>, can: Option<Capabilities>) -> Result<Option<Size>, ShareError> {
-    let can = can.unwrap_or_default();
+fn judge(asked: Option<Quota>, can: Capabilities) -> Result<Option<Size>, ShareError> {
     match (asked, can.quotas) {
         (Some(Quota::Advise), _) => Ok(Some(Size::Advisory {
             why: "its parameter quota says so".to_owned(),
@@ -195,27 +194,23 @@ mod tests {
 
     #[test]
     fn who_is_held_to_a_size() {
-        let can = |quotas, why: Option<&str>| {
-            Some(Capabilities {
-                quotas,
-                why: why.map(str::to_owned),
-                ..Capabilities::default()
-            })
+        let can = |quotas, why: Option<&str>| Capabilities {
+            quotas,
+            why: why.map(str::to_owned),
+            ..Capabilities::default()
         };
         let (none, enforced) = (can(Quotas::None, None), can(Quotas::Enforced, None));
         let unable = can(Quotas::Advisory, Some("tmpfs has no project quotas"));
         let (enforce, advise) = (Some(Quota::Enforce), Some(Quota::Advise));
         for (asked, can, expected) in [
-            (None, None, Ok("")),
             (None, none.clone(), Ok("")),
             (None, unable.clone(), Ok("advisory: tmpfs")),
             (None, enforced.clone(), Ok("not enforced yet")),
-            (enforce, None, Err("no agent")),
-            (enforce, none, Err("no agent")),
+            (enforce, none.clone(), Err("no agent")),
             (enforce, unable, Err("tmpfs")),
             (enforce, enforced.clone(), Ok("not enforced yet")),
             (advise, enforced, Ok("parameter")),
-            (advise, None, Ok("parameter")),
+            (advise, none, Ok("parameter")),
         ] {
             match (judge(asked, can), expected) {
                 (Ok(size), Ok(words)) => {

@@ -56,15 +56,6 @@ impl Appeared {
     }
 }
 
-/// What an agent has done about what has appeared.
-#[derive(Debug)]
-pub struct TakenUp {
-    /// Copies that wait for it.
-    pub copies: Recovered,
-    /// Requests that it has answered.
-    pub answered: Vec<Answered>,
-}
-
 /// Goes through the whole share once. `claim` is asked for each volume that needs work, and gives a guard, or nothing when
 /// this process works on that volume already.
 ///
@@ -76,7 +67,7 @@ pub fn recover<G>(
 ) -> Result<Recovered, ShareError> {
     // Needs room for a file, and so fails on a full share, where the rest matters most.
     let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
-    sweep_agents(share, &mut failures);
+    failures.extend(agents::sweep(share));
     Ok(Recovered {
         volumes: recover_kind::<Volume, _>(share, claim, &mut failures)?,
         snapshots: recover_kind::<Snapshot, _>(share, |_| Some(()), &mut failures)?,
@@ -91,7 +82,7 @@ pub fn recover<G>(
 /// As for [`recover`].
 pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
     let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
-    sweep_agents(share, &mut failures);
+    failures.extend(agents::sweep(share));
     let (volumes, snapshots) = (
         store::keys::<Volume>(share)?,
         store::keys::<Snapshot>(share)?,
@@ -103,19 +94,15 @@ pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
     })
 }
 
-fn sweep_agents(share: &Share, failures: &mut Vec<ShareError>) {
-    match agents::sweep(share) {
-        Ok(odd) => failures.extend(odd),
-        Err(error) => failures.push(error),
-    }
-}
-
-/// As an agent: answers requests, where there are new ones, and finds what waits for it among the volumes and snapshots that have
-/// appeared.
+/// As an agent: answers requests, where there are new ones, and finds the copies that wait for it among what has appeared.
+/// Returns these, and the requests that it has answered.
 ///
 /// # Errors
 /// When the share cannot be looked at.
-pub fn take_up(share: &Share, appeared: Appeared) -> Result<TakenUp, ShareError> {
+pub fn take_up(
+    share: &Share,
+    appeared: Appeared,
+) -> Result<(Recovered, Vec<Answered>), ShareError> {
     let (mut answered, mut failures) = match appeared.requests {
         true => limits::answer_all(share)?,
         false => (Vec::new(), Vec::new()),
@@ -127,7 +114,7 @@ pub fn take_up(share: &Share, appeared: Appeared) -> Result<TakenUp, ShareError>
                 waiting_volumes.push(key);
                 Ok(None)
             }
-            Kept::Found(found) => limits::answer_record(share, found),
+            Kept::Found(found) => limits::answer_record(share, &found.record),
             Kept::Unreadable(record) => Err(record.error::<Volume>(key)),
             Kept::Nothing => Ok(None),
         };
@@ -141,7 +128,7 @@ pub fn take_up(share: &Share, appeared: Appeared) -> Result<TakenUp, ShareError>
         snapshots: waiting::<Snapshot>(share, appeared.snapshots, &mut failures)?,
         failures,
     };
-    Ok(TakenUp { copies, answered })
+    Ok((copies, answered))
 }
 
 /// Those of `keys` whose source is to be copied by whoever may take the copy up.

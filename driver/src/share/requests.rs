@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
-const REQUESTS: &str = "requests";
+/// The folder, which an agent makes.
+pub(super) const REQUESTS: &str = "requests";
 /// What the name of a request ends in.
 pub const REQUEST: &str = ".request";
 const ANSWER: &str = ".answer";
@@ -161,14 +162,6 @@ impl Drop for Asked {
     }
 }
 
-/// Makes the folder, as an agent.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn prepare(share: &Share) -> Result<(), ShareError> {
-    share.make_part(REQUESTS).map(drop)
-}
-
 /// The folder, where there is one.
 ///
 /// # Errors
@@ -287,7 +280,7 @@ mod tests {
             Asked::ask(&share, &request).unwrap().is_none(),
             "no agent has made the folder"
         );
-        prepare(&share).unwrap();
+        share.make_part(REQUESTS).unwrap();
         let mut asked = Asked::ask(&share, &request).unwrap().unwrap();
         let requests = opened(&share);
         let there = requests.all().unwrap().0;
@@ -312,7 +305,7 @@ mod tests {
     fn what_is_no_request_is_left_and_what_is_old_is_swept() {
         let folder = tempfile::tempdir().unwrap();
         let share = share(&folder);
-        prepare(&share).unwrap();
+        share.make_part(REQUESTS).unwrap();
         let (newer, odd) = (Nonce::random().unwrap(), Nonce::random().unwrap());
         let requests = folder.path().join(".csi-nfs/requests");
         for (name, text) in [
@@ -339,7 +332,7 @@ mod tests {
     fn a_record_is_answered_by_the_volumes_nonce_and_asked_about_once() {
         let folder = tempfile::tempdir().unwrap();
         let share = share(&folder);
-        prepare(&share).unwrap();
+        share.make_part(REQUESTS).unwrap();
         let nonce = Nonce::random().unwrap();
         let request = Request::new((NameKey::of("v"), nonce), None, SIZE);
         let mut asked = Asked::by_record(&share, nonce).unwrap().unwrap();

@@ -172,13 +172,13 @@ impl Shares {
         let taken = self.with_records(Work::Call, export, take_up);
         match taken.await {
             Ok(None) => false,
-            Ok(Some(taken)) => {
-                self.resume_copies(export, taken.copies.volumes, taken.copies.snapshots);
-                let is_refused = taken.answered.iter().any(|it| it.is_refused);
-                for answered in taken.answered {
+            Ok(Some((copies, all))) => {
+                self.resume_copies(export, copies.volumes, copies.snapshots);
+                let is_refused = all.iter().any(|it| it.is_refused);
+                for answered in all {
                     (self.config.notice)(&format!("{export}: {}", answered.words));
                 }
-                for failure in taken.copies.failures {
+                for failure in copies.failures {
                     (self.config.notice)(&format!("{export}: a request is put off: {failure}"));
                 }
                 is_refused
@@ -330,7 +330,8 @@ impl Shares {
             let (shares, address) = (Arc::clone(self), export.clone());
             let purge = move |share: &Share| {
                 let agent = agents::at_work(share)?;
-                compared::learn(share);
+                // For the metrics.
+                compared::last(share);
                 let lives = agent.is_some();
                 shares.saw_agent(&address, agent.map(|agent| agent.capabilities));
                 match lives && may_be_left {

@@ -5,7 +5,6 @@ pub(crate) mod answer;
 mod background;
 mod background_tasks;
 mod capacity;
-mod compared;
 pub mod config;
 mod copies;
 mod copying;

@@ -2,7 +2,6 @@
 //! the start (its UUID, its mount options). What no call waits for is in `background`, what lies in what in `neighbours`.
 
 use super::background_tasks::BackgroundTasks;
-use super::compared::Pairs;
 use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
@@ -83,7 +82,9 @@ pub(crate) struct Shares {
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.
     work_folder: DiskThread,
-    pub(super) twins: Pairs,
+    /// Pairs of addresses, the one that was known first behind the other, with the UUID at both, that were compared: that is one share,
+    /// or one of them did not answer then.
+    pub(super) compared: Mutex<BTreeMap<(Export, Export, ShareUuid), Option<Instant>>>,
     pub(super) agent_memory: Arc<AgentMemory>,
     pub(super) promise_memory: Arc<PromiseMemory>,
     pub(super) background: BackgroundTasks,
@@ -110,7 +111,7 @@ impl Shares {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             work_folder: DiskThread::default(),
-            twins: Pairs::default(),
+            compared: Mutex::default(),
             agent_memory: Arc::default(),
             promise_memory: Arc::default(),
             background: BackgroundTasks::default(),

@@ -98,7 +98,7 @@ fn a_copy_is_left_to_an_agent_that_lives_and_made_when_it_does_nothing() {
     trial.check_snapshots();
     // That agent is dead by now, and nothing more is left to it.
     assert_eq!(agents::at_work(&trial.away()).unwrap(), None);
-    agents::sweep(&trial.share()).unwrap();
+    agents::sweep(&trial.share());
     assert_eq!(trial.announcements(), Vec::<PathBuf>::new());
 }
 
@@ -139,7 +139,7 @@ fn a_presence_ends_with_its_process_or_when_it_is_taken_for_dead() {
     assert!(agents::at_work(&trial.away()).unwrap().is_some());
     drop(second);
     let_a_period_pass();
-    agents::sweep(&trial.share()).unwrap();
+    agents::sweep(&trial.share());
     assert_eq!(trial.announcements(), Vec::<PathBuf>::new());
     assert!(!presence.beat().unwrap());
 }

@@ -105,7 +105,7 @@ fn what_is_no_agent_and_no_request_hides_no_other() {
     let trial = Trial::new();
     let share = trial.share().away();
     let presence = Presence::announce(&trial.share()).unwrap();
-    requests::prepare(&trial.share()).unwrap();
+    trial.share().make_part(requests::REQUESTS).unwrap();
     for what in ["a file", "a symlink", "a folder"] {
         let nonce = Nonce::random().unwrap();
         plant(&trial, "agents", &nonce.to_string(), what);
@@ -115,7 +115,7 @@ fn what_is_no_agent_and_no_request_hides_no_other() {
         agents::at_work(&share).unwrap().unwrap().capabilities,
         *presence.capabilities()
     );
-    let odd = agents::sweep(&share).unwrap();
+    let odd = agents::sweep(&share);
     assert_eq!(odd.len(), 1, "{odd:?}");
     let (requests, odd) = requests::Requests::if_there(&share)
         .unwrap()

@@ -10,7 +10,6 @@ use crate::quota::error::QuotaError;
 use crate::quota::project;
 use crate::share::database::Share;
 use crate::share::error::ShareError;
-use crate::share::limited;
 use crate::share::limits;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::{Quota, Size};
@@ -52,7 +51,7 @@ pub fn enable_quota(share: &Share, key: NameKey, is_dry: bool) -> Result<Found, 
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
     match judge(&found.record) {
         // The record says so; the folder may be one that was restored since.
-        Err(EnableQuotaError::Enforced) => match limited::lack(share, &found)? {
+        Err(EnableQuotaError::Enforced) => match limits::lack(share, &found)? {
             Some(lack) if lack.is_mended_by_a_project() => {}
             _ => return Err(EnableQuotaError::Enforced),
         },
