@@ -2,13 +2,16 @@
 //! that after an end at any moment a repeat finishes it, and no limit is without an entry.
 
 use crate::files::beneath;
-use crate::quota::draw::{self, TRIES};
+use crate::quota::draw;
 use crate::quota::error::{Context, QuotaError};
 use crate::quota::ledger::Ledger;
 use crate::quota::project_id::ProjectId;
 use csi_sys::file_attributes::{self, Attributes};
 use csi_sys::project_quota::{self, Amounts, Quota};
 use std::os::fd::AsFd;
+
+/// How many ids are drawn before one gives up.
+const TRIES: usize = 16;
 
 /// Makes the empty folder a project of its own with these limits, for `owner`. A folder that is one of this owner's already
 /// gets the limits.
@@ -67,9 +70,10 @@ fn tag_alone(
     let mut begun = begun;
     for _ in 0..TRIES {
         let id = match begun.take() {
-            Some(id) => id,
+            Some(id) => Some(id),
             None => draw::draw(|id| quota(folder, id))?,
         };
+        let Some(id) = id else { continue };
         if !ledger.enter(id, owner)? {
             continue;
         }

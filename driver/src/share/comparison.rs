@@ -12,9 +12,7 @@ use crate::share::agent_memory::Compared;
 use crate::share::compared;
 use crate::share::database::{Share, now};
 use crate::share::error::ShareError;
-use crate::share::limits::{
-    self, Limited, alone, answer_all, folder_of, is_enforced, ledger, owner,
-};
+use crate::share::limits::{self, Limited, alone, answer, folder_of, is_enforced, ledger, owner};
 use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::COPYING;
@@ -44,7 +42,7 @@ pub fn keep_up(share: &Share) -> Result<Comparison, ShareError> {
     let Some(quotas) = share.quotas() else {
         return Ok(Comparison::default());
     };
-    let (_, failures) = answer_all(share)?;
+    let (_, failures) = answer(share, Vec::new(), true)?;
     if let Some(requests) = Requests::if_there(share)? {
         requests.sweep()?;
     }
@@ -152,10 +150,9 @@ impl Volumes {
         let seen = Limited::of(share, found)?;
         let mut ids: Vec<ProjectId> = seen.project().into_iter().collect();
         for name in &found.attempts {
-            let attempt = name
-                .strip_prefix(COPYING[0])
-                .and_then(|it| it.strip_prefix('.'));
-            if let Some(attempt) = attempt.and_then(|it| it.parse::<Nonce>().ok())
+            if let Some((kind, attempt)) = name.split_once('.')
+                && kind == COPYING[0]
+                && let Ok(attempt) = attempt.parse::<Nonce>()
                 && found.record.copy != Some(attempt)
                 && let Some(folder) = folder_of(share, found, Some(attempt))?
             {

@@ -73,29 +73,12 @@ fn answers(share: &Share) -> Result<bool, ShareError> {
     }
 }
 
-/// Answers a record that has just appeared, if it is a request.
-///
-/// # Errors
-/// I/O errors, after which whoever waits asks by a file.
-pub(super) fn answer_record(
-    share: &Share,
-    record: &Record<Volume>,
-) -> Result<Option<Answered>, ShareError> {
-    if !is_request(record) || !answers(share)? {
-        return Ok(None);
-    }
-    let Some(requests) = Requests::if_there(share)? else {
-        return Ok(None);
-    };
-    let request = Request::new((record.key(), record.nonce), None, promised(record));
-    answer_as(&requests, request.nonce, &request)
-}
-
-/// Whether a record is a request by itself as soon as it appears: for an empty volume whose size is to be enforced.
-pub(super) fn is_request(record: &Record<Volume>) -> bool {
+/// The request that a record is by itself as soon as it appears: for an empty volume whose size is to be enforced.
+pub(super) fn as_request(record: &Record<Volume>) -> Option<Request> {
     let wanted = &record.what.wanted;
     let is_new = record.state == State::Creating && wanted.source.is_none() && !wanted.adopt;
-    is_new && matches!(record.what.size, Some(Size::Enforced { project: None }))
+    let is_request = is_new && record.what.size == Some(Size::Enforced { project: None });
+    is_request.then(|| Request::new((record.key(), record.nonce), None, promised(record)))
 }
 
 /// Does what `request` wants, and answers it under this `nonce`; nothing when it has its answer.
@@ -139,17 +122,27 @@ fn answer_as(
     Ok(Some(Answered { words, is_refused }))
 }
 
-/// Answers the requests that have no answer. Returns these, and why others could not be read or answered.
+/// Answers the requests that have no answer: those of `records`, which have just appeared, and where it is `by_file` those that are
+/// files. Returns these, and why others could not be read or answered.
 ///
 /// # Errors
 /// When the requests cannot be listed.
-pub(super) fn answer_all(share: &Share) -> Result<(Vec<Answered>, Vec<ShareError>), ShareError> {
-    let mut answered = Vec::new();
+pub(super) fn answer(
+    share: &Share,
+    records: Vec<Request>,
+    by_file: bool,
+) -> Result<(Vec<Answered>, Vec<ShareError>), ShareError> {
+    let (mut answered, mut failures) = (Vec::new(), Vec::new());
     // Where there never was an agent, nobody asks.
     let Some(requests) = Requests::if_there(share)? else {
-        return Ok((answered, Vec::new()));
+        return Ok((answered, failures));
     };
-    let (all, mut failures) = requests.all()?;
+    let mut all: Vec<_> = records.into_iter().map(|it| (it.nonce, it)).collect();
+    if by_file {
+        let (files, unread) = requests.all()?;
+        all.extend(files);
+        failures.extend(unread);
+    }
     if answers(share)? {
         for (nonce, request) in all {
             match answer_as(&requests, nonce, &request) {

@@ -134,8 +134,7 @@ pub(super) fn hold(
 }
 
 fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held, ShareError> {
-    let attempt = request.attempt;
-    let asked = match attempt.is_none() && limits::is_request(record) {
+    let asked = match request.attempt.is_none() && limits::as_request(record).is_some() {
         true => Asked::by_record(share, record.nonce)?,
         false => Asked::ask(share, request)?,
     };

@@ -103,28 +103,19 @@ pub fn take_up(
     share: &Share,
     appeared: Appeared,
 ) -> Result<(Recovered, Vec<Answered>), ShareError> {
-    let (mut answered, mut failures) = match appeared.requests {
-        true => limits::answer_all(share)?,
-        false => (Vec::new(), Vec::new()),
-    };
-    let mut waiting_volumes = Vec::new();
+    let (mut volumes, mut new, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for key in appeared.volumes {
-        let answer = match store::look_among::<Volume>(share, key)? {
-            Kept::Found(found) if found.record.needs_copy() => {
-                waiting_volumes.push(key);
-                Ok(None)
-            }
-            Kept::Found(found) => limits::answer_record(share, &found.record),
-            Kept::Unreadable(record) => Err(record.error::<Volume>(key)),
-            Kept::Nothing => Ok(None),
-        };
-        match answer {
-            Ok(answer) => answered.extend(answer),
-            Err(failure) => failures.push(failure),
+        match store::look_among::<Volume>(share, key)? {
+            Kept::Found(found) if found.record.needs_copy() => volumes.push(key),
+            Kept::Found(found) => new.extend(limits::as_request(&found.record)),
+            Kept::Unreadable(record) => failures.push(record.error::<Volume>(key)),
+            Kept::Nothing => {}
         }
     }
+    let (answered, odd) = limits::answer(share, new, appeared.requests)?;
+    failures.extend(odd);
     let copies = Recovered {
-        volumes: waiting_volumes,
+        volumes,
         snapshots: waiting::<Snapshot>(share, appeared.snapshots, &mut failures)?,
         failures,
     };
