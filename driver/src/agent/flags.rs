@@ -5,21 +5,6 @@ use crate::process::log::{Format, Level, Log};
 use clap::Args;
 use std::time::Duration;
 
-/// What an agent is told.
-#[derive(Clone, Debug)]
-pub struct Agent {
-    /// The shares that it attends, and the folders that they are here.
-    pub shares: Vec<LocalShare>,
-    /// Whether it enforces the sizes of volumes.
-    pub quotas: bool,
-    /// How often it measures volumes whose sizes nobody enforces; never, without it.
-    pub measure: Option<Duration>,
-    /// How long the end may take.
-    pub drain: Duration,
-    /// Where it says what it does.
-    pub log: Log,
-}
-
 /// The flags.
 #[derive(Args, Debug)]
 pub struct AgentFlags {
@@ -35,16 +20,16 @@ pub struct AgentFlags {
 
     /// Hold new volumes to their sizes, by project quotas of the file system (XFS, ext4); takes CAP_SYS_ADMIN
     #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch)]
-    quotas: bool,
+    pub(super) quotas: bool,
 
     /// Measure in the background, once in this time, the disk usage of each volume whose size nobody enforces
     #[arg(long, env = "CSI_NFS_MEASURE", value_name = "INTERVAL", value_parser = config::parse_interval)]
-    measure: Option<Duration>,
+    pub(super) measure: Option<Duration>,
 
     /// How long what has begun may take after SIGTERM; a second signal ends the agent at once
     #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "10s",
           value_parser = config::parse_bound)]
-    drain_timeout: Duration,
+    pub(super) drain_timeout: Duration,
 
     /// Form of the log on stderr
     #[arg(
@@ -66,22 +51,19 @@ pub struct AgentFlags {
 }
 
 impl AgentFlags {
-    /// The values.
+    /// The shares that the agent attends, and the folders that they are here.
     ///
     /// # Errors
     /// When a share is none, or is named twice.
-    pub fn resolve(self) -> Result<Agent, ConfigError> {
+    pub fn shares(&self) -> Result<Vec<LocalShare>, ConfigError> {
         let words = self.local_shares.iter().map(|word| word.trim());
         let words = words.filter(|word| !word.is_empty());
         let shares: Vec<LocalShare> = words.map(str::parse).collect::<Result<_, _>>()?;
-        Ok(Agent {
-            shares: config::distinct("--local-share", shares, |share: &LocalShare| {
-                share.export.clone()
-            })?,
-            quotas: self.quotas,
-            measure: self.measure,
-            drain: self.drain_timeout,
-            log: Log::to_stderr(self.log_format, self.log_level),
-        })
+        config::distinct("--local-share", shares, |share| share.export.clone())
+    }
+
+    /// Where the agent says what it does.
+    pub(super) fn log(&self) -> Log {
+        Log::to_stderr(self.log_format, self.log_level)
     }
 }

@@ -14,57 +14,58 @@ use crate::calls::admission::Admission;
 use crate::calls::controller::{Controller, ControllerConfig, Pace, Role};
 use crate::files::descriptors;
 use crate::files::roots::local::LocalRoots;
+use crate::process::config::LocalShare;
 use crate::process::log::Level;
 use crate::process::privileges::Needs;
 use crate::process::server::{Ended, StopSignals};
 use crate::process::start;
 use crate::upstream;
 use attendance::ShareSession;
-use flags::Agent;
+use flags::AgentFlags;
 use std::error::Error;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// Works as an agent until a signal ends it.
+/// Works as an agent of these shares until a signal ends it.
 ///
 /// # Errors
 /// When the system refuses what it needs to begin.
-pub fn run(agent: Agent) -> Result<Ended, Box<dyn Error>> {
-    let runtime = start::prepare(Needs::of_agent(agent.quotas), agent.log)?;
-    let ended = runtime.block_on(attend(agent));
+pub fn run(flags: &AgentFlags, shares: &[LocalShare]) -> Result<Ended, Box<dyn Error>> {
+    let runtime = start::prepare(Needs::of_agent(flags.quotas), flags.log())?;
+    let ended = runtime.block_on(attend(flags, shares));
     // Threads that hang on a file system must not keep the process.
     runtime.shutdown_background();
     ended
 }
 
-async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
-    let log = agent.log;
+async fn attend(flags: &AgentFlags, shares: &[LocalShare]) -> Result<Ended, Box<dyn Error>> {
+    let log = flags.log();
     let mut signals = StopSignals::watch()?;
     // From now on it ends no process: each attendance takes it for the word to compare now.
     drop(signal(SignalKind::hangup())?);
-    let shares = agent.shares.iter();
-    let roots = LocalRoots::new(shares.map(|it| (it.export.clone(), it.path.clone())));
+    let local = shares.iter().map(|it| (it.export.clone(), it.path.clone()));
+    let roots = LocalRoots::new(local);
     let controller = Controller::new(ControllerConfig {
         role: Role::Agent,
-        quotas: agent.quotas,
+        quotas: flags.quotas,
         archives: upstream::archives(),
         admission: Admission::default(),
-        measure: agent.measure.map(Pace::every),
-        other_exports: agent.shares.iter().map(|it| it.export.clone()).collect(),
+        measure: flags.measure.map(Pace::every),
+        other_exports: shares.iter().map(|it| it.export.clone()).collect(),
         notice: Arc::new(move |text| log.event(Level::Info, "agent", &[("notice", text.into())])),
         debug: Arc::new(move |text| log.event(Level::Debug, "agent", &[("notice", text.into())])),
         ..ControllerConfig::new(Arc::new(roots))
     });
     let fields = [
         ("version", env!("CARGO_PKG_VERSION").into()),
-        ("shares", agent.shares.len().into()),
+        ("shares", shares.len().into()),
         ("open-files", descriptors::limit().into()),
     ];
     log.event(Level::Info, "attending", &fields);
     controller.measure();
     let mut attendances = JoinSet::new();
-    for share in &agent.shares {
+    for share in shares {
         let attendance = ShareSession::new(controller.clone(), share.export.clone(), log);
         attendances.spawn(attendance.go_on());
     }
@@ -75,7 +76,7 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
     controller.stop_copies();
     let ended = tokio::select! {
         () = controller.settle() => Ended::Drained,
-        () = tokio::time::sleep(agent.drain) => Ended::Late,
+        () = tokio::time::sleep(flags.drain_timeout) => Ended::Late,
         _ = signals.next() => Ended::Forced,
     };
     let how = format!("{ended:?}").to_lowercase();

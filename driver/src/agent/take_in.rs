@@ -110,7 +110,7 @@ fn page(label: &str, taken: &Result<Found, EnableQuotaError>) -> String {
     };
     let mut page = format!(
         "{label}: {} folders and {} files, {} bytes\n",
-        found.folders, found.files, found.bytes
+        found.folders, found.files, found.used.bytes
     );
     for (path, why) in &found.outside {
         page += &format!("  {} {why}\n", path.display());
@@ -143,14 +143,17 @@ fn sentence(is_dry: bool, taken_in: usize, refused: usize, enforced: usize) -> S
 mod tests {
     use super::*;
     use crate::quota::enable_quota::Because;
+    use csi_sys::project_quota::Amounts;
 
     #[test]
     fn what_is_said() {
         let found = Found {
             folders: 2,
             files: 3,
-            bytes: 4096,
-            inodes: 5,
+            used: Amounts {
+                bytes: 4096,
+                inodes: 5,
+            },
             outside: vec![("a/link".into(), Because::Kind)],
             outside_count: 4,
             busy: 0,

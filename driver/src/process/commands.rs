@@ -60,8 +60,8 @@ pub fn run_if_named() -> Option<ExitCode> {
     }
     let done = match CommandLine::parse().command {
         Command::Agent(flags) => {
-            let agent = match flags.resolve() {
-                Ok(agent) => agent,
+            let shares = match flags.shares() {
+                Ok(shares) => shares,
                 // Like every other flag that cannot be used: with the usage, and 2.
                 Err(problem) => {
                     let kind = ErrorKind::ValueValidation;
@@ -69,7 +69,7 @@ pub fn run_if_named() -> Option<ExitCode> {
                     return Some(ExitCode::from(2));
                 }
             };
-            let ended = agent::run(agent).map(|ended| ended == Ended::Drained);
+            let ended = agent::run(&flags, &shares).map(|ended| ended == Ended::Drained);
             ended.map_err(|error| format!("agent: {error}"))
         }
         Command::TakeIn(command) => {

@@ -21,9 +21,31 @@ pub fn larger(one: Amounts, other: Amounts) -> Amounts {
     }
 }
 
+/// Whether what is `used` is more than these limits.
+pub fn is_beyond(used: Amounts, limits: Amounts) -> bool {
+    let is_more = |used: u64, limit: u64| limit > 0 && used > limit;
+    is_more(used.bytes, limits.bytes) || is_more(used.inodes, limits.inodes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_more_than_its_limits_is_beyond() {
+        const MIB: u64 = 1 << 20;
+        for (used, limits, expected) in [
+            ((MIB, 5), (MIB, 0), false),
+            ((MIB + 1, 5), (MIB, 0), true),
+            ((MIB, 5), (0, 5), false),
+            ((MIB, 6), (0, 5), true),
+            ((MIB, 5), (MIB, 4), true),
+        ] {
+            let amounts = |(bytes, inodes)| Amounts { bytes, inodes };
+            let (used, limits) = (amounts(used), amounts(limits));
+            assert_eq!(is_beyond(used, limits), expected, "{used:?} {limits:?}");
+        }
+    }
 
     #[test]
     fn limits_are_whole_and_never_smaller_than_the_size() {

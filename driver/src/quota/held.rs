@@ -1,6 +1,7 @@
 //! Whether a folder is a project of its own whose limits are enforced, as it is on the disk now, and what it lacks. Decides alone:
 //! must neither look nor mend.
 
+use crate::quota::amounts::is_beyond;
 use crate::quota::error::amount;
 use csi_sys::project_quota::Amounts;
 use std::fmt;
@@ -115,11 +116,11 @@ pub fn lack(folder: Option<Folder>, on_record: Option<u32>, wanted: Amounts) -> 
         used,
         ..
     } = folder;
-    let is_beyond = |used: u64, limit: u64| limit > 0 && used > limit;
-    let bytes = match limits.bytes {
-        0 => 0,
-        bytes => bytes.saturating_add(TOLERATED + bytes / TOLERATED_PART),
-    };
+    let mut tolerated = limits;
+    if limits.bytes > 0 {
+        let more = TOLERATED + limits.bytes / TOLERATED_PART;
+        tolerated.bytes = limits.bytes.saturating_add(more);
+    }
     let found = match project {
         0 => Lack::NoProject,
         _ if folder.is_of_others => Lack::OfOthers(project),
@@ -130,9 +131,7 @@ pub fn lack(folder: Option<Folder>, on_record: Option<u32>, wanted: Amounts) -> 
             found: limits,
             wanted,
         },
-        _ if is_beyond(used.bytes, bytes) || is_beyond(used.inodes, limits.inodes) => {
-            Lack::Beyond { used, limits }
-        }
+        _ if is_beyond(used, tolerated) => Lack::Beyond { used, limits },
         _ => return None,
     };
     Some(found)

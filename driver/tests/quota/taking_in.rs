@@ -32,8 +32,8 @@ fn a_volume_with_files_becomes_a_project() {
     let id = ProjectId::new(123_456_789).unwrap();
 
     let found = look(open(), None, &Former::new()).unwrap();
-    assert!(found.bytes >= 4 * MIB, "{found:?}");
-    assert_eq!(found.inodes, 8);
+    assert!(found.used.bytes >= 4 * MIB, "{found:?}");
+    assert_eq!(found.used.inodes, 8);
     // Two of the names are one file.
     assert_eq!((found.folders, found.files), (4, 4));
     assert_eq!(project::of(open()).unwrap(), None, "it was a look");

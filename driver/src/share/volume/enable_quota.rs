@@ -5,6 +5,7 @@
 //! says that the volume is enforced, nothing limits it.
 
 use crate::files::crash_points::step;
+use crate::quota::amounts::is_beyond;
 use crate::quota::enable_quota::{self, Found};
 use crate::quota::error::QuotaError;
 use crate::quota::project;
@@ -61,7 +62,11 @@ pub fn enable_quota(share: &Share, key: NameKey, is_dry: bool) -> Result<Found, 
     // In use it may grow while it is looked at; then it is full, as it would be a moment later.
     let former = limits::ledger(share)?.all_of(&limits::owner(&found.record))?;
     let seen = enable_quota::look(&folder, project::of(&folder)?, &former)?;
-    seen.check_room(limits::promised(&found.record))?;
+    let limits = limits::promised(&found.record);
+    if is_beyond(seen.used, limits) {
+        let used = seen.used;
+        return Err(QuotaError::Beyond { used, limits }.into());
+    }
     match is_dry {
         true => Ok(seen),
         false => put_into_a_project(share, &found, &folder),
