@@ -80,7 +80,7 @@ pub fn look(
     begun: Option<ProjectId>,
     former: &Former,
 ) -> Result<Found, QuotaError> {
-    Pass::new(begun, former, false).over(folder)
+    pass(folder, begun, former, None)
 }
 
 /// Projects that are this folder's too, and of which files may be left in it.
@@ -98,7 +98,7 @@ pub fn enable_quota(
     let folder = folder.as_fd();
     let mut all = Found::default();
     for _ in 0..PASSES {
-        let found = Pass::new(Some(id), former, true).over(folder)?;
+        let found = pass(folder, Some(id), former, Some(id))?;
         all = Found {
             folders: all.folders + found.folders,
             files: all.files + found.files,
@@ -121,51 +121,54 @@ fn is_new(project: u32, id: Option<ProjectId>, former: &Former) -> Result<bool, 
     }
 }
 
+/// Goes through a folder once.
+fn pass(
+    folder: impl AsFd,
+    id: Option<ProjectId>,
+    former: &Former,
+    puts_into: Option<ProjectId>,
+) -> Result<Found, QuotaError> {
+    let context = "going through a folder";
+    let top = beneath::folder(folder, ".").context(context)?;
+    let mut pass = Pass {
+        id,
+        former,
+        puts_into,
+        found: Found::default(),
+        links: HashMap::new(),
+    };
+    pass.enter(&top)?;
+    let mut walk = TreeWalk::begin(&top, PathBuf::new()).context(context)?;
+    while let Some(met) = walk.next().context(context)?
+        && let Some((folder, above)) = walk.here()
+    {
+        let path = above.join(OsStr::from_bytes(met.name.to_bytes()));
+        if let Some(entered) = pass.entry(folder, &met.name, &path, met.kind)? {
+            pass.enter(&entered)?;
+            walk.enter(&entered, path).context("listing a folder")?;
+        }
+    }
+    for (_, (missing, path)) in std::mem::take(&mut pass.links) {
+        if missing > 0 {
+            pass.leave(&path, Because::LinkedOutside)?;
+        }
+    }
+    Ok(pass.found)
+}
+
 /// One way through a folder.
 struct Pass<'a> {
+    /// The folder's project, where it has one.
     id: Option<ProjectId>,
     former: &'a Former,
-    /// Whether it puts things into the project, or only looks.
-    tags: bool,
+    /// What is not in it yet is put into this project; nothing is, where it only looks.
+    puts_into: Option<ProjectId>,
     found: Found,
     /// Files with several names: how many of them were not met yet, and one that was.
     links: HashMap<u64, (u64, PathBuf)>,
 }
 
-impl<'a> Pass<'a> {
-    fn new(id: Option<ProjectId>, former: &'a Former, tags: bool) -> Self {
-        Self {
-            id,
-            former,
-            tags,
-            found: Found::default(),
-            links: HashMap::new(),
-        }
-    }
-
-    fn over(mut self, folder: impl AsFd) -> Result<Found, QuotaError> {
-        let context = "going through a folder";
-        let top = beneath::folder(folder, ".").context(context)?;
-        self.enter(&top)?;
-        let mut walk = TreeWalk::begin(&top, PathBuf::new()).context(context)?;
-        while let Some(met) = walk.next().context(context)?
-            && let Some((folder, above)) = walk.here()
-        {
-            let path = above.join(OsStr::from_bytes(met.name.to_bytes()));
-            if let Some(entered) = self.entry(folder, &met.name, &path, met.kind)? {
-                self.enter(&entered)?;
-                walk.enter(&entered, path).context("listing a folder")?;
-            }
-        }
-        let links = std::mem::take(&mut self.links);
-        for (_, (missing, path)) in links {
-            if missing > 0 {
-                self.leave(&path, Because::LinkedOutside)?;
-            }
-        }
-        Ok(self.found)
-    }
-
+impl Pass<'_> {
     /// Does what is to be done with an entry of `folder`, and returns it where it is a folder itself.
     fn entry(
         &mut self,
@@ -217,7 +220,7 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         if is_new(project::number_of(&file)?, self.id, self.former)? {
-            if let Some(id) = self.tags() {
+            if let Some(id) = self.puts_into {
                 project::tag_file(&file, id)?;
             }
             self.found.files += 1;
@@ -233,15 +236,10 @@ impl<'a> Pass<'a> {
         }
         let stat = fs::fstat(folder).context("looking at a folder")?;
         self.count(stat.st_blocks.unsigned_abs());
-        if let Some(id) = self.tags() {
+        if let Some(id) = self.puts_into {
             project::tag(folder, id)?;
         }
         Ok(())
-    }
-
-    /// The project that this pass puts things into.
-    fn tags(&self) -> Option<ProjectId> {
-        self.id.filter(|_| self.tags)
     }
 
     /// Counts a folder or file that has so many blocks of stat(2).

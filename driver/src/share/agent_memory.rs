@@ -107,19 +107,15 @@ pub struct Compared {
 impl Compared {
     /// That of somebody who has found, since the time `at`, these `volumes` whose sizes are not enforced.
     pub(super) fn of(at: u64, volumes: BTreeMap<Nonce, String>) -> Self {
-        let unable = (volumes.len() > MOST).then(|| {
-            let count = volumes.len();
-            format!("{count} volumes are not, which the log of who has compared names")
-        });
         let not_held = volumes.len();
-        let volumes = match unable {
-            Some(_) => BTreeMap::new(),
-            None => volumes,
-        };
+        if not_held > MOST {
+            let why = "volumes are not, which the log of who has compared names";
+            return Self::unable(at, format!("{not_held} {why}"), not_held);
+        }
         Self {
             format: FORMAT,
             at,
-            unable,
+            unable: None,
             not_held,
             volumes,
         }

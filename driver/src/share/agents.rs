@@ -217,12 +217,8 @@ pub(super) fn has_another_that_can(share: &Share) -> Result<bool, ShareError> {
 
 fn living(share: &Share) -> Result<impl Iterator<Item = Agent>, ShareError> {
     let (all, _) = all(share)?;
-    Ok(all
-        .into_iter()
-        .filter_map(|(_, agent, is_dead)| match is_dead {
-            true => None,
-            false => agent,
-        }))
+    let living = all.into_iter().filter(|(_, _, is_dead)| !is_dead);
+    Ok(living.filter_map(|(_, agent, _)| agent))
 }
 
 /// A folder in which something appears that an agent has to do.

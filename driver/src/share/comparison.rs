@@ -75,7 +75,7 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
     let mut report = volumes.write(share, at);
     // It may take long: until it is done the volume is said not to be held.
     for (record, lack) in &torn {
-        match enable_quota::mend(share, (record.key(), record.nonce)) {
+        match enable_quota::mend(share, record) {
             Ok(taken) => {
                 volumes.told.push(format!(
                     "{}: {lack}: put into a project of its own, with {} folders and {} files",
@@ -92,16 +92,17 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
             ),
         }
     }
-    let troubles = volumes.troubles.values();
-    let told = troubles.map(|(path, why)| format!("{path}: its size is not enforced: {why}"));
-    let told: Vec<String> = told.collect();
-    volumes.told.extend(told);
     if !torn.is_empty() {
         report = volumes.write(share, at);
     }
+    let Volumes {
+        troubles, mut told, ..
+    } = volumes;
+    let troubles = troubles.values();
+    told.extend(troubles.map(|(path, why)| format!("{path}: its size is not enforced: {why}")));
     Ok(Comparison {
         sets_limits: true,
-        told: volumes.told,
+        told,
         report,
     })
 }
@@ -193,10 +194,11 @@ impl Volumes {
         }
     }
 
-    /// Sets limits that differ. Returns the volumes whose folders are to be put into projects, and why.
+    /// Sets the limits of ready volumes that differ. Returns those whose folders are to be put into projects, and why.
     fn settle_limits(&mut self, share: &Share, ledger: &Ledger) -> Vec<(Record<Volume>, Lack)> {
         let mut torn = Vec::new();
-        for seen in std::mem::take(&mut self.seen) {
+        let seen = std::mem::take(&mut self.seen).into_iter();
+        for seen in seen.filter(|it| it.record.state == State::Ready) {
             let lack = self.settle(share, ledger, &seen);
             if let Ok(Some(lack)) = lack
                 && lack.is_mended_by_a_project()
@@ -208,8 +210,8 @@ impl Volumes {
         torn
     }
 
-    /// Sets the limits of one volume, where they differ, and says what it lacks then; nothing of one that is not ready, or that
-    /// somebody is about to change or has changed.
+    /// Sets the limits of one volume, where they differ, and says what it lacks then; nothing of one that somebody is about to change
+    /// or has changed.
     fn settle(
         &self,
         share: &Share,
@@ -217,9 +219,6 @@ impl Volumes {
         seen: &Limited,
     ) -> Result<Option<Lack>, ShareError> {
         let lack = || seen.lack(share, ledger, &self.shared);
-        if seen.record.state != State::Ready {
-            return Ok(None);
-        }
         let Some(found) = lack()? else {
             return Ok(None);
         };

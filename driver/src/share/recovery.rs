@@ -8,7 +8,7 @@ use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
 use crate::share::limits::{self, Answered};
-use crate::share::records::record::{Kind, State};
+use crate::share::records::record::{Kind, Record, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept};
 use crate::share::records::volume::Volume;
@@ -88,8 +88,8 @@ pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
         store::keys::<Snapshot>(share)?,
     );
     Ok(Recovered {
-        volumes: waiting::<Volume>(share, volumes, &mut failures)?,
-        snapshots: waiting::<Snapshot>(share, snapshots, &mut failures)?,
+        volumes: waiting::<Volume>(share, volumes, &mut failures, |_| {})?,
+        snapshots: waiting::<Snapshot>(share, snapshots, &mut failures, |_| {})?,
         failures,
     })
 }
@@ -103,26 +103,21 @@ pub fn take_up(
     share: &Share,
     appeared: Appeared,
 ) -> Result<(Recovered, Vec<Answered>), ShareError> {
-    let (mut volumes, mut new, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    for key in appeared.volumes {
-        match store::look_among::<Volume>(share, key)? {
-            Kept::Found(found) if found.record.needs_copy() => volumes.push(key),
-            Kept::Found(found) => new.extend(limits::as_request(&found.record)),
-            Kept::Unreadable(record) => failures.push(record.error::<Volume>(key)),
-            Kept::Nothing => {}
-        }
-    }
+    let (mut new, mut failures) = (Vec::new(), Vec::new());
+    let volumes = waiting::<Volume>(share, appeared.volumes, &mut failures, |record| {
+        new.extend(limits::as_request(record));
+    })?;
     let (answered, odd) = limits::answer(share, new, appeared.requests)?;
     failures.extend(odd);
     let copies = Recovered {
         volumes,
-        snapshots: waiting::<Snapshot>(share, appeared.snapshots, &mut failures)?,
+        snapshots: waiting::<Snapshot>(share, appeared.snapshots, &mut failures, |_| {})?,
         failures,
     };
     Ok((copies, answered))
 }
 
-/// Those of `keys` whose source is to be copied by whoever may take the copy up.
+/// Those of `keys` whose source is to be copied by whoever may take the copy up. Each `other` record is shown.
 ///
 /// # Errors
 /// I/O errors of the share.
@@ -130,13 +125,15 @@ fn waiting<K: Kind>(
     share: &Share,
     keys: Vec<NameKey>,
     failures: &mut Vec<ShareError>,
+    mut other: impl FnMut(&Record<K>),
 ) -> Result<Vec<NameKey>, ShareError> {
     let mut waiting = Vec::new();
     for key in keys {
         match store::look_among::<K>(share, key)? {
             Kept::Found(found) if found.record.needs_copy() => waiting.push(key),
             Kept::Unreadable(record) => failures.push(record.error::<K>(key)),
-            Kept::Found(_) | Kept::Nothing => {}
+            Kept::Found(found) => other(&found.record),
+            Kept::Nothing => {}
         }
     }
     Ok(waiting)

@@ -15,6 +15,7 @@ use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -89,6 +90,20 @@ impl Server {
             calls: Grpc::new(channel.connect().await.unwrap()),
             own,
         }
+    }
+
+    /// The same, of a share that has records, when it has compared for the first time: nothing else than calls takes steps then.
+    async fn settled_controller(&self) -> Local {
+        let report = self.share.folder.join(".csi-nfs/compared.json");
+        let seen = || {
+            fs::metadata(&report)
+                .map(|it| (it.ino(), it.mtime_nsec()))
+                .ok()
+        };
+        let before = seen();
+        let local = self.controller().await;
+        until("a comparison", || seen() != before);
+        local
     }
 
     /// The folder as clients have it.
@@ -294,7 +309,7 @@ async fn a_controller_that_dies_at_any_step_leaves_no_volume_without_its_limit()
     let expanded = local.create(volume("expanded", 10, ENFORCE)).await.unwrap();
     drop(local);
     for is_expansion in [false, true] {
-        let local = server.controller().await;
+        let local = server.settled_controller().await;
         fs::write(server.plan(), "trace").unwrap();
         match is_expansion {
             false => made.push(
@@ -315,7 +330,7 @@ async fn a_controller_that_dies_at_any_step_leaves_no_volume_without_its_limit()
             let name = format!("killed-{number}");
             let larger = 12 + u64::try_from(number).unwrap();
             let request = volume(&name, 30, ENFORCE);
-            let mut dying = server.controller().await;
+            let mut dying = server.settled_controller().await;
             fs::write(server.plan(), format!("{count} {step}")).unwrap();
             let refused = match is_expansion {
                 false => dying.create(request.clone()).await.map(drop),

@@ -16,7 +16,7 @@ use crate::share::records::record::{Record, State};
 use crate::share::records::size::{Quota, Size};
 use crate::share::records::store;
 use crate::share::records::volume::Volume;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::token::NameKey;
 use crate::share::volume::change::change;
 use csi_sys::project_quota::Amounts;
 use std::os::fd::OwnedFd;
@@ -77,15 +77,16 @@ fn refused(why: &str) -> EnableQuotaError {
     EnableQuotaError::Refused(why.to_owned())
 }
 
-/// Puts the volume of this key, whose size is to be enforced and whose folder was found not to be, into a project again.
+/// Puts the volume with this record, whose size is to be enforced and whose folder was found not to be, into a project again.
 /// Returns what is in its folder, which may be more than its size.
 ///
 /// # Errors
 /// As for [`enable_quota`]; also where not all can be put into it now.
 pub(in crate::share) fn mend(
     share: &Share,
-    (key, nonce): (NameKey, Nonce),
+    record: &Record<Volume>,
 ) -> Result<Found, EnableQuotaError> {
+    let (key, nonce) = (record.key(), record.nonce);
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
     let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
     // Whoever ends on the way leaves a record from which the next comparison sees that.
@@ -153,6 +154,7 @@ mod tests {
     use super::*;
     use crate::share::paths::sub_path::SubPath;
     use crate::share::records::volume::{OnDelete, Wanted};
+    use crate::share::token::Nonce;
 
     #[test]
     fn who_is_taken_in() {
