@@ -142,8 +142,8 @@ fn sentence(is_dry: bool, taken_in: usize, refused: usize, enforced: usize) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quota::amounts::Amounts;
     use crate::quota::enable_quota::Because;
-    use csi_sys::project_quota::Amounts;
 
     #[test]
     fn what_is_said() {

@@ -1,6 +1,9 @@
 //! The size of a volume as limits of its project. Must not set them.
 
-use csi_sys::project_quota::Amounts;
+use csi_sys::project_quota;
+
+/// The bytes and inodes of a project: its limits, where 0 is none, or its usage.
+pub type Amounts = project_quota::Amounts;
 
 /// What limits are rounded up to: a client's `df` rounds down to its wsize, which is at most this.
 const UNIT: u64 = 1 << 20;

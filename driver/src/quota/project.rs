@@ -6,9 +6,12 @@ use crate::quota::draw;
 use crate::quota::error::{Context, QuotaError};
 use crate::quota::ledger::Ledger;
 use crate::quota::project_id::ProjectId;
-use csi_sys::file_attributes::{self, Attributes};
+use csi_sys::file_attributes;
 use csi_sys::project_quota::{self, Amounts, Quota};
 use std::os::fd::AsFd;
+
+/// What says to which project a folder belongs, and what is made in it.
+pub type Attributes = file_attributes::Attributes;
 
 /// How many ids are drawn before one gives up.
 const TRIES: usize = 16;

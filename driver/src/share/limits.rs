@@ -9,11 +9,11 @@
 
 use crate::files::beneath;
 use crate::files::crash_points::step;
-use crate::quota::amounts;
+use crate::quota::amounts::{self, Amounts};
 use crate::quota::error::QuotaError;
 use crate::quota::held::{self, Folder, Lack};
 use crate::quota::ledger::Ledger;
-use crate::quota::project;
+use crate::quota::project::{self, Attributes};
 use crate::quota::project_id::ProjectId;
 use crate::share::agents;
 use crate::share::database::Share;
@@ -28,8 +28,6 @@ use crate::share::records::text::data_name;
 use crate::share::records::volume::Volume;
 use crate::share::requests::{Answer, REQUESTS, Request, Requests};
 use crate::share::token::Nonce;
-use csi_sys::file_attributes::Attributes;
-use csi_sys::project_quota::Amounts;
 use rustix::fs;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;

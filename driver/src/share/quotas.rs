@@ -2,6 +2,7 @@
 //! folder lies by itself (`limits`), else by asking an agent (`requests`).
 
 use crate::process::metrics::METRICS;
+use crate::quota::amounts::Amounts;
 use crate::share::agent_memory::next_pause;
 use crate::share::agents::{self, Capabilities, Quotas};
 use crate::share::attempt::process;
@@ -13,7 +14,6 @@ use crate::share::records::size::{Quota, Size};
 use crate::share::records::volume::{Volume, Wanted};
 use crate::share::requests::{Answer, Asked, Request};
 use crate::share::token::Nonce;
-use csi_sys::project_quota::Amounts;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -153,8 +153,8 @@ fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held
     }
 }
 
-fn not_yet(why: &str) -> ShareError {
-    let why = why.to_owned();
+fn not_yet(why: impl Into<String>) -> ShareError {
+    let why = why.into();
     ShareError::NotHeldYet { why }
 }
 
@@ -183,8 +183,9 @@ fn wait(share: &Share, asked: &mut Asked, request: &Request) -> Result<Answer, S
         }
         pause = next_pause(took);
     }
-    let why = format!("its agent has not answered for {PATIENCE:?}");
-    Err(ShareError::NotHeldYet { why })
+    Err(not_yet(format!(
+        "its agent has not answered for {PATIENCE:?}"
+    )))
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@
 //! by the volume's own nonce, and the file is written when no answer comes soon.
 
 use crate::files::beneath;
+use crate::quota::amounts::Amounts;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{self, FORMAT};
 use crate::share::token::{NameKey, Nonce};
-use csi_sys::project_quota::Amounts;
 use rustix::fs::{self, AtFlags};
 use serde::{Deserialize, Serialize};
 use std::os::fd::OwnedFd;

@@ -5,7 +5,7 @@
 //! says that the volume is enforced, nothing limits it.
 
 use crate::files::crash_points::step;
-use crate::quota::amounts::is_beyond;
+use crate::quota::amounts::{Amounts, is_beyond};
 use crate::quota::enable_quota::{self, Found};
 use crate::quota::error::QuotaError;
 use crate::quota::project;
@@ -18,7 +18,6 @@ use crate::share::records::store;
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
 use crate::share::volume::change::change;
-use csi_sys::project_quota::Amounts;
 use std::os::fd::OwnedFd;
 use thiserror::Error;
 
