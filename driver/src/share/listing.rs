@@ -51,22 +51,12 @@ pub trait List: Kind {
 }
 
 /// How far a walk has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// The last key that was dealt with.
     pub last: Option<NameKey>,
-    /// Whether there are no more.
-    pub is_all: bool,
-}
-
-impl Default for Walked {
-    /// Through nothing.
-    fn default() -> Self {
-        Self {
-            last: None,
-            is_all: true,
-        }
-    }
+    /// Whether it has ended before the last.
+    pub is_part: bool,
 }
 
 /// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks; what it breaks
@@ -87,7 +77,7 @@ pub fn walk<R: List>(
     let mut last = None;
     let so_far = |last| Walked {
         last,
-        is_all: false,
+        is_part: true,
     };
     for chunk in keys[start..].chunks(CHUNK) {
         if last.is_some() && is_over() {
@@ -107,7 +97,10 @@ pub fn walk<R: List>(
             return Ok(so_far(last));
         }
     }
-    Ok(Walked { last, is_all: true })
+    Ok(Walked {
+        last,
+        is_part: false,
+    })
 }
 
 impl List for Volume {

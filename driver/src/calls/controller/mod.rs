@@ -12,8 +12,7 @@ mod copying;
 mod creation;
 pub(crate) mod deadline;
 pub mod error;
-mod listed;
-mod lists;
+pub(crate) mod lists;
 mod looks;
 mod measured;
 mod measuring;
@@ -22,7 +21,6 @@ mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
 mod pace;
-pub(crate) mod pages;
 mod placed;
 mod reached;
 #[expect(clippy::disallowed_methods, reason = "at the start, and in a thread")]

@@ -6,11 +6,10 @@ use super::compared::Pairs;
 use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
-use super::lists::{Lists, Page};
 use super::looks::Looks;
 use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
-use super::outcome::{OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
+use super::outcome::{Lists, OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
 use super::remembered::{Remembered, write_file};
 use crate::calls::admission::Work;
@@ -36,11 +35,6 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
-
-/// What a walk through all shares gives to those who wait for it.
-type Listed<E> = Result<Arc<Page<E>>, ControllerError>;
-type ListedVolumes = Listed<list_volumes_response::Entry>;
-type ListedSnapshots = Listed<list_snapshots_response::Entry>;
 
 /// A share that a request means.
 #[derive(Clone, Debug)]
@@ -93,8 +87,8 @@ pub(crate) struct Shares {
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
-    pub(super) volume_lists: Lists<ListedVolumes>,
-    pub(super) snapshot_lists: Lists<ListedSnapshots>,
+    pub(super) volume_lists: Lists<list_volumes_response::Entry>,
+    pub(super) snapshot_lists: Lists<list_snapshots_response::Entry>,
     pub(super) copies: Copies,
     pub(super) looks: Arc<Looks>,
 }

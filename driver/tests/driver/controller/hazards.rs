@@ -235,7 +235,7 @@ async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
     }
     slow.gate.add_permits(100);
     settle().await;
-    assert_eq!(opened(), 1, "a list goes on for nobody");
+    assert_eq!(opened(), 1, "a list is begun for nobody");
     // Of these, too, one begins before the share may be opened, and all others have come by then.
     slow.gate.forget_permits(usize::MAX);
     let callers = lists();
