@@ -17,10 +17,10 @@ use crate::share::records::size::Size;
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::measure_name;
 use crate::share::records::volume::Volume;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::token::NameKey;
 use rustix::fs::{self, AtFlags};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest measure that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -48,6 +48,12 @@ impl Measure {
     pub fn age(&self) -> Duration {
         Duration::from_secs(now().saturating_sub(self.ended))
     }
+
+    /// How much more that is than the volume's size. A size of 0 is none.
+    pub fn beyond(&self, size: i64) -> Option<u64> {
+        let size = u64::try_from(size).ok().filter(|size| *size > 0)?;
+        self.bytes.checked_sub(size).filter(|beyond| *beyond > 0)
+    }
 }
 
 /// Whether a volume is one that is measured. The file system itself counts what has an enforced size.
@@ -70,13 +76,45 @@ pub fn of(found: &Found<Volume>) -> Option<Measure> {
     format::parse(&text)
 }
 
-/// What a look at a volume has found that is measured.
+/// What is known of the measures of one share, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeasuredShare {
+    /// Volumes with a measure.
+    pub volumes: usize,
+    /// What they take together.
+    pub bytes: u64,
+    /// Those that take more than their sizes.
+    pub beyond: usize,
+    /// When the oldest measure ended, in seconds since 1970.
+    pub oldest: Option<u64>,
+}
+
+impl MeasuredShare {
+    /// Adds a volume of a `size`.
+    fn add(&mut self, measure: &Measure, size: i64) {
+        *self = self.and(Self {
+            volumes: 1,
+            bytes: measure.bytes,
+            beyond: usize::from(measure.beyond(size).is_some()),
+            oldest: Some(measure.ended),
+        });
+    }
+
+    /// All of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            volumes: self.volumes + other.volumes,
+            bytes: self.bytes.saturating_add(other.bytes),
+            beyond: self.beyond + other.beyond,
+            oldest: self.oldest.into_iter().chain(other.oldest).min(),
+        }
+    }
+}
+
+/// A volume that is measured.
 #[derive(Debug)]
 pub struct MeasureLook {
-    /// The volume.
-    pub nonce: Nonce,
-    /// Its size, as it is on record; 0 where it has none.
-    pub size: u64,
+    pub(super) found: Found<Volume>,
     /// Its last measure.
     pub measure: Option<Measure>,
     /// Whether it is time for another one.
@@ -100,78 +138,160 @@ pub fn look(
     }
     let measure = of(&found);
     Ok(Some(MeasureLook {
-        nonce: found.record.nonce,
-        size: u64::try_from(found.record.what.capacity_bytes).unwrap_or_default(),
         is_due: is_due(measure.as_ref(), now(), interval),
+        found,
         measure,
     }))
 }
 
-/// A volume that is being measured.
-pub struct Measuring {
-    found: Found<Volume>,
-    count: UsageCount,
-    begun: Instant,
-}
-
-/// Begins to measure the volume `nonce` under `key`. Nothing where somebody else has just done so, or it has gone.
-///
-/// # Errors
-/// I/O errors.
-pub fn begin(
-    share: &Share,
-    (key, nonce): (NameKey, Nonce),
-    interval: Duration,
-) -> Result<Option<Measuring>, ShareError> {
-    let Kept::Found(found) = store::look::<Volume>(share, key)? else {
-        return Ok(None);
-    };
-    let is_it = found.record.nonce == nonce && is_measured(&found.record);
-    if !is_it || !is_due(of(&found).as_ref(), now(), interval) {
-        return Ok(None);
-    }
-    let path = &found.record.what.path;
-    let context = || format!("opening the folder of {path}");
-    let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
-    let Some(folder) = folder.map_err(blocked(path, context))? else {
-        return Ok(None);
-    };
-    let count = UsageCount::begin(&folder).context(context)?;
-    Ok(Some(Measuring {
-        found,
-        count,
-        begun: Instant::now(),
-    }))
-}
-
-impl Measuring {
-    /// Looks at `most` more entries. Returns at how many it did: fewer at the end.
+impl MeasureLook {
+    /// Begins to measure the volume. Nothing where its folder is gone.
     ///
     /// # Errors
     /// I/O errors.
-    pub fn go_on(&mut self, most: usize) -> Result<usize, ShareError> {
+    pub(crate) fn begin(&self, share: &Share) -> Result<Option<UsageCount>, ShareError> {
         let path = &self.found.record.what.path;
-        let looked = self.count.go_on(most);
-        looked.context(|| format!("measuring {path}"))
+        let context = || format!("opening the folder of {path}");
+        let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
+        let folder = folder.map_err(blocked(path, context))?;
+        let count = folder.map(|folder| UsageCount::begin(&folder));
+        count.transpose().context(context)
     }
 
-    /// Puts the measure beside the record. Nothing when the volume has gone meanwhile.
+    /// Puts what was counted beside the record. Nothing when the volume has gone meanwhile.
     ///
     /// # Errors
     /// I/O errors.
-    pub fn finish(self, share: &Share) -> Result<Option<Measure>, ShareError> {
-        let (usage, short) = self.count.so_far();
-        let took = self.begun.elapsed().as_millis();
+    pub(crate) fn finish(
+        &self,
+        share: &Share,
+        count: UsageCount,
+    ) -> Result<Option<Measure>, ShareError> {
         let measure = Measure {
             format: FORMAT,
-            bytes: usage.bytes,
-            files: usage.files,
-            folders: usage.folders,
+            bytes: count.bytes,
+            files: count.files,
+            folders: count.folders,
             ended: now(),
-            took_ms: u64::try_from(took).unwrap_or(u64::MAX),
-            short: short.map(|short| short.to_string()),
+            took_ms: u64::try_from(count.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            short: count.short,
         };
         Ok(put(share, &self.found, &measure)?.then_some(measure))
+    }
+}
+
+/// A round through the volumes of a share, which measures those that are due.
+pub struct Round {
+    interval: Duration,
+    /// Those that come, the next one last.
+    keys: Vec<NameKey>,
+    /// The one that is being measured.
+    counting: Option<(MeasureLook, UsageCount)>,
+    /// What is known of those that were looked at.
+    pub sum: MeasuredShare,
+    /// Why one could not be measured.
+    pub trouble: Option<ShareError>,
+}
+
+impl Round {
+    /// Begins a round.
+    ///
+    /// # Errors
+    /// I/O errors.
+    pub fn begin(share: &Share, interval: Duration) -> Result<Self, ShareError> {
+        let mut keys = store::keys::<Volume>(share)?;
+        // Each process begins elsewhere, so that few count the same volume at a time.
+        if !keys.is_empty() {
+            let first = std::process::id() as usize % keys.len();
+            keys.rotate_left(first);
+        }
+        Ok(Self {
+            interval,
+            keys,
+            counting: None,
+            sum: MeasuredShare::default(),
+            trouble: None,
+        })
+    }
+
+    /// Looks at `most` more records, files and folders, and tells what is measured. Returns at how many it did: fewer at the end.
+    pub fn go_on(&mut self, share: &Share, most: usize, tell: impl Fn(&str)) -> usize {
+        let mut looked = 0;
+        while looked < most {
+            let step = match self.counting.take() {
+                Some(counting) => self.count(share, counting, most - looked, &tell),
+                None => match self.keys.pop() {
+                    Some(key) => self.look(share, key, &tell).map(|()| 1),
+                    None => break,
+                },
+            };
+            // The others are no worse for that.
+            looked += step.unwrap_or_else(|error| {
+                self.trouble.get_or_insert(error);
+                1
+            });
+        }
+        looked
+    }
+
+    fn look(&mut self, share: &Share, key: NameKey, tell: impl Fn(&str)) -> Result<(), ShareError> {
+        let Some(look) = look(share, key, self.interval)? else {
+            return Ok(());
+        };
+        let count = match look.is_due {
+            true => look.begin(share),
+            false => Ok(None),
+        };
+        match count {
+            Ok(Some(count)) => {
+                tell(&format!("measuring volumes/{key}"));
+                self.counting = Some((look, count));
+                Ok(())
+            }
+            other => {
+                self.add(&look, look.measure.as_ref());
+                other.map(drop)
+            }
+        }
+    }
+
+    /// Goes on with a volume, and ends it when fewer than `most` are left of it.
+    fn count(
+        &mut self,
+        share: &Share,
+        (look, mut count): (MeasureLook, UsageCount),
+        most: usize,
+        tell: impl Fn(&str),
+    ) -> Result<usize, ShareError> {
+        let record = &look.found.record;
+        let looked = count.go_on(most);
+        let looked = looked.context(|| format!("measuring {}", record.what.path));
+        if let Ok(looked) = looked
+            && looked == most
+        {
+            self.counting = Some((look, count));
+            return Ok(looked);
+        }
+        let measured = looked.and_then(|looked| Ok((looked, look.finish(share, count)?)));
+        let new = measured.as_ref().ok().and_then(|(_, new)| new.as_ref());
+        self.add(&look, new.or(look.measure.as_ref()));
+        if let Some(measure) = new {
+            tell(&format!(
+                "measured volumes/{}: {} bytes in {} files and {} folders, in {} ms",
+                record.key(),
+                measure.bytes,
+                measure.files,
+                measure.folders,
+                measure.took_ms
+            ));
+        }
+        measured.map(|(looked, _)| looked)
+    }
+
+    fn add(&mut self, look: &MeasureLook, measure: Option<&Measure>) {
+        if let Some(measure) = measure {
+            self.sum.add(measure, look.found.record.what.capacity_bytes);
+        }
     }
 }
 
@@ -233,5 +353,31 @@ mod tests {
             let due = is_due(last.as_ref(), NOW, interval);
             assert_eq!(due, expected, "{age:?} {interval:?}");
         }
+    }
+
+    #[test]
+    fn measures_are_summed_up() {
+        let measure = |bytes, ended| Measure {
+            format: FORMAT,
+            bytes,
+            files: 0,
+            folders: 1,
+            ended,
+            took_ms: 1,
+            short: None,
+        };
+        let mut one = MeasuredShare::default();
+        one.add(&measure(11, 100), 10);
+        one.add(&measure(500, 300), 0);
+        let mut other = MeasuredShare::default();
+        other.add(&measure(10, 200), 10);
+        let expected = MeasuredShare {
+            volumes: 3,
+            bytes: 521,
+            beyond: 1,
+            oldest: Some(100),
+        };
+        assert_eq!(one.and(other), expected);
+        assert_eq!(one.and(MeasuredShare::default()), one);
     }
 }

@@ -20,7 +20,6 @@ mod neighbours;
 mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
-mod pace;
 mod placed;
 mod reached;
 #[expect(clippy::disallowed_methods, reason = "at the start, and in a thread")]
@@ -34,8 +33,7 @@ mod upstream;
 pub(crate) mod validation;
 pub(crate) mod volumes;
 
-pub use config::{ControllerConfig, NamedShare, Role};
-pub use pace::Pace;
+pub use config::{ControllerConfig, NamedShare, Pace, Role};
 
 use shares::Shares;
 use std::sync::Arc;

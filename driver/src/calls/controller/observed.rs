@@ -4,7 +4,6 @@
 use super::Controller;
 use super::error::ControllerError;
 use super::looks::{SILENT_IN, Silent};
-use super::measured::MeasuredShare;
 use super::reached::{Tried, reachable};
 use super::shares::{Known, Shares};
 use crate::calls::export::Export;
@@ -12,6 +11,7 @@ use crate::calls::operations::Busy;
 use crate::process::metrics::{METRICS, count};
 use crate::share::agents::{Capabilities, Quotas};
 use crate::share::database::now;
+use crate::share::measures::MeasuredShare;
 use csi_proto::lock::lock;
 use std::time::{Duration, Instant};
 
@@ -62,13 +62,6 @@ impl Shares {
     pub(super) fn saw_trash(&self, export: &Export, left: usize) {
         if let Some(share) = lock(&self.known).get_mut(export) {
             share.trash = left;
-        }
-    }
-
-    /// What was found of the measures of `export`.
-    pub(super) fn saw_measures(&self, export: &Export, measured: MeasuredShare) {
-        if let Some(share) = lock(&self.known).get_mut(export) {
-            share.measures.sum = measured;
         }
     }
 }
@@ -144,7 +137,7 @@ impl Controller {
         METRICS.volumes_not_held.set(count(not_held));
         let trash = seen.iter().map(|share| share.trash).sum();
         METRICS.trash_entries.set(count(trash));
-        let measured = seen.iter().map(|share| share.measures.sum);
+        let measured = seen.iter().map(|share| share.measured);
         tell(measured.fold(MeasuredShare::default(), MeasuredShare::and));
         METRICS
             .copies_in_progress

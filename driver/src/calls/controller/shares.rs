@@ -7,7 +7,6 @@ use super::config::{ControllerConfig, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
 use super::looks::Looks;
-use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
 use super::outcome::{Lists, OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
@@ -24,6 +23,7 @@ use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Capabilities;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::measures::MeasuredShare;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::PromiseMemory;
 use crate::share::records::record::{Kind, Record};
@@ -72,7 +72,9 @@ pub(super) struct Known {
     /// What its last purge had to leave.
     pub(super) trash: usize,
     /// What was found of its measures last.
-    pub(super) measures: KnownMeasures,
+    pub(super) measured: MeasuredShare,
+    /// Why there is not a measure of each volume, as was told last.
+    pub(super) measures_told: String,
 }
 
 pub(crate) struct Shares {

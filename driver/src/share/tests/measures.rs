@@ -2,8 +2,8 @@
 
 use super::interleaved::{Operation, interleave};
 use super::*;
-use crate::share::measures::{self, Measure};
-use crate::share::token::Nonce;
+use crate::files::walking::usage::UsageCount;
+use crate::share::measures::{self, Measure, MeasureLook};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
@@ -20,17 +20,37 @@ fn filled(trial: &Trial) -> Record<Volume> {
     record
 }
 
+fn look(trial: &Trial, record: &Record<Volume>, interval: Duration) -> Option<MeasureLook> {
+    measures::look(&trial.share(), record.key(), interval).unwrap()
+}
+
+/// A look at a volume that is due, and what was counted of it.
+type Counting = (MeasureLook, UsageCount);
+
+fn begin(
+    trial: &Trial,
+    record: &Record<Volume>,
+    interval: Duration,
+) -> Result<Option<Counting>, ShareError> {
+    let look = measures::look(&trial.share(), record.key(), interval)?;
+    let is_it = |look: &MeasureLook| look.is_due && look.found.record.nonce == record.nonce;
+    let Some(look) = look.filter(is_it) else {
+        return Ok(None);
+    };
+    let count = look.begin(&trial.share())?;
+    Ok(count.map(|count| (look, count)))
+}
+
 fn measure(
     trial: &Trial,
     record: &Record<Volume>,
     interval: Duration,
 ) -> Result<Option<Measure>, ShareError> {
-    let volume = (record.key(), record.nonce);
-    let Some(mut measuring) = measures::begin(&trial.share(), volume, interval)? else {
+    let Some((look, mut count)) = begin(trial, record, interval)? else {
         return Ok(None);
     };
-    while measuring.go_on(7)? == 7 {}
-    measuring.finish(&trial.share())
+    while count.go_on(7).unwrap() == 7 {}
+    look.finish(&trial.share(), count)
 }
 
 fn kept(trial: &Trial, record: &Record<Volume>) -> Option<Measure> {
@@ -110,19 +130,17 @@ fn a_measure_that_comes_too_late_goes_again() {
         6,
         |trial| {
             let record = filled(trial);
-            let volume = (record.key(), record.nonce);
-            let begun = measures::begin(&trial.share(), volume, ALWAYS).unwrap();
-            let mut measuring = begun.unwrap();
-            assert_eq!(measuring.go_on(100).unwrap(), 30);
-            (record, Mutex::new(Some(measuring)))
+            let (look, mut count) = begin(trial, &record, ALWAYS).unwrap().unwrap();
+            assert_eq!(count.go_on(100).unwrap(), 30);
+            (record, Mutex::new(Some((look, count))))
         },
         |trial, (record, _)| trial.delete(record),
         |trial, (record, measuring)| {
             let is_gone = trial.records().is_empty();
             let folder = trial.at(&format!(".csi-nfs/volumes/{}", record.key()));
             late.fetch_add(usize::from(is_gone && folder.exists()), Ordering::Relaxed);
-            let measuring = measuring.lock().unwrap().take().unwrap();
-            let measured = measuring.finish(&trial.share()).unwrap();
+            let (look, count) = measuring.lock().unwrap().take().unwrap();
+            let measured = look.finish(&trial.share(), count).unwrap();
             assert_eq!(measured.is_none(), is_gone);
             assert_eq!(folder.exists(), !is_gone);
             trial.delete(record).unwrap();
@@ -176,12 +194,11 @@ fn a_measure_beside_a_deletion_or_another_one() {
 fn a_young_measure_is_left_and_the_later_one_stays() {
     let trial = Trial::new();
     let record = filled(&trial);
-    let volume = (record.key(), record.nonce);
-    let begin = |interval| measures::begin(&trial.share(), volume, interval).unwrap();
+    let begin = |interval| begin(&trial, &record, interval).unwrap();
     // Two that have begun before there was one both end.
-    for mut measuring in [begin(HOUR).unwrap(), begin(HOUR).unwrap()] {
-        while measuring.go_on(7).unwrap() == 7 {}
-        let measured = measuring.finish(&trial.share()).unwrap().unwrap();
+    for (look, mut count) in [begin(HOUR).unwrap(), begin(HOUR).unwrap()] {
+        while count.go_on(7).unwrap() == 7 {}
+        let measured = look.finish(&trial.share(), count).unwrap().unwrap();
         is_right(&trial, &measured);
         assert_eq!(kept(&trial, &record), Some(measured));
     }
@@ -196,10 +213,7 @@ fn a_measure_that_cannot_be_read_is_none() {
     measure(&trial, &record, ALWAYS).unwrap().unwrap();
     let path = format!(".csi-nfs/volumes/{}/measure.{}", record.key(), record.nonce);
     let whole = std::fs::read(trial.at(&path)).unwrap();
-    let look = || {
-        let share = trial.share();
-        measures::look(&share, record.key(), HOUR).unwrap().unwrap()
-    };
+    let look = || look(&trial, &record, HOUR).unwrap();
     assert!(look().measure.is_some() && !look().is_due);
     let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|end| whole[..end].to_vec()).collect();
     damaged.push(vec![0; whole.len()]);
@@ -236,19 +250,10 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
         store::update(&share, &found, &next).unwrap(),
         Claimed::Won
     ));
-    let volume = (record.key(), record.nonce);
-    assert!(
-        measures::look(&share, record.key(), ALWAYS)
-            .unwrap()
-            .is_none()
-    );
-    assert!(measures::begin(&share, volume, ALWAYS).unwrap().is_none());
+    assert!(look(&trial, &record, ALWAYS).is_none());
     assert_eq!(kept(&trial, &record), None);
-    // Another one of that name, and none.
-    let other = (record.key(), Nonce::random().unwrap());
-    assert!(measures::begin(&share, other, ALWAYS).unwrap().is_none());
     trial.delete(&record).unwrap();
-    assert!(measures::begin(&share, volume, ALWAYS).unwrap().is_none());
+    assert!(look(&trial, &record, ALWAYS).is_none());
     assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
     trial.is_without(&record);
 }
