@@ -20,6 +20,7 @@ use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
 use rustix::fs::{self, AtFlags};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The longest measure that is read, in bytes.
@@ -90,14 +91,14 @@ pub struct MeasuredShare {
 }
 
 impl MeasuredShare {
-    /// Adds a volume of a `size`.
-    fn add(&mut self, measure: &Measure, size: i64) {
-        *self = self.and(Self {
+    /// One volume of this `size`.
+    fn of(measure: &Measure, size: i64) -> Self {
+        Self {
             volumes: 1,
             bytes: measure.bytes,
             beyond: usize::from(measure.beyond(size).is_some()),
             oldest: Some(measure.ended),
-        });
+        }
     }
 
     /// All of both.
@@ -111,84 +112,15 @@ impl MeasuredShare {
     }
 }
 
-/// A volume that is measured.
-#[derive(Debug)]
-pub struct MeasureLook {
-    pub(super) found: Found<Volume>,
-    /// Its last measure.
-    pub measure: Option<Measure>,
-    /// Whether it is time for another one.
-    pub is_due: bool,
-}
-
-/// Looks at what is kept under `key`. Nothing where it is not to be measured.
-///
-/// # Errors
-/// I/O errors.
-pub fn look(
-    share: &Share,
-    key: NameKey,
-    interval: Duration,
-) -> Result<Option<MeasureLook>, ShareError> {
-    let Kept::Found(found) = store::look_among::<Volume>(share, key)? else {
-        return Ok(None);
-    };
-    if !is_measured(&found.record) {
-        return Ok(None);
-    }
-    let measure = of(&found);
-    Ok(Some(MeasureLook {
-        is_due: is_due(measure.as_ref(), now(), interval),
-        found,
-        measure,
-    }))
-}
-
-impl MeasureLook {
-    /// Begins to measure the volume. Nothing where its folder is gone.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub(crate) fn begin(&self, share: &Share) -> Result<Option<UsageCount>, ShareError> {
-        let path = &self.found.record.what.path;
-        let context = || format!("opening the folder of {path}");
-        let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
-        let folder = folder.map_err(blocked(path, context))?;
-        let count = folder.map(|folder| UsageCount::begin(&folder));
-        count.transpose().context(context)
-    }
-
-    /// Puts what was counted beside the record. Nothing when the volume has gone meanwhile.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub(crate) fn finish(
-        &self,
-        share: &Share,
-        count: UsageCount,
-    ) -> Result<Option<Measure>, ShareError> {
-        let measure = Measure {
-            format: FORMAT,
-            bytes: count.bytes,
-            files: count.files,
-            folders: count.folders,
-            ended: now(),
-            took_ms: u64::try_from(count.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
-            short: count.short,
-        };
-        Ok(put(share, &self.found, &measure)?.then_some(measure))
-    }
-}
-
 /// A round through the volumes of a share, which measures those that are due.
 pub struct Round {
     interval: Duration,
     /// Those that come, the next one last.
     keys: Vec<NameKey>,
     /// The one that is being measured.
-    counting: Option<(MeasureLook, UsageCount)>,
-    /// What is known of those that were looked at.
-    pub sum: MeasuredShare,
+    counting: Option<(Found<Volume>, UsageCount)>,
+    /// What is known of each that was looked at.
+    seen: BTreeMap<NameKey, MeasuredShare>,
     /// Why one could not be measured.
     pub trouble: Option<ShareError>,
 }
@@ -201,17 +133,21 @@ impl Round {
     pub fn begin(share: &Share, interval: Duration) -> Result<Self, ShareError> {
         let mut keys = store::keys::<Volume>(share)?;
         // Each process begins elsewhere, so that few count the same volume at a time.
-        if !keys.is_empty() {
-            let first = std::process::id() as usize % keys.len();
-            keys.rotate_left(first);
-        }
+        let first = std::process::id() as usize % keys.len().max(1);
+        keys.rotate_left(first);
         Ok(Self {
             interval,
             keys,
             counting: None,
-            sum: MeasuredShare::default(),
+            seen: BTreeMap::new(),
             trouble: None,
         })
+    }
+
+    /// What is known by now.
+    pub fn sum(&self) -> MeasuredShare {
+        let each = self.seen.values().copied();
+        each.fold(MeasuredShare::default(), MeasuredShare::and)
     }
 
     /// Looks at `most` more records, files and folders, and tells what is measured. Returns at how many it did: fewer at the end.
@@ -234,64 +170,68 @@ impl Round {
         looked
     }
 
+    /// Looks at what is kept under `key`, and begins to measure it where that is due.
     fn look(&mut self, share: &Share, key: NameKey, tell: impl Fn(&str)) -> Result<(), ShareError> {
-        let Some(look) = look(share, key, self.interval)? else {
+        let found = match store::look_among::<Volume>(share, key)? {
+            Kept::Found(found) if is_measured(&found.record) => found,
+            _ => return Ok(()),
+        };
+        let last = of(&found);
+        self.see(&found.record, last.as_ref());
+        if !is_due(last.as_ref(), now(), self.interval) {
             return Ok(());
-        };
-        let count = match look.is_due {
-            true => look.begin(share),
-            false => Ok(None),
-        };
-        match count {
-            Ok(Some(count)) => {
-                tell(&format!("measuring volumes/{key}"));
-                self.counting = Some((look, count));
-                Ok(())
-            }
-            other => {
-                self.add(&look, look.measure.as_ref());
-                other.map(drop)
-            }
         }
+        let path = &found.record.what.path;
+        let context = || format!("opening the folder of {path}");
+        let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
+        if let Some(folder) = folder.map_err(blocked(path, context))? {
+            tell(&format!("measuring volumes/{key}"));
+            let count = UsageCount::begin(&folder).context(context)?;
+            self.counting = Some((found, count));
+        }
+        Ok(())
     }
 
-    /// Goes on with a volume, and ends it when fewer than `most` are left of it.
+    /// Goes on with a volume, and puts its measure beside the record when fewer than `most` entries are left.
     fn count(
         &mut self,
         share: &Share,
-        (look, mut count): (MeasureLook, UsageCount),
+        (found, mut count): (Found<Volume>, UsageCount),
         most: usize,
         tell: impl Fn(&str),
     ) -> Result<usize, ShareError> {
-        let record = &look.found.record;
         let looked = count.go_on(most);
-        let looked = looked.context(|| format!("measuring {}", record.what.path));
-        if let Ok(looked) = looked
-            && looked == most
-        {
-            self.counting = Some((look, count));
+        let looked = looked.context(|| format!("measuring {}", found.record.what.path))?;
+        if looked == most {
+            self.counting = Some((found, count));
             return Ok(looked);
         }
-        let measured = looked.and_then(|looked| Ok((looked, look.finish(share, count)?)));
-        let new = measured.as_ref().ok().and_then(|(_, new)| new.as_ref());
-        self.add(&look, new.or(look.measure.as_ref()));
-        if let Some(measure) = new {
+        let measure = Measure {
+            format: FORMAT,
+            bytes: count.bytes,
+            files: count.files,
+            folders: count.folders,
+            ended: now(),
+            took_ms: u64::try_from(count.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            short: count.short,
+        };
+        if put(share, &found, &measure)? {
+            self.see(&found.record, Some(&measure));
             tell(&format!(
                 "measured volumes/{}: {} bytes in {} files and {} folders, in {} ms",
-                record.key(),
+                found.record.key(),
                 measure.bytes,
                 measure.files,
                 measure.folders,
                 measure.took_ms
             ));
         }
-        measured.map(|(looked, _)| looked)
+        Ok(looked)
     }
 
-    fn add(&mut self, look: &MeasureLook, measure: Option<&Measure>) {
-        if let Some(measure) = measure {
-            self.sum.add(measure, look.found.record.what.capacity_bytes);
-        }
+    fn see(&mut self, record: &Record<Volume>, measure: Option<&Measure>) {
+        let seen = measure.map(|it| MeasuredShare::of(it, record.what.capacity_bytes));
+        self.seen.extend(seen.map(|seen| (record.key(), seen)));
     }
 }
 
@@ -366,11 +306,9 @@ mod tests {
             took_ms: 1,
             short: None,
         };
-        let mut one = MeasuredShare::default();
-        one.add(&measure(11, 100), 10);
-        one.add(&measure(500, 300), 0);
-        let mut other = MeasuredShare::default();
-        other.add(&measure(10, 200), 10);
+        let one = MeasuredShare::of(&measure(11, 100), 10);
+        let one = one.and(MeasuredShare::of(&measure(500, 300), 0));
+        let other = MeasuredShare::of(&measure(10, 200), 10);
         let expected = MeasuredShare {
             volumes: 3,
             bytes: 521,

@@ -78,7 +78,7 @@ impl Shares {
             let (sum, trouble) = match self.measure_share(&export, &pace).await {
                 Ok(None) => (Some(MeasuredShare::default()), None),
                 Ok(Some(round)) => (
-                    Some(round.sum),
+                    Some(round.sum()),
                     round.trouble.map(|it| format!("{export}: {it}")),
                 ),
                 Err(error) => (None, Some(error.to_string())),

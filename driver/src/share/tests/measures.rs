@@ -2,8 +2,7 @@
 
 use super::interleaved::{Operation, interleave};
 use super::*;
-use crate::files::walking::usage::UsageCount;
-use crate::share::measures::{self, Measure, MeasureLook};
+use crate::share::measures::{self, Measure, Round};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
@@ -20,37 +19,23 @@ fn filled(trial: &Trial) -> Record<Volume> {
     record
 }
 
-fn look(trial: &Trial, record: &Record<Volume>, interval: Duration) -> Option<MeasureLook> {
-    measures::look(&trial.share(), record.key(), interval).unwrap()
+fn begin(trial: &Trial, interval: Duration) -> Round {
+    Round::begin(&trial.share(), interval).unwrap()
 }
 
-/// A look at a volume that is due, and what was counted of it.
-type Counting = (MeasureLook, UsageCount);
-
-fn begin(
-    trial: &Trial,
-    record: &Record<Volume>,
-    interval: Duration,
-) -> Result<Option<Counting>, ShareError> {
-    let look = measures::look(&trial.share(), record.key(), interval)?;
-    let is_it = |look: &MeasureLook| look.is_due && look.found.record.nonce == record.nonce;
-    let Some(look) = look.filter(is_it) else {
-        return Ok(None);
+/// Goes on to the end. Returns how many were measured.
+fn finish(trial: &Trial, mut round: Round) -> Result<usize, ShareError> {
+    let measured = AtomicUsize::new(0);
+    let tell = |what: &str| {
+        measured.fetch_add(usize::from(what.starts_with("measured")), Ordering::Relaxed);
     };
-    let count = look.begin(&trial.share())?;
-    Ok(count.map(|count| (look, count)))
+    while round.go_on(&trial.share(), 7, tell) == 7 {}
+    round.trouble.map_or(Ok(measured.into_inner()), Err)
 }
 
-fn measure(
-    trial: &Trial,
-    record: &Record<Volume>,
-    interval: Duration,
-) -> Result<Option<Measure>, ShareError> {
-    let Some((look, mut count)) = begin(trial, record, interval)? else {
-        return Ok(None);
-    };
-    while count.go_on(7).unwrap() == 7 {}
-    look.finish(&trial.share(), count)
+/// Measures what is due. Returns how many were.
+fn measure(trial: &Trial, interval: Duration) -> Result<usize, ShareError> {
+    finish(trial, Round::begin(&trial.share(), interval)?)
 }
 
 fn kept(trial: &Trial, record: &Record<Volume>) -> Option<Measure> {
@@ -91,17 +76,16 @@ fn a_crash_leaves_the_last_measure_or_the_new_one() {
         2,
         |trial| {
             let record = filled(trial);
-            measure(trial, &record, ALWAYS).unwrap().unwrap();
+            assert_eq!(measure(trial, ALWAYS).unwrap(), 1);
             std::fs::write(trial.at("team/v/0"), [7; 50_000]).unwrap();
             record
         },
-        |trial, record| measure(trial, record, ALWAYS).map(drop),
+        |trial, _| measure(trial, ALWAYS).map(drop),
         |trial, record| {
             let left = kept(trial, record).unwrap();
             assert_eq!((left.files, left.folders), (30, 1));
-            let measured = measure(trial, record, ALWAYS).unwrap().unwrap();
-            is_right(trial, &measured);
-            assert_eq!(kept(trial, record), Some(measured));
+            assert_eq!(measure(trial, ALWAYS).unwrap(), 1);
+            is_right(trial, &kept(trial, record).unwrap());
             trial.check();
             nothing_stays_of(trial, record);
         },
@@ -114,7 +98,7 @@ fn a_crash_in_a_deletion_leaves_no_measure() {
         6,
         |trial| {
             let record = filled(trial);
-            measure(trial, &record, ALWAYS).unwrap().unwrap();
+            assert_eq!(measure(trial, ALWAYS).unwrap(), 1);
             record
         },
         |trial, record| trial.delete(record),
@@ -130,18 +114,18 @@ fn a_measure_that_comes_too_late_goes_again() {
         6,
         |trial| {
             let record = filled(trial);
-            let (look, mut count) = begin(trial, &record, ALWAYS).unwrap().unwrap();
-            assert_eq!(count.go_on(100).unwrap(), 30);
-            (record, Mutex::new(Some((look, count))))
+            let mut round = begin(trial, ALWAYS);
+            // Its record, and all that is in it.
+            assert_eq!(round.go_on(&trial.share(), 31, |_| ()), 31);
+            (record, Mutex::new(Some(round)))
         },
         |trial, (record, _)| trial.delete(record),
         |trial, (record, measuring)| {
             let is_gone = trial.records().is_empty();
             let folder = trial.at(&format!(".csi-nfs/volumes/{}", record.key()));
             late.fetch_add(usize::from(is_gone && folder.exists()), Ordering::Relaxed);
-            let (look, count) = measuring.lock().unwrap().take().unwrap();
-            let measured = look.finish(&trial.share(), count).unwrap();
-            assert_eq!(measured.is_none(), is_gone);
+            let round = measuring.lock().unwrap().take().unwrap();
+            assert_eq!(finish(trial, round).unwrap(), usize::from(!is_gone));
             assert_eq!(folder.exists(), !is_gone);
             trial.delete(record).unwrap();
             age_drafts(trial);
@@ -157,7 +141,7 @@ fn a_measure_that_comes_too_late_goes_again() {
 
 #[test]
 fn a_measure_beside_a_deletion_or_another_one() {
-    let measure = |trial: &Trial, record: &Record<Volume>| drop(measure(trial, record, ALWAYS));
+    let measure = |trial: &Trial, _: &Record<Volume>| drop(measure(trial, ALWAYS));
     let delete = |trial: &Trial, record: &Record<Volume>| drop(trial.delete(record));
     let delete_and_create = |trial: &Trial, record: &Record<Volume>| {
         let _ = trial.delete(record);
@@ -180,7 +164,8 @@ fn a_measure_beside_a_deletion_or_another_one() {
         interleave(6, false, filled, operations, |trial, record| {
             for volume in trial.records() {
                 if volume.nonce != record.nonce {
-                    assert_eq!(kept(trial, &volume), None);
+                    // It has no files, and no measure of the one before.
+                    assert!(kept(trial, &volume).is_none_or(|it| it.files == 0));
                 }
                 trial.delete(&volume).unwrap();
             }
@@ -194,15 +179,17 @@ fn a_measure_beside_a_deletion_or_another_one() {
 fn a_young_measure_is_left_and_the_later_one_stays() {
     let trial = Trial::new();
     let record = filled(&trial);
-    let begin = |interval| begin(&trial, &record, interval).unwrap();
     // Two that have begun before there was one both end.
-    for (look, mut count) in [begin(HOUR).unwrap(), begin(HOUR).unwrap()] {
-        while count.go_on(7).unwrap() == 7 {}
-        let measured = look.finish(&trial.share(), count).unwrap().unwrap();
-        is_right(&trial, &measured);
-        assert_eq!(kept(&trial, &record), Some(measured));
+    let mut rounds = [begin(&trial, HOUR), begin(&trial, HOUR)];
+    for round in &mut rounds {
+        assert_eq!(round.go_on(&trial.share(), 2, |_| ()), 2);
     }
-    assert!(begin(HOUR).is_none() && begin(ALWAYS).is_some());
+    for round in rounds {
+        assert_eq!(finish(&trial, round).unwrap(), 1);
+        is_right(&trial, &kept(&trial, &record).unwrap());
+    }
+    assert_eq!(measure(&trial, HOUR).unwrap(), 0);
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
     assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
 }
 
@@ -210,11 +197,10 @@ fn a_young_measure_is_left_and_the_later_one_stays() {
 fn a_measure_that_cannot_be_read_is_none() {
     let trial = Trial::new();
     let record = filled(&trial);
-    measure(&trial, &record, ALWAYS).unwrap().unwrap();
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
     let path = format!(".csi-nfs/volumes/{}/measure.{}", record.key(), record.nonce);
     let whole = std::fs::read(trial.at(&path)).unwrap();
-    let look = || look(&trial, &record, HOUR).unwrap();
-    assert!(look().measure.is_some() && !look().is_due);
+    assert_eq!(measure(&trial, HOUR).unwrap(), 0);
     let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|end| whole[..end].to_vec()).collect();
     damaged.push(vec![0; whole.len()]);
     damaged.push(vec![b' '; 1 << 20]);
@@ -226,12 +212,12 @@ fn a_measure_that_cannot_be_read_is_none() {
     );
     for content in damaged {
         std::fs::write(trial.at(&path), &content).unwrap();
-        let found = look();
-        assert!(found.measure.is_none() && found.is_due, "{content:?}");
+        assert_eq!(kept(&trial, &record), None, "{content:?}");
+        assert_eq!(measure(&trial, HOUR).unwrap(), 1);
     }
     std::fs::remove_file(trial.at(&path)).unwrap();
     std::fs::create_dir(trial.at(&path)).unwrap();
-    assert!(look().is_due && kept(&trial, &record).is_none());
+    assert_eq!(kept(&trial, &record), None);
 }
 
 #[test]
@@ -239,7 +225,7 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
     use crate::share::records::size::Size;
     let trial = Trial::new();
     let record = filled(&trial);
-    measure(&trial, &record, ALWAYS).unwrap().unwrap();
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
     let share = trial.share();
     let found = store::find::<Volume>(&share, record.key())
         .unwrap()
@@ -250,10 +236,10 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
         store::update(&share, &found, &next).unwrap(),
         Claimed::Won
     ));
-    assert!(look(&trial, &record, ALWAYS).is_none());
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 0);
     assert_eq!(kept(&trial, &record), None);
     trial.delete(&record).unwrap();
-    assert!(look(&trial, &record, ALWAYS).is_none());
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 0);
     assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
     trial.is_without(&record);
 }
@@ -264,7 +250,7 @@ fn a_measure_that_was_left_is_in_nobodys_way() {
     for recovers in [true, false] {
         let trial = Trial::new();
         let record = filled(&trial);
-        measure(&trial, &record, ALWAYS).unwrap().unwrap();
+        assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
         let folder = format!(".csi-nfs/volumes/{}", record.key());
         let name = format!("measure.{}", record.nonce);
         trial.delete(&record).unwrap();
