@@ -4,6 +4,7 @@
 use super::config::Role;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::known::Known;
 use super::options::Options;
 use super::outcome::OperationKey;
 use super::shares::Shares;
@@ -95,10 +96,8 @@ impl Shares {
     /// Starts the recovery of the shares that were named at the start.
     pub(super) fn recover_configured(self: &Arc<Self>) {
         for export in self.configured() {
-            let first_use = lock(&self.known)
-                .get_mut(&export)
-                .is_some_and(|known| !std::mem::replace(&mut known.recovered, true));
-            if first_use {
+            let recovers = |share: &mut Known| std::mem::replace(&mut share.recovered, true);
+            if self.on_known(&export, recovers) == Some(false) {
                 self.spawn(Arc::clone(self).recover(export));
             }
         }
@@ -112,8 +111,8 @@ impl Shares {
         Box::pin(async move {
             if self.take_up(&export).await {
                 self.sweep_later(export);
-            } else if let Some(known) = lock(&self.known).get_mut(&export) {
-                known.recovered = false;
+            } else {
+                self.on_known(&export, |share| share.recovered = false);
             }
         })
     }
@@ -149,16 +148,13 @@ impl Shares {
 
     /// Tells of something on a share that cannot be used. Once, though each look finds it again.
     pub(super) fn tell_once(&self, export: &Export, what: String) {
-        let is_new = match lock(&self.known).get_mut(export) {
-            Some(share) => {
-                if share.odd_told.len() >= ODD_TOLD {
-                    share.odd_told.clear();
-                }
-                share.odd_told.insert(what.clone())
+        let is_new = self.on_known(export, |share| {
+            if share.odd_told.len() >= ODD_TOLD {
+                share.odd_told.clear();
             }
-            None => true,
-        };
-        if is_new {
+            share.odd_told.insert(what.clone())
+        });
+        if is_new.unwrap_or(true) {
             (self.config.notice)(&format!("{export}: {what}"));
         }
     }
@@ -268,15 +264,12 @@ impl Shares {
 
     /// Purges the share's trash in the background. One purge a share runs at a time.
     pub(crate) fn purge_soon(self: &Arc<Self>, export: &Export) {
-        let purging = {
-            let mut known = lock(&self.known);
-            let Some(share) = known.get_mut(export) else {
-                return;
-            };
-            if std::mem::replace(&mut share.purge_asked, true) {
-                return;
-            }
-            Arc::clone(&share.purging)
+        let ask = |share: &mut Known| {
+            let is_asked = std::mem::replace(&mut share.purge_asked, true);
+            (!is_asked).then(|| Arc::clone(&share.purging))
+        };
+        let Some(purging) = self.on_known(export, ask).flatten() else {
+            return;
         };
         let shares = Arc::clone(self);
         let export = export.clone();
@@ -285,30 +278,17 @@ impl Shares {
             let _one_at_a_time = purging.lock().await;
             let _counted = InProgress::of(&METRICS.purges_in_progress);
             for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
-                if let Some(share) = lock(&shares.known).get_mut(&export) {
-                    share.purge_asked = false;
-                }
+                shares.on_known(&export, |share| share.purge_asked = false);
                 match (shares.purge(&export, wait.is_some()).await, wait) {
-                    (Ok(0), _) => {
-                        if let Some(share) = lock(&shares.known).get_mut(&export) {
-                            share.stays_in_trash = 0;
-                        }
-                        return;
-                    }
+                    (Ok(0), _) => return shares.tell(&export, "trash", Vec::new()),
                     (_, Some(wait)) => tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         _ = hurry.wait_for(|count| *count > 0) => {}
                     },
-                    (Ok(left), None) => {
-                        // Once, though each deletion tries again.
-                        let mut known = lock(&shares.known);
-                        let told = known.get_mut(&export).map(|share| &mut share.stays_in_trash);
-                        if told.is_none_or(|told| std::mem::replace(told, left) != left) {
-                            (shares.config.notice)(&format!(
-                                "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
-                            ));
-                        }
-                    }
+                    // Once, though each deletion tries again.
+                    (Ok(left), None) => shares.tell(&export, "trash", vec![format!(
+                        "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
+                    )]),
                     (Err(error), None) => {
                         (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
                     }
@@ -344,7 +324,7 @@ impl Shares {
             };
             let purged = self.with_records(Work::Upkeep, export, purge);
             if let Purged::ButFor(left) = purged.await?.unwrap_or(Purged::ButFor(0)) {
-                self.saw_trash(export, left);
+                self.on_known(export, |share| share.trash = left);
                 return Ok(left);
             }
         }

@@ -213,13 +213,13 @@ impl Shares {
 
     /// Whether the share is still to be compared with one that was known before.
     fn is_double(&self, export: &Export) -> bool {
-        let uuid = lock(&self.known).get(export).and_then(|share| share.uuid);
+        let uuid = self.on_known(export, |share| share.uuid).flatten();
         uuid.is_some_and(|uuid| !self.twins(export, uuid).is_empty())
     }
 
     fn is_doubtful(&self, export: &Export) -> bool {
         let limit = self.config.forget_after;
-        let used = lock(&self.known).get(export).and_then(|share| share.used);
+        let used = self.on_known(export, |share| share.used).flatten();
         used.is_some_and(|used| used.elapsed() >= limit) && !self.configured().contains(export)
     }
 

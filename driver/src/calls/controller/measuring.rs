@@ -10,8 +10,7 @@ use super::shares::Shares;
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::share::database::Share;
-use crate::share::measures::{MeasuredShare, Round};
-use csi_proto::lock::lock;
+use crate::share::measures::Round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,25 +75,18 @@ impl Shares {
                 continue;
             }
             let (sum, trouble) = match self.measure_share(&export, &pace).await {
-                Ok(None) => (Some(MeasuredShare::default()), None),
-                Ok(Some(round)) => (
-                    Some(round.sum()),
-                    round.trouble.map(|it| format!("{export}: {it}")),
-                ),
+                Ok(round) => {
+                    let sum = round.as_ref().map(Round::sum).unwrap_or_default();
+                    let trouble = round.and_then(|round| round.trouble);
+                    (Some(sum), trouble.map(|it| format!("{export}: {it}")))
+                }
                 Err(error) => (None, Some(error.to_string())),
             };
-            let trouble = trouble.unwrap_or_default();
-            let told = match lock(&self.known).get_mut(&export) {
-                Some(share) => {
-                    share.measured = sum.unwrap_or(share.measured);
-                    std::mem::replace(&mut share.measures_told, trouble.clone())
-                }
-                None => continue,
-            };
-            // Once, though each round meets it again.
-            if !trouble.is_empty() && trouble != told {
-                (self.config.notice)(&format!("volumes are not measured: {trouble}"));
-            }
+            self.on_known(&export, |share| {
+                share.measured = sum.unwrap_or(share.measured);
+            });
+            let trouble = trouble.map(|it| format!("volumes are not measured: {it}"));
+            self.tell(&export, "measures", trouble.into_iter().collect());
         }
     }
 

@@ -2,15 +2,14 @@
 //! the start (its UUID, its mount options). What no call waits for is in `background`, what lies in what in `neighbours`.
 
 use super::background_tasks::BackgroundTasks;
-use super::compared::Pairs;
-use super::config::{ControllerConfig, Role};
+use super::config::{ControllerConfig, NamedShare, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
+use super::known::{Attempt, Known};
 use super::looks::Looks;
 use super::options::{KnownOptions, Options};
 use super::outcome::{Lists, OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
-use super::reached::Tried;
-use super::remembered::{Remembered, write_file};
+use super::remembered::{Remembered, remember};
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::calls::limits;
@@ -20,18 +19,15 @@ use crate::calls::volume_id::{Id, Location};
 use crate::files::roots::{Root, RootError};
 use crate::process::disk_thread::DiskThread;
 use crate::share::agent_memory::AgentMemory;
-use crate::share::agents::Capabilities;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::measures::MeasuredShare;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::PromiseMemory;
 use crate::share::records::record::{Kind, Record};
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
-use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
@@ -43,47 +39,12 @@ pub(crate) struct Chosen {
     pub location: Location,
 }
 
-/// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
-#[derive(Default)]
-pub(super) struct Known {
-    pub(super) uuid: Option<ShareUuid>,
-    /// Its place among all that were known.
-    pub(super) order: usize,
-    /// When it was last opened.
-    pub(super) used: Option<Instant>,
-    options: KnownOptions,
-    pub(super) recovered: bool,
-    pub(super) purge_asked: bool,
-    /// Entries of the trash of which it was told that they cannot be removed.
-    pub(super) stays_in_trash: usize,
-    /// What the last comparison of its limits had to tell.
-    pub(super) limits_told: Vec<String>,
-    /// Whether this process enforces the sizes of its volumes, as the last comparison found.
-    pub(super) limits_here: bool,
-    /// What that comparison has written down, kept open.
-    pub(super) limits_report: Option<OwnedFd>,
-    /// What was told of things on it that cannot be used.
-    pub(super) odd_told: BTreeSet<String>,
-    pub(super) purging: Arc<tokio::sync::Mutex<()>>,
-    /// How the last attempt to open it ended; nothing before.
-    pub(super) tried: Option<Tried>,
-    /// What the agent can that lived on its server at its last purge, if one did.
-    pub(super) agent: Option<Capabilities>,
-    /// What its last purge had to leave.
-    pub(super) trash: usize,
-    /// What was found of its measures last.
-    pub(super) measured: MeasuredShare,
-    /// Why there is not a measure of each volume, as was told last.
-    pub(super) measures_told: String,
-}
-
 pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.
     work_folder: DiskThread,
-    pub(super) twins: Pairs,
     pub(super) agent_memory: Arc<AgentMemory>,
     pub(super) promise_memory: Arc<PromiseMemory>,
     pub(super) background: BackgroundTasks,
@@ -110,7 +71,6 @@ impl Shares {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             work_folder: DiskThread::default(),
-            twins: Pairs::default(),
             agent_memory: Arc::default(),
             promise_memory: Arc::default(),
             background: BackgroundTasks::default(),
@@ -122,63 +82,70 @@ impl Shares {
             looks: Arc::default(),
             config,
         };
-        let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            let order = known.len();
-            known.entry(export.clone()).or_default().order = order;
+            shares.know(&mut lock(&shares.known), export);
         }
         for named in &shares.config.named_shares {
-            let order = known.len();
-            let share = known.entry(named.export.clone()).or_default();
-            share.order = order;
-            share.options = KnownOptions::configured(named.mount_options.clone());
+            let mut known = lock(&shares.known);
+            let share = shares.know(&mut known, &named.export);
+            share.options.configured = named.mount_options.clone();
         }
-        *lock(&shares.known) = known;
         shares
+    }
+
+    /// What is known of a share, which is known from now on.
+    fn know<'a>(&self, known: &'a mut BTreeMap<Export, Known>, export: &Export) -> &'a mut Known {
+        let order = known.values().map(|share| share.order + 1).max();
+        known.entry(export.clone()).or_insert_with(|| Known {
+            order: order.unwrap_or_default(),
+            options: self.remembered(export),
+            ..Known::default()
+        })
+    }
+
+    /// Does `work` with what is known of the share, if anything is.
+    pub(super) fn on_known<T>(
+        &self,
+        export: &Export,
+        work: impl FnOnce(&mut Known) -> T,
+    ) -> Option<T> {
+        lock(&self.known).get_mut(export).map(work)
     }
 
     /// Remembers a share that has been opened with the options `used` for a call with `given` ones, and was found to be `uuid`.
     /// Returns whether this is its first use.
     fn learn(&self, export: &Export, given: &Options, used: Vec<String>, uuid: ShareUuid) -> bool {
-        let remembered = self.remembered(export);
         let mut known = lock(&self.known);
-        let order = known.values().map(|share| share.order + 1).max();
-        let share = known.entry(export.clone()).or_insert_with(|| Known {
-            order: order.unwrap_or_default(),
-            ..Known::default()
-        });
+        let share = self.know(&mut known, export);
         share.uuid = Some(uuid);
         share.used = Some(Instant::now());
-        share.options.learn(given, used, &remembered);
+        share.options.learn(given, used);
         !std::mem::replace(&mut share.recovered, true)
     }
 
     /// The options to open a share with.
     pub(super) fn options(&self, export: &Export, given: &Options) -> Vec<String> {
-        let remembered = self.remembered(export);
-        match lock(&self.known).get(export) {
-            Some(share) => share.options.choose(given, &remembered),
-            None => KnownOptions::default().choose(given, &remembered),
-        }
+        let known = self.on_known(export, |share| share.options.choose(given));
+        known.unwrap_or_else(|| self.remembered(export).choose(given))
     }
 
     /// The options that an earlier process has opened a share with.
-    fn remembered(&self, export: &Export) -> Vec<String> {
-        let remembered = lock(&self.remembered);
-        remembered.get(export).cloned().unwrap_or_default()
+    fn remembered(&self, export: &Export) -> KnownOptions {
+        KnownOptions {
+            learned: lock(&self.remembered).get(export).cloned(),
+            ..KnownOptions::default()
+        }
     }
 
     /// Keeps the options of a share, with which it has been opened, for the time after a restart.
     pub(super) async fn remember(self: &Arc<Self>, export: &Export) {
-        let options = match lock(&self.known).get(export) {
-            Some(share) => share.options.to_remember().to_vec(),
-            None => return,
-        };
-        if !lock(&self.remembered).set(export, &options) {
+        let learned = self.on_known(export, |share| share.options.learned.clone());
+        let options = learned.flatten().unwrap_or_default();
+        if !lock(&self.remembered).is_new(export, &options) {
             return;
         }
-        let shares = Arc::clone(self);
-        let writing = move || write_file(&shares.remembered);
+        let (shares, address) = (Arc::clone(self), export.clone());
+        let writing = move || remember(&shares.remembered, address, options);
         if let Err(error) = self.work_folder.run(writing).await {
             (self.config.notice)(&format!(
                 "{export}: its mount options are forgotten at the next restart: {error}"
@@ -226,33 +193,12 @@ impl Shares {
     /// The share that parameters mean.
     pub(crate) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
         match (&parameters.server, &parameters.share) {
-            (Some(server), Some(share)) => {
-                let export = Export::parse(server, share)?;
-                let mut components = export.path().split('/');
-                if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
-                    return Err(ControllerError::Invalid(format!(
-                        "the share {share:?} is in the driver's own folder {RECORDS_FOLDER}"
-                    )));
-                }
-                self.check_server(&export)?;
-                let by_address = Location::Export(export.clone());
-                let location = match (by_address.check_length(), self.name_of(&export)) {
-                    (Ok(()), _) => by_address,
-                    (Err(_), Some(named)) => named,
-                    (Err(too_long), None) => return Err(too_long.into()),
-                };
-                Ok(Chosen { export, location })
-            }
+            (Some(server), Some(share)) => self.at(Export::parse(server, share)?),
             (Some(_), None) => Err(ControllerError::Invalid(
                 "the parameter server is given without share: give both, or neither".to_owned(),
             )),
             (None, Some(name)) => {
-                let named = self
-                    .config
-                    .named_shares
-                    .iter()
-                    .find(|named| named.name == *name);
-                let named = named.ok_or_else(|| {
+                let named = self.named(name).ok_or_else(|| {
                     ControllerError::Invalid(format!(
                         "the parameter share is {name:?} without server, and no share has that name: give server too, or {}",
                         self.names()
@@ -264,17 +210,13 @@ impl Shares {
                 })
             }
             (None, None) => match self.configured().as_slice() {
-                [export] => {
-                    let by_address = Location::Export(export.clone());
-                    let location = match self.name_of(export) {
-                        Some(named) => named,
-                        None => by_address.check_length().map(|()| by_address)?,
-                    };
-                    Ok(Chosen {
+                [export] => match self.name_of(export) {
+                    Some(location) => Ok(Chosen {
                         export: export.clone(),
                         location,
-                    })
-                }
+                    }),
+                    None => self.at(export.clone()),
+                },
                 _ => Err(ControllerError::Invalid(format!(
                     "the parameters server and share are missing: they may be left out only when the driver was started with exactly one share; give both, or {}",
                     self.names()
@@ -283,32 +225,39 @@ impl Shares {
         }
     }
 
-    /// How ids of this driver name a share that was not named in parameters.
-    pub(crate) fn location_of(&self, export: &Export) -> Result<Location, ControllerError> {
-        let parameters = Parameters {
-            server: Some(export.server().to_owned()),
-            share: Some(export.path().to_owned()),
-            ..Parameters::default()
+    /// The share at an address, by which ids name it unless that is too long.
+    pub(crate) fn at(&self, export: Export) -> Result<Chosen, ControllerError> {
+        let mut components = export.path().split('/');
+        if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+            return Err(ControllerError::Invalid(format!(
+                "the share {:?} is in the driver's own folder {RECORDS_FOLDER}",
+                export.path()
+            )));
+        }
+        self.check_server(&export)?;
+        let by_address = Location::Export(export.clone());
+        let location = match (by_address.check_length(), self.name_of(&export)) {
+            (Ok(()), _) => by_address,
+            (Err(_), Some(named)) => named,
+            (Err(too_long), None) => return Err(too_long.into()),
         };
-        self.choose(&parameters).map(|chosen| chosen.location)
+        Ok(Chosen { export, location })
+    }
+
+    fn named(&self, name: &str) -> Option<&NamedShare> {
+        let mut named = self.config.named_shares.iter();
+        named.find(|named| named.name == name)
     }
 
     fn name_of(&self, export: &Export) -> Option<Location> {
-        let named = self
-            .config
-            .named_shares
-            .iter()
-            .find(|named| named.export == *export)?;
+        let mut named = self.config.named_shares.iter();
+        let named = named.find(|named| named.export == *export)?;
         Some(Location::Named(named.name.clone()))
     }
 
     fn names(&self) -> String {
-        let names: Vec<&str> = self
-            .config
-            .named_shares
-            .iter()
-            .map(|n| n.name.as_str())
-            .collect();
+        let named = self.config.named_shares.iter();
+        let names: Vec<&str> = named.map(|named| named.name.as_str()).collect();
         match names.as_slice() {
             [] => "start the driver with --share NAME=SERVER:/PATH".to_owned(),
             names => format!("share=NAME alone with one of {}", names.join(", ")),
@@ -322,13 +271,10 @@ impl Shares {
                 self.check_server(export)?;
                 Ok(export.clone())
             }
-            Location::Named(name) => self
-                .config
-                .named_shares
-                .iter()
-                .find(|named| named.name == *name)
-                .map(|named| named.export.clone())
-                .ok_or_else(|| ControllerError::UnknownShare(name.clone())),
+            Location::Named(name) => match self.named(name) {
+                Some(named) => Ok(named.export.clone()),
+                None => Err(ControllerError::UnknownShare(name.clone())),
+            },
         }
     }
 
@@ -407,7 +353,7 @@ impl Shares {
     pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
         let mut named = self.config.named_shares.iter();
         let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
-        let seen = || lock(&self.known).get(export).and_then(|share| share.uuid);
+        let seen = || self.on_known(export, |share| share.uuid).flatten();
         told.or_else(seen).map_or(unknown, Expect::Known)
     }
 
@@ -447,9 +393,10 @@ impl Shares {
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
         let opening = self.open(export, mount_options, by_id);
-        let attempt = self.attempt(export, Instant::now());
+        let mut attempt = Attempt::begin(&self.known, export);
         let opened = self.looks.watch(export, None, opening).await;
-        attempt.ended(opened.is_ok());
+        attempt.opened = Some(opened.is_ok());
+        drop(attempt);
         let (root, options) = opened?;
         // Not to be the last that has it: the last close of a mount waits for the server.
         let seen = Arc::downgrade(&root);

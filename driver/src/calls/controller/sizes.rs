@@ -8,7 +8,6 @@ use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::quota::ability::{FileSystem, Unable};
 use crate::share::comparison;
-use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -66,18 +65,12 @@ impl Shares {
                 (false, None, vec![trouble])
             }
         };
-        let told = match lock(&self.known).get_mut(export) {
-            Some(share) => {
-                share.limits_here = here;
-                share.limits_report = report.or(share.limits_report.take());
-                std::mem::replace(&mut share.limits_told, troubles.clone())
-            }
-            None => Vec::new(),
-        };
-        // Once, though each comparison finds it again.
-        for trouble in troubles.iter().filter(|it| !told.contains(it)) {
-            (self.config.notice)(&format!("{export}: {trouble}"));
-        }
+        self.on_known(export, |share| {
+            share.limits_here = here;
+            share.limits_report = report.or(share.limits_report.take());
+        });
+        let troubles = troubles.iter().map(|it| format!("{export}: {it}"));
+        self.tell(export, "limits", troubles.collect());
     }
 }
 

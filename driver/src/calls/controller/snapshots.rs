@@ -54,7 +54,7 @@ impl Creation {
         let (export, location, expect, origin) = match &upstream {
             Some(id) => {
                 let export = shares.locate(&Location::Export(id.export.clone()))?;
-                let location = shares.location_of(&export)?;
+                let location = shares.at(export.clone())?.location;
                 let expect = shares.expect_or(&export, Expect::Any);
                 (export, location, expect, id.origin())
             }

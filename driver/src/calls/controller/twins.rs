@@ -1,8 +1,8 @@
 //! Shares with one UUID at several addresses: one share by another name, or a copy of its storage. Owns how the two are told
 //! apart, and that of two copies the one that was known first is used.
 
-use super::compared::Compared;
 use super::error::{ControllerError, Twin};
+use super::known::Known;
 use super::options::Options;
 use super::shares::Shares;
 use crate::calls::admission::Work;
@@ -17,16 +17,23 @@ use tokio::task::spawn_blocking;
 
 /// How long the share at the other address is waited for.
 const REACH: Duration = Duration::from_secs(3);
+/// How long an address is not asked again when it did not answer.
+const REST: Duration = Duration::from_secs(300);
+
 impl Shares {
     /// Addresses at which the share `uuid` was known before `export` was, the first one first, and with which that must be compared
     /// before it is used.
     pub(super) fn twins(&self, export: &Export, uuid: ShareUuid) -> Vec<Export> {
         let known = lock(&self.known);
         let order = known.get(export).map_or(usize::MAX, |share| share.order);
-        let pair = |other: &Export| (export.clone(), other.clone(), uuid);
+        let this = (export.clone(), uuid);
+        let is_open = |share: &Known| match share.compared.get(&this) {
+            None => true,
+            Some(unknown) => unknown.is_some_and(|since| since.elapsed() >= REST),
+        };
         let earlier = known.iter().filter(|(other, share)| {
             let is_earlier = *other != export && share.uuid == Some(uuid) && share.order < order;
-            is_earlier && self.twins.is_open(&pair(other))
+            is_earlier && is_open(share)
         });
         let mut earlier: Vec<_> = earlier.collect();
         earlier.sort_by_key(|(_, share)| share.order);
@@ -73,16 +80,17 @@ impl Shares {
                         fresh: fresh.map_or_else(|| "…".to_owned(), |fresh| fresh.to_string()),
                     })));
                 }
-                Ok(Some(Ok(Some(true)))) => Compared::One,
+                Ok(Some(Ok(Some(true)))) => None,
                 Ok(Some(Err(source))) => {
                     return Err(ControllerError::Share {
                         export: other,
                         source: Arc::new(source),
                     });
                 }
-                _ => Compared::Unknown(Instant::now()),
+                _ => Some(Instant::now()),
             };
-            (self.twins).put((export.clone(), other, uuid), compared);
+            let this = (export.clone(), uuid);
+            self.on_known(&other, |share| share.compared.insert(this, compared));
         }
         Ok(())
     }
