@@ -7,7 +7,6 @@ use crate::files::roots::ShareRoots;
 use crate::share::archives::Archives;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIds;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,16 +128,6 @@ impl ControllerConfig {
             notice: Arc::new(|_| ()),
             debug: Arc::new(|_| ()),
         }
-    }
-}
-
-impl fmt::Debug for ControllerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerConfig")
-            .field("named_shares", &self.named_shares)
-            .field("other_exports", &self.other_exports)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
     }
 }
 

@@ -172,37 +172,35 @@ impl Shares {
     /// When a share cannot be opened for the first time, or is a copy of another one, of which the list would hide one.
     async fn listed(self: &Arc<Self>) -> Result<Vec<Export>, ControllerError> {
         // Of two addresses the share at each tells whether they are of one share.
-        for is_unsure in [Self::is_unopened, Self::is_double] {
+        for is_unsure in [Self::is_unopened, Self::is_double, Self::is_doubtful] {
             let addresses: Vec<_> = lock(&self.known).keys().cloned().collect();
             let unsure = addresses.into_iter().filter(|it| is_unsure(self, it));
-            let reaching = unsure.map(|it| (Arc::clone(self), it));
-            let reached: JoinSet<_> = reaching
-                .map(|(shares, export)| async move { shares.reach(&export).await })
-                .collect();
-            reached
-                .join_all()
-                .await
-                .into_iter()
-                .collect::<Result<(), _>>()?;
+            let reaching = unsure.map(|export| Arc::clone(self).reach(export));
+            let reached = reaching.collect::<JoinSet<_>>().join_all().await;
+            reached.into_iter().collect::<Result<(), _>>()?;
         }
-        loop {
-            let all = self.known();
-            let doubtful = all.iter().filter(|export| self.is_doubtful(export));
-            let asking = doubtful.map(|it| (Arc::clone(self), it.clone()));
-            let asked: JoinSet<_> = asking
-                .map(|(shares, export)| async move { shares.is_forgotten(&export).await })
-                .collect();
-            // Another address of the same share may come in the place of one that is forgotten.
-            if !asked.join_all().await.contains(&true) {
-                return Ok(all);
-            }
-        }
+        Ok(self.known())
     }
 
-    /// Opens the share, if it has records.
-    async fn reach(self: &Arc<Self>, export: &Export) -> Result<(), ControllerError> {
-        let reached = self.with_records(Work::List, export, |_| Ok(()));
-        reached.await.map(drop)
+    /// Opens the share, if it has records. A doubtful one that cannot be opened is forgotten.
+    async fn reach(self: Arc<Self>, export: Export) -> Result<(), ControllerError> {
+        let reaching = self.with_records(Work::List, &export, |_| Ok(()));
+        if !self.is_doubtful(&export) {
+            return reaching.await.map(drop);
+        }
+        let why = match tokio::time::timeout(REACH, reaching).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(copy @ ControllerError::Twin(_))) => return Err(copy),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("{export}: no answer for {REACH:?}"),
+        };
+        // Unless a call has used it in this very moment.
+        if self.is_doubtful(&export) && lock(&self.known).remove(&export).is_some() {
+            (self.config.notice)(&format!(
+                "lists go on without {export} until a call uses it again: {why}"
+            ));
+        }
+        Ok(())
     }
 
     /// Whether it is not known yet if the share is another one than the rest.
@@ -217,26 +215,11 @@ impl Shares {
         uuid.is_some_and(|uuid| !self.twins(export, uuid).is_empty())
     }
 
+    /// Whether the share was not named at the start and has not been used for long.
     fn is_doubtful(&self, export: &Export) -> bool {
         let limit = self.config.forget_after;
         let used = self.on_known(export, |share| share.used).flatten();
         used.is_some_and(|used| used.elapsed() >= limit) && !self.configured().contains(export)
-    }
-
-    async fn is_forgotten(self: &Arc<Self>, export: &Export) -> bool {
-        let why = match tokio::time::timeout(REACH, self.reach(export)).await {
-            Ok(Ok(())) => return false,
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("{export}: no answer for {REACH:?}"),
-        };
-        // Unless a call has used it in this very moment.
-        let gone = self.is_doubtful(export) && lock(&self.known).remove(export).is_some();
-        if gone {
-            (self.config.notice)(&format!(
-                "lists go on without {export} until a call uses it again: {why}"
-            ));
-        }
-        gone
     }
 }
 

@@ -4,6 +4,7 @@
 //! One volume of a server is counted at a time, in parts. Each part waits for its turn as upkeep, and nobody holds a thread while
 //! he rests. A server that does not answer has its own volumes wait, and no others.
 
+use super::Controller;
 use super::config::Pace;
 use super::error::ControllerError;
 use super::shares::Shares;
@@ -20,15 +21,15 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 /// How many records, files and folders are looked at in one go.
 const PART: usize = 250;
 
-impl Shares {
-    /// Measures for as long as the process works, if it is to.
-    pub(super) fn measure(self: &Arc<Self>) {
-        let Some(pace) = self.config.measure.clone() else {
+impl Controller {
+    /// Measures volumes in the background from now on, if it is to.
+    pub fn measure(&self) {
+        let Some(pace) = self.shares.config.measure.clone() else {
             return;
         };
-        let shares = Arc::clone(self);
-        let mut hurry = self.background.hurry.subscribe();
-        self.spawn(async move {
+        let shares = Arc::clone(&self.shares);
+        let mut hurry = self.shares.background.hurry.subscribe();
+        self.shares.spawn(async move {
             let mut rounds = interval((pace.interval / 4).max(Duration::from_millis(1)));
             rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut servers = JoinSet::new();
@@ -51,17 +52,19 @@ impl Shares {
     }
 
     /// Measures once what is due, if it is to measure at all.
-    pub(super) async fn measure_once(self: &Arc<Self>) {
-        let Some(pace) = &self.config.measure else {
+    pub async fn measure_once(&self) {
+        let Some(pace) = &self.shares.config.measure else {
             return;
         };
         let mut servers = JoinSet::new();
-        for server in self.servers() {
-            servers.spawn(Arc::clone(self).measure_server(server, pace.clone()));
+        for server in self.shares.servers() {
+            servers.spawn(Arc::clone(&self.shares).measure_server(server, pace.clone()));
         }
         servers.join_all().await;
     }
+}
 
+impl Shares {
     /// The servers of the known shares, by names in small letters.
     fn servers(&self) -> BTreeSet<String> {
         let known = self.known();

@@ -165,29 +165,16 @@ impl Shares {
     /// All shares known by now, in order, each once though it may have several addresses.
     pub(super) fn known(&self) -> Vec<Export> {
         let known = lock(&self.known);
-        let mut seen = Vec::new();
-        known
-            .iter()
-            .filter(|(_, share)| match share.uuid {
-                Some(uuid) if seen.contains(&uuid) => false,
-                Some(uuid) => {
-                    seen.push(uuid);
-                    true
-                }
-                None => true,
-            })
-            .map(|(export, _)| export.clone())
-            .collect()
+        let first = known.iter().filter(|(export, share)| match share.uuid {
+            Some(uuid) => first_address(&known, uuid) == Some(export),
+            None => true,
+        });
+        first.map(|(export, _)| export.clone()).collect()
     }
 
     /// Whether `export` is the one address under which the share `uuid` is listed.
     pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
-        let known = lock(&self.known);
-        let mut addresses = known
-            .iter()
-            .filter(|(_, share)| share.uuid == Some(uuid))
-            .map(|(address, _)| address);
-        addresses.next().is_none_or(|first| first == export)
+        first_address(&lock(&self.known), uuid).is_none_or(|first| first == export)
     }
 
     /// The share that parameters mean.
@@ -525,4 +512,9 @@ impl Shares {
             };
         }
     }
+}
+
+fn first_address(known: &BTreeMap<Export, Known>, uuid: ShareUuid) -> Option<&Export> {
+    let mut addresses = known.iter().filter(|(_, share)| share.uuid == Some(uuid));
+    addresses.next().map(|(address, _)| address)
 }
