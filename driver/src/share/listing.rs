@@ -74,33 +74,25 @@ pub fn walk<R: List>(
 ) -> Result<Walked, ShareError> {
     let keys = store::keys::<R>(share)?;
     let start = after.map_or(0, |after| keys.partition_point(|key| *key <= after));
-    let mut last = None;
-    let so_far = |last| Walked {
-        last,
-        is_part: true,
-    };
+    let mut walked = Walked::default();
     for chunk in keys[start..].chunks(CHUNK) {
-        if last.is_some() && is_over() {
-            return Ok(so_far(last));
-        }
         let read = of_each(threads, chunk, &is_over, |key| R::read(share, *key));
-        let is_part = read.len() < chunk.len();
+        let is_whole = read.len() == chunk.len();
         for (key, listed) in chunk.iter().zip(read) {
             if let Some(listed) = listed?
                 && visit(*key, listed).is_break()
             {
-                return Ok(so_far(last));
+                walked.is_part = true;
+                return Ok(walked);
             }
-            last = Some(*key);
+            walked.last = Some(*key);
         }
-        if is_part {
-            return Ok(so_far(last));
+        if !is_whole {
+            walked.is_part = true;
+            break;
         }
     }
-    Ok(Walked {
-        last,
-        is_part: false,
-    })
+    Ok(walked)
 }
 
 impl List for Volume {

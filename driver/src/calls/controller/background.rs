@@ -42,9 +42,6 @@ const PURGE_AGAIN: [Duration; 3] = [
 /// How many things that cannot be used are remembered, so that they are not told again.
 const ODD_TOLD: usize = 1000;
 
-/// Between two looks whether a call has ended.
-const CALL_PAUSE: Duration = Duration::from_secs(1);
-
 /// What holds a volume that is taken up.
 const RECOVERY: &str = "the recovery after a restart";
 
@@ -96,6 +93,15 @@ impl Shares {
         while background.try_join_next().is_some() {}
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             background.spawn_on(work, &runtime);
+        }
+    }
+
+    /// Waits for `rest`, unless somebody waits for the background: then for nothing.
+    pub(super) async fn unhurried<T>(&self, rest: impl Future<Output = T>) -> Option<T> {
+        let mut hurry = self.background.hurry.subscribe();
+        tokio::select! {
+            rested = rest => Some(rested),
+            _ = hurry.wait_for(|count| *count > 0) => None,
         }
     }
 
@@ -214,11 +220,10 @@ impl Shares {
     /// Sweeps the drafts when those that the crash before this start has left are old enough to be told from live ones.
     fn sweep_later(self: &Arc<Self>, export: Export) {
         let shares = Arc::clone(self);
-        let mut hurry = self.background.hurry.subscribe();
         self.spawn(async move {
-            tokio::select! {
-                () = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN) => {}
-                _ = hurry.wait_for(|count| *count > 0) => return,
+            let waiting = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN);
+            if shares.unhurried(waiting).await.is_none() {
+                return;
             }
             let swept = shares.with_records(Work::Upkeep, &export, trash::sweep_drafts);
             match swept.await {
@@ -243,9 +248,9 @@ impl Shares {
         };
         let of = (export.clone(), key);
         self.spawn(async move {
+            // A call makes the copy itself, and purges what an earlier process had copied.
             let Some(_guard) = operations(&shares).hold(of.clone(), RECOVERY) else {
-                let is_running = || operations(&shares).is_running(&of);
-                return shares.purge_after(&of.0, is_running).await;
+                return;
             };
             let expect = shares.expect_or(&of.0, Expect::Initialised);
             let resume = match shares.config.role {
@@ -259,15 +264,6 @@ impl Shares {
         });
     }
 
-    /// Purges the share's trash when a call that makes the copy itself has ended: what an earlier process had copied is in the
-    /// trash then.
-    async fn purge_after(self: &Arc<Self>, export: &Export, is_running: impl Fn() -> bool) {
-        while is_running() {
-            tokio::time::sleep(CALL_PAUSE).await;
-        }
-        self.purge_soon(export);
-    }
-
     /// Purges the share's trash in the background. One purge a share runs at a time.
     pub(crate) fn purge_soon(self: &Arc<Self>, export: &Export) {
         let ask = |share: &mut Known| {
@@ -279,7 +275,6 @@ impl Shares {
         };
         let shares = Arc::clone(self);
         let export = export.clone();
-        let mut hurry = self.background.hurry.subscribe();
         self.spawn(async move {
             let _one_at_a_time = purging.lock().await;
             let _counted = InProgress::of(&METRICS.purges_in_progress);
@@ -287,10 +282,9 @@ impl Shares {
                 shares.on_known(&export, |share| share.purge_asked = false);
                 match (shares.purge(&export, wait.is_some()).await, wait) {
                     (Ok(0), _) => return shares.tell(&export, "trash", Vec::new()),
-                    (_, Some(wait)) => tokio::select! {
-                        () = tokio::time::sleep(wait) => {}
-                        _ = hurry.wait_for(|count| *count > 0) => {}
-                    },
+                    (_, Some(wait)) => {
+                        shares.unhurried(tokio::time::sleep(wait)).await;
+                    }
                     // Once, though each deletion tries again.
                     (Ok(left), None) => shares.tell(&export, "trash", vec![format!(
                         "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"

@@ -212,7 +212,7 @@ impl Shares {
     /// Whether the share is still to be compared with one that was known before.
     fn is_double(&self, export: &Export) -> bool {
         let uuid = self.on_known(export, |share| share.uuid).flatten();
-        uuid.is_some_and(|uuid| !self.twins(export, uuid).is_empty())
+        uuid.is_some_and(|uuid| self.twin(export, uuid).is_some())
     }
 
     /// Whether the share was not named at the start and has not been used for long.

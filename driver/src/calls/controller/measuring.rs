@@ -28,18 +28,12 @@ impl Controller {
             return;
         };
         let shares = Arc::clone(&self.shares);
-        let mut hurry = self.shares.background.hurry.subscribe();
         self.shares.spawn(async move {
             let mut rounds = interval((pace.interval / 4).max(Duration::from_millis(1)));
             rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let mut servers = JoinSet::new();
             let mut last = BTreeMap::<String, AbortHandle>::new();
-            loop {
-                tokio::select! {
-                    _ = rounds.tick() => {}
-                    // Whoever waits for the background waits for its end.
-                    _ = hurry.wait_for(|count| *count > 0) => return,
-                }
+            while shares.unhurried(rounds.tick()).await.is_some() {
                 while servers.try_join_next().is_some() {}
                 for server in shares.servers() {
                     if last.get(&server).is_none_or(AbortHandle::is_finished) {

@@ -61,8 +61,8 @@ enum ShareUse<T, W> {
     Done(T),
     /// The root folder is one that the server does not know any more; the work was not begun.
     Stale(W),
-    /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
-    Twins(W, (Root, ShareUuid), Vec<Export>),
+    /// The share has the UUID of one at another address, which it is to be compared with; the work was not begun.
+    Twin(W, (Root, ShareUuid), Export),
 }
 
 impl Shares {
@@ -347,17 +347,19 @@ impl Shares {
     /// The root folder of a share, and the options that it was opened with.
     ///
     /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
-    /// more than the id. With `by_id` version 3 is tried too: the UUID tells whether it leads to the right share.
+    /// more than the id. With `or_version_3` that is tried too: the UUID tells whether it leads to the right share.
     async fn open(
         &self,
         export: &Export,
         options: Vec<String>,
-        by_id: bool,
+        or_version_3: bool,
     ) -> Result<(Root, Vec<String>), ControllerError> {
         let roots = &self.config.roots;
         let missing = match roots.open(export, &options).await {
             Ok(root) => return Ok((root, options)),
-            Err(missing @ RootError::NotExported { .. }) if by_id && options.is_empty() => missing,
+            Err(missing @ RootError::NotExported { .. }) if or_version_3 && options.is_empty() => {
+                missing
+            }
             Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
         let older = vec!["vers=3".to_owned()];
@@ -376,10 +378,10 @@ impl Shares {
         kind: Work,
         export: &Export,
         mount_options: Vec<String>,
-        by_id: bool,
+        or_version_3: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let opening = self.open(export, mount_options, by_id);
+        let opening = self.open(export, mount_options, or_version_3);
         let mut attempt = Attempt::begin(&self.known, export);
         let opened = self.looks.watch(export, None, opening).await;
         attempt.opened = Some(opened.is_ok());
@@ -469,7 +471,7 @@ impl Shares {
         expect: Expect,
         mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let by_id = matches!(expect, Expect::Known(_));
+        let or_version_3 = matches!(expect, Expect::Known(_));
         let options = self.options(export, given);
         let mut is_second = false;
         loop {
@@ -484,9 +486,8 @@ impl Shares {
                     share => share?,
                 };
                 let uuid = share.uuid();
-                let twins = shares.twins(&address, uuid);
-                if !twins.is_empty() {
-                    return Ok(ShareUse::Twins(work, (root, uuid), twins));
+                if let Some(twin) = shares.twin(&address, uuid) {
+                    return Ok(ShareUse::Twin(work, (root, uuid), twin));
                 }
                 let share = shares.placed(&address, kind, &options, share)?;
                 let is_first_use =
@@ -498,15 +499,15 @@ impl Shares {
                 }
                 result.map(ShareUse::Done)
             };
-            let used = self.with_opened(kind, export, options.clone(), by_id, with_root);
+            let used = self.with_opened(kind, export, options.clone(), or_version_3, with_root);
             work = match used.await? {
                 ShareUse::Done(done) => return Ok(done),
                 ShareUse::Stale(work) => {
                     is_second = true;
                     work
                 }
-                ShareUse::Twins(work, share, others) => {
-                    self.compare(export, share, others).await?;
+                ShareUse::Twin(work, share, other) => {
+                    self.compare(export, share, other).await?;
                     work
                 }
             };

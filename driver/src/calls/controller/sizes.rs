@@ -26,15 +26,10 @@ impl Controller {
         let exports = self.shares.configured().into_iter();
         for export in exports.filter(|export| config.roots.is_local(export)) {
             let shares = Arc::clone(&self.shares);
-            let mut hurry = self.shares.background.hurry.subscribe();
             self.shares.spawn(async move {
                 let mut walks = interval(WALK);
                 walks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                loop {
-                    tokio::select! {
-                        _ = walks.tick() => {}
-                        _ = hurry.wait_for(|count| *count > 0) => return,
-                    }
+                while shares.unhurried(walks.tick()).await.is_some() {
                     shares.keep_limits(&export).await;
                 }
             });
