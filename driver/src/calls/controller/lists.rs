@@ -46,13 +46,16 @@ pub(super) async fn page<R: List, E: Message + Clone + 'static>(
 ) -> Result<Page<E>, ControllerError> {
     let deadline = Instant::now() + timeout;
     let walk = || {
-        // With half of the time that is left, the answer reaches its caller however slow the server is.
         let now = Instant::now();
-        let end = now + deadline.saturating_duration_since(now) / 2;
+        let left = deadline.saturating_duration_since(now);
         let (shares, token, show) = (Arc::clone(shares), token.clone(), show.clone());
         async move {
-            let page = walk::<R, E>(&shares, end, max_entries, &token, show);
-            page.await.map(Arc::new)
+            // With half of the time that is left, the answer reaches its caller however slow the server is.
+            let walking = walk::<R, E>(&shares, now + left / 2, max_entries, &token, show);
+            // One that hangs on a dead server is not to hold those who come later.
+            let walked = tokio::time::timeout(left, walking).await;
+            let page = walked.unwrap_or_else(|_| Err(shares.no_answer(timeout)));
+            page.map(Arc::new)
         }
     };
     let operation = Operation {
