@@ -140,7 +140,9 @@ impl Shares {
     /// Keeps the options of a share, with which it has been opened, for the time after a restart.
     pub(super) async fn remember(self: &Arc<Self>, export: &Export) {
         let learned = self.on_known(export, |share| share.options.learned.clone());
-        let options = learned.flatten().unwrap_or_default();
+        let Some(options) = learned.flatten() else {
+            return;
+        };
         if !lock(&self.remembered).is_new(export, &options) {
             return;
         }
