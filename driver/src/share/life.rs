@@ -238,7 +238,8 @@ fn begin<K: Life>(
     let bytes = what.promised_bytes();
     let bound = K::overcommit(wanted, source.and_then(|source| source.overcommit));
     let key = NameKey::of(K::name(wanted));
-    let reserved = promised::reserve::<K>(share, key, Promise { nonce, bytes }, bound)?;
+    // Until it is on record.
+    let _reserved = promised::reserve::<K>(share, key, Promise { nonce, bytes }, bound)?;
     let agent = match &begun {
         Some(_) => agents::at_work(share)?,
         None => None,
@@ -262,9 +263,6 @@ fn begin<K: Life>(
         }
         K::prepare(draft, wanted)
     })?;
-    if let (Some(reserved), Some(_)) = (reserved, &found) {
-        reserved.put_on_record();
-    }
     Ok(found.map(|found| (found, begun)))
 }
 

@@ -51,22 +51,12 @@ pub trait List: Kind {
 }
 
 /// How far a walk has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// The last key that was dealt with.
     pub last: Option<NameKey>,
-    /// Whether there are no more.
-    pub is_all: bool,
-}
-
-impl Default for Walked {
-    /// Through nothing.
-    fn default() -> Self {
-        Self {
-            last: None,
-            is_all: true,
-        }
-    }
+    /// Whether it has ended before the last.
+    pub is_part: bool,
 }
 
 /// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks; what it breaks
@@ -84,30 +74,25 @@ pub fn walk<R: List>(
 ) -> Result<Walked, ShareError> {
     let keys = store::keys::<R>(share)?;
     let start = after.map_or(0, |after| keys.partition_point(|key| *key <= after));
-    let mut last = None;
-    let so_far = |last| Walked {
-        last,
-        is_all: false,
-    };
+    let mut walked = Walked::default();
     for chunk in keys[start..].chunks(CHUNK) {
-        if last.is_some() && is_over() {
-            return Ok(so_far(last));
-        }
         let read = of_each(threads, chunk, &is_over, |key| R::read(share, *key));
-        let is_part = read.len() < chunk.len();
+        let is_whole = read.len() == chunk.len();
         for (key, listed) in chunk.iter().zip(read) {
             if let Some(listed) = listed?
                 && visit(*key, listed).is_break()
             {
-                return Ok(so_far(last));
+                walked.is_part = true;
+                return Ok(walked);
             }
-            last = Some(*key);
+            walked.last = Some(*key);
         }
-        if is_part {
-            return Ok(so_far(last));
+        if !is_whole {
+            walked.is_part = true;
+            break;
         }
     }
-    Ok(Walked { last, is_all: true })
+    Ok(walked)
 }
 
 impl List for Volume {

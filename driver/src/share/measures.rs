@@ -17,10 +17,11 @@ use crate::share::records::size::Size;
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::measure_name;
 use crate::share::records::volume::Volume;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::token::NameKey;
 use rustix::fs::{self, AtFlags};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The longest measure that is read, in bytes.
 const LONGEST: u64 = 4096;
@@ -48,6 +49,12 @@ impl Measure {
     pub fn age(&self) -> Duration {
         Duration::from_secs(now().saturating_sub(self.ended))
     }
+
+    /// How much more that is than the volume's size. A size of 0 is none.
+    pub fn beyond(&self, size: i64) -> Option<u64> {
+        let size = u64::try_from(size).ok().filter(|size| *size > 0)?;
+        self.bytes.checked_sub(size).filter(|beyond| *beyond > 0)
+    }
 }
 
 /// Whether a volume is one that is measured. The file system itself counts what has an enforced size.
@@ -70,108 +77,161 @@ pub fn of(found: &Found<Volume>) -> Option<Measure> {
     format::parse(&text)
 }
 
-/// What a look at a volume has found that is measured.
-#[derive(Debug)]
-pub struct MeasureLook {
-    /// The volume.
-    pub nonce: Nonce,
-    /// Its size, as it is on record; 0 where it has none.
-    pub size: u64,
-    /// Its last measure.
-    pub measure: Option<Measure>,
-    /// Whether it is time for another one.
-    pub is_due: bool,
+/// What is known of the measures of one share, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeasuredShare {
+    /// Volumes with a measure.
+    pub volumes: usize,
+    /// What they take together.
+    pub bytes: u64,
+    /// Those that take more than their sizes.
+    pub beyond: usize,
+    /// When the oldest measure ended, in seconds since 1970.
+    pub oldest: Option<u64>,
 }
 
-/// Looks at what is kept under `key`. Nothing where it is not to be measured.
-///
-/// # Errors
-/// I/O errors.
-pub fn look(
-    share: &Share,
-    key: NameKey,
-    interval: Duration,
-) -> Result<Option<MeasureLook>, ShareError> {
-    let Kept::Found(found) = store::look_among::<Volume>(share, key)? else {
-        return Ok(None);
-    };
-    if !is_measured(&found.record) {
-        return Ok(None);
+impl MeasuredShare {
+    /// One volume of this `size`.
+    fn of(measure: &Measure, size: i64) -> Self {
+        Self {
+            volumes: 1,
+            bytes: measure.bytes,
+            beyond: usize::from(measure.beyond(size).is_some()),
+            oldest: Some(measure.ended),
+        }
     }
-    let measure = of(&found);
-    Ok(Some(MeasureLook {
-        nonce: found.record.nonce,
-        size: u64::try_from(found.record.what.capacity_bytes).unwrap_or_default(),
-        is_due: is_due(measure.as_ref(), now(), interval),
-        measure,
-    }))
-}
 
-/// A volume that is being measured.
-pub struct Measuring {
-    found: Found<Volume>,
-    count: UsageCount,
-    begun: Instant,
-}
-
-/// Begins to measure the volume `nonce` under `key`. Nothing where somebody else has just done so, or it has gone.
-///
-/// # Errors
-/// I/O errors.
-pub fn begin(
-    share: &Share,
-    (key, nonce): (NameKey, Nonce),
-    interval: Duration,
-) -> Result<Option<Measuring>, ShareError> {
-    let Kept::Found(found) = store::look::<Volume>(share, key)? else {
-        return Ok(None);
-    };
-    let is_it = found.record.nonce == nonce && is_measured(&found.record);
-    if !is_it || !is_due(of(&found).as_ref(), now(), interval) {
-        return Ok(None);
+    /// All of both.
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            volumes: self.volumes + other.volumes,
+            bytes: self.bytes.saturating_add(other.bytes),
+            beyond: self.beyond + other.beyond,
+            oldest: self.oldest.into_iter().chain(other.oldest).min(),
+        }
     }
-    let path = &found.record.what.path;
-    let context = || format!("opening the folder of {path}");
-    let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
-    let Some(folder) = folder.map_err(blocked(path, context))? else {
-        return Ok(None);
-    };
-    let count = UsageCount::begin(&folder).context(context)?;
-    Ok(Some(Measuring {
-        found,
-        count,
-        begun: Instant::now(),
-    }))
 }
 
-impl Measuring {
-    /// Looks at `most` more entries. Returns at how many it did: fewer at the end.
+/// A round through the volumes of a share, which measures those that are due.
+pub struct Round {
+    interval: Duration,
+    /// Those that come, the next one last.
+    keys: Vec<NameKey>,
+    /// The one that is being measured.
+    counting: Option<(Found<Volume>, UsageCount)>,
+    /// What is known of each that was looked at.
+    seen: BTreeMap<NameKey, MeasuredShare>,
+    /// Why one could not be measured.
+    pub trouble: Option<ShareError>,
+}
+
+impl Round {
+    /// Begins a round.
     ///
     /// # Errors
     /// I/O errors.
-    pub fn go_on(&mut self, most: usize) -> Result<usize, ShareError> {
-        let path = &self.found.record.what.path;
-        let looked = self.count.go_on(most);
-        looked.context(|| format!("measuring {path}"))
+    pub fn begin(share: &Share, interval: Duration) -> Result<Self, ShareError> {
+        let mut keys = store::keys::<Volume>(share)?;
+        // Each process begins elsewhere, so that few count the same volume at a time.
+        let first = std::process::id() as usize % keys.len().max(1);
+        keys.rotate_left(first);
+        Ok(Self {
+            interval,
+            keys,
+            counting: None,
+            seen: BTreeMap::new(),
+            trouble: None,
+        })
     }
 
-    /// Puts the measure beside the record. Nothing when the volume has gone meanwhile.
-    ///
-    /// # Errors
-    /// I/O errors.
-    pub fn finish(self, share: &Share) -> Result<Option<Measure>, ShareError> {
-        let (usage, short) = self.count.so_far();
-        let took = self.begun.elapsed().as_millis();
+    /// What is known by now.
+    pub fn sum(&self) -> MeasuredShare {
+        let each = self.seen.values().copied();
+        each.fold(MeasuredShare::default(), MeasuredShare::and)
+    }
+
+    /// Looks at `most` more records, files and folders, and tells what is measured. Returns at how many it did: fewer at the end.
+    pub fn go_on(&mut self, share: &Share, most: usize, tell: impl Fn(&str)) -> usize {
+        let mut looked = 0;
+        while looked < most {
+            let step = match self.counting.take() {
+                Some(counting) => self.count(share, counting, most - looked, &tell),
+                None => match self.keys.pop() {
+                    Some(key) => self.look(share, key, &tell).map(|()| 1),
+                    None => break,
+                },
+            };
+            // The others are no worse for that.
+            looked += step.unwrap_or_else(|error| {
+                self.trouble.get_or_insert(error);
+                1
+            });
+        }
+        looked
+    }
+
+    /// Looks at what is kept under `key`, and begins to measure it where that is due.
+    fn look(&mut self, share: &Share, key: NameKey, tell: impl Fn(&str)) -> Result<(), ShareError> {
+        let found = match store::look_among::<Volume>(share, key)? {
+            Kept::Found(found) if is_measured(&found.record) => found,
+            _ => return Ok(()),
+        };
+        let last = of(&found);
+        self.see(&found.record, last.as_ref());
+        if !is_due(last.as_ref(), now(), self.interval) {
+            return Ok(());
+        }
+        let path = &found.record.what.path;
+        let context = || format!("opening the folder of {path}");
+        let folder = beneath::if_there(beneath::folder(&share.root, path.to_path()));
+        if let Some(folder) = folder.map_err(blocked(path, context))? {
+            tell(&format!("measuring volumes/{key}"));
+            let count = UsageCount::begin(&folder).context(context)?;
+            self.counting = Some((found, count));
+        }
+        Ok(())
+    }
+
+    /// Goes on with a volume, and puts its measure beside the record when fewer than `most` entries are left.
+    fn count(
+        &mut self,
+        share: &Share,
+        (found, mut count): (Found<Volume>, UsageCount),
+        most: usize,
+        tell: impl Fn(&str),
+    ) -> Result<usize, ShareError> {
+        let looked = count.go_on(most);
+        let looked = looked.context(|| format!("measuring {}", found.record.what.path))?;
+        if looked == most {
+            self.counting = Some((found, count));
+            return Ok(looked);
+        }
         let measure = Measure {
             format: FORMAT,
-            bytes: usage.bytes,
-            files: usage.files,
-            folders: usage.folders,
+            bytes: count.bytes,
+            files: count.files,
+            folders: count.folders,
             ended: now(),
-            took_ms: u64::try_from(took).unwrap_or(u64::MAX),
-            short: short.map(|short| short.to_string()),
+            took_ms: u64::try_from(count.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            short: count.short,
         };
-        Ok(put(share, &self.found, &measure)?.then_some(measure))
+        if put(share, &found, &measure)? {
+            self.see(&found.record, Some(&measure));
+            tell(&format!(
+                "measured volumes/{}: {} bytes in {} files and {} folders, in {} ms",
+                found.record.key(),
+                measure.bytes,
+                measure.files,
+                measure.folders,
+                measure.took_ms
+            ));
+        }
+        Ok(looked)
+    }
+
+    fn see(&mut self, record: &Record<Volume>, measure: Option<&Measure>) {
+        let seen = measure.map(|it| MeasuredShare::of(it, record.what.capacity_bytes));
+        self.seen.extend(seen.map(|seen| (record.key(), seen)));
     }
 }
 
@@ -233,5 +293,29 @@ mod tests {
             let due = is_due(last.as_ref(), NOW, interval);
             assert_eq!(due, expected, "{age:?} {interval:?}");
         }
+    }
+
+    #[test]
+    fn measures_are_summed_up() {
+        let measure = |bytes, ended| Measure {
+            format: FORMAT,
+            bytes,
+            files: 0,
+            folders: 1,
+            ended,
+            took_ms: 1,
+            short: None,
+        };
+        let one = MeasuredShare::of(&measure(11, 100), 10);
+        let one = one.and(MeasuredShare::of(&measure(500, 300), 0));
+        let other = MeasuredShare::of(&measure(10, 200), 10);
+        let expected = MeasuredShare {
+            volumes: 3,
+            bytes: 521,
+            beyond: 1,
+            oldest: Some(100),
+        };
+        assert_eq!(one.and(other), expected);
+        assert_eq!(one.and(MeasuredShare::default()), one);
     }
 }

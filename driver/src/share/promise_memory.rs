@@ -6,7 +6,7 @@ use crate::share::records::promise::{Promise, Room};
 use crate::share::token::{NameKey, Nonce, ShareUuid};
 use csi_proto::lock::lock;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// What a process remembers of the promises on all shares.
@@ -23,11 +23,6 @@ pub struct Counting {
 }
 
 impl PromiseMemory {
-    /// Of a share about which somebody has asked.
-    pub(super) fn known(&self, share: ShareUuid) -> Option<Arc<Mutex<Promised>>> {
-        lock(&self.0).get(&share).cloned()
-    }
-
     pub(super) fn of(&self, share: ShareUuid) -> Arc<Mutex<Promised>> {
         Arc::clone(lock(&self.0).entry(share).or_default())
     }
@@ -40,41 +35,53 @@ pub(super) type RecordKey = (&'static str, NameKey);
 #[derive(Debug, Default)]
 pub(super) struct Promised {
     /// The size of the file system.
-    total: u64,
+    pub total: u64,
     /// By the places of the records.
-    on_record: BTreeMap<RecordKey, Promise>,
-    in_trash: Vec<Promise>,
-    /// Those that are about to go on record.
-    reserved: Vec<Promise>,
+    pub on_record: BTreeMap<RecordKey, Promise>,
+    pub in_trash: Vec<Promise>,
+    /// Those that are going on record now, and those that were when the last listing began or later.
+    reserved: Vec<(RecordKey, Promise, Weak<()>)>,
     /// When the last listing began.
     pub listed: Option<Instant>,
     /// When all records were read, and how long that took.
     pub read: Option<(Instant, Duration)>,
 }
 
+/// A promise counts at least as long as this lives. It is on record by then, or given up: the next listing tells.
+#[derive(Debug)]
+pub(super) struct Reserved {
+    _held: Arc<()>,
+}
+
 impl Promised {
-    /// Takes what was found for all that there is.
-    pub fn set(
-        &mut self,
-        total: u64,
-        on_record: BTreeMap<RecordKey, Promise>,
-        in_trash: Vec<Promise>,
-    ) {
-        self.total = total;
-        self.on_record = on_record;
-        self.in_trash = in_trash;
+    /// Whether there was a listing `since` then. If not, the next one is to find what has become of what was reserved.
+    pub fn is_listed(&mut self, since: Instant) -> bool {
+        if self.listed.is_some_and(|at| at >= since) {
+            return true;
+        }
+        self.listed = None;
+        self.reserved.retain(|(place, _, held)| {
+            let is_held = held.strong_count() > 0;
+            if !is_held {
+                self.on_record.remove(place);
+            }
+            is_held
+        });
+        false
     }
 
-    /// What was read of the records.
-    pub fn on_record(&self) -> &BTreeMap<RecordKey, Promise> {
-        &self.on_record
+    pub fn reserve(&mut self, place: RecordKey, promise: Promise) -> Reserved {
+        let held = Arc::new(());
+        self.reserved.push((place, promise, Arc::downgrade(&held)));
+        Reserved { _held: held }
     }
 
     /// The bytes of each, which counts once and with the most that it has.
     fn each(&self) -> HashMap<Nonce, u64> {
         let all = self.on_record.values().chain(&self.in_trash);
         let mut each = HashMap::new();
-        for promise in all.chain(&self.reserved) {
+        let reserved = self.reserved.iter().map(|(_, promise, _)| promise);
+        for promise in all.chain(reserved) {
             let bytes = u64::try_from(promise.bytes).unwrap_or_default();
             let most = each.entry(promise.nonce).or_default();
             *most = bytes.max(*most);
@@ -99,55 +106,6 @@ impl Promised {
     }
 }
 
-/// A promise that is about to go on record. One that is given up may be there all the same, and is looked for.
-#[derive(Debug)]
-pub(super) struct Reserved {
-    promised: Arc<Mutex<Promised>>,
-    place: RecordKey,
-    promise: Promise,
-    is_on_record: bool,
-}
-
-impl Reserved {
-    /// Reserves it, in `of`, which is what is behind the lock `promised`.
-    pub fn new(
-        promised: &Arc<Mutex<Promised>>,
-        of: &mut Promised,
-        (place, promise): (RecordKey, Promise),
-    ) -> Self {
-        of.reserved.push(promise);
-        Self {
-            promised: Arc::clone(promised),
-            place,
-            promise,
-            is_on_record: false,
-        }
-    }
-
-    /// To be called when it is on record.
-    pub fn put_on_record(mut self) {
-        self.is_on_record = true;
-    }
-}
-
-impl Drop for Reserved {
-    fn drop(&mut self) {
-        let mut promised = lock(&self.promised);
-        let mut reserved = promised.reserved.iter();
-        if let Some(place) = reserved.position(|it| *it == self.promise) {
-            promised.reserved.swap_remove(place);
-        }
-        let before = match self.is_on_record {
-            true => promised.on_record.insert(self.place, self.promise),
-            false => promised.on_record.remove(&self.place),
-        };
-        // Of another one that had this name something may be in the trash, or nothing.
-        if !self.is_on_record || before.is_some_and(|it| it.nonce != self.promise.nonce) {
-            promised.listed = None;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,57 +117,43 @@ mod tests {
         let [a, b, c] = nonces;
         let promise = |nonce, bytes| Promise { nonce, bytes };
         let place = |name: &str| ("volumes", NameKey::of(name));
-        let memory = PromiseMemory::default();
-        let uuid: ShareUuid = "4g2v0aq5j8m1c3d7e9f2b6h4k0".parse().unwrap();
-        assert!(memory.known(uuid).is_none());
-        let shared = memory.of(uuid);
-        let count = || lock(&shared).room().promised;
-        let reserve = |name, promise| {
-            let mut promised = lock(&shared);
-            promised.listed = Some(Instant::now());
-            Reserved::new(&shared, &mut promised, (place(name), promise))
-        };
-        let is_listed = || lock(&shared).listed.is_some();
-        let list = |on_record: &[(&str, Promise)], in_trash: &[Promise]| {
-            let on_record = on_record.iter().map(|(name, it)| (place(name), *it));
-            lock(&shared).set(1000, on_record.collect(), in_trash.to_vec());
-        };
+        let mut promised = Promised::default();
+        let list =
+            |promised: &mut Promised, on_record: &[(&str, Promise)], in_trash: &[Promise]| {
+                assert!(!promised.is_listed(Instant::now()));
+                let on_record = on_record.iter().map(|(name, it)| (place(name), *it));
+                promised.on_record.extend(on_record);
+                promised.in_trash = in_trash.to_vec();
+                promised.listed = Some(Instant::now());
+                promised.room().promised
+            };
         // Of `b` the record is there still, and all its data are in the trash, in two entries.
-        list(
-            &[("a", promise(a, 10)), ("b", promise(b, 20))],
-            &[promise(b, 20); 2],
+        let both = [("a", promise(a, 10)), ("b", promise(b, 20))];
+        assert_eq!(list(&mut promised, &both, &[promise(b, 20); 2]), 30);
+        // An expansion that is tried twice, and is given up. It counts until there is a listing.
+        let tried = [(); 2].map(|()| promised.reserve(place("a"), promise(a, 15)));
+        assert_eq!(promised.room().promised, 35);
+        assert_eq!(
+            (promised.more(promise(a, 15)), promised.more(promise(a, 16))),
+            (0, 1)
         );
-        assert_eq!(count(), 30);
-        // An expansion that is tried twice, and is given up.
-        let (first, second) = (reserve("a", promise(a, 15)), reserve("a", promise(a, 15)));
-        assert_eq!(count(), 35);
-        drop(first);
-        assert_eq!((count(), is_listed()), (35, false));
-        drop(second);
-        // Either may be on record all the same: nobody counts before that is looked up.
-        assert!(!is_listed());
-        list(
-            &[("a", promise(a, 10)), ("b", promise(b, 20))],
-            &[promise(b, 20); 2],
-        );
-        assert_eq!(count(), 30);
-        // One that is not, and a listing meanwhile that has seen it.
-        let expanded = reserve("a", promise(a, 15));
-        list(&[("a", promise(a, 15)), ("b", promise(b, 20))], &[]);
-        assert_eq!(count(), 35);
-        expanded.put_on_record();
-        assert_eq!((count(), is_listed()), (35, true));
+        drop(tried);
+        assert_eq!(promised.room().promised, 35);
+        assert!(promised.is_listed(promised.listed.unwrap()));
+        assert_eq!(list(&mut promised, &both, &[]), 30);
+        // One that is not, and a listing meanwhile that has not seen it: its record is read by the next one.
+        let expanded = promised.reserve(place("a"), promise(a, 15));
+        assert_eq!(list(&mut promised, &[], &[]), 35);
+        drop(expanded);
+        assert_eq!(list(&mut promised, &[("a", promise(a, 15))], &[]), 35);
         // A new one of a name whose last one may be in the trash.
-        let new = reserve("b", promise(c, 7));
-        assert_eq!(count(), 42);
-        new.put_on_record();
-        assert!(!is_listed());
-        list(&[("a", promise(a, 15)), ("b", promise(c, 7))], &[]);
-        assert_eq!(count(), 22);
+        let new = promised.reserve(place("b"), promise(c, 7));
+        assert_eq!(promised.room().promised, 42);
+        drop(new);
+        assert_eq!(list(&mut promised, &[("b", promise(c, 7))], &[]), 22);
         // More than any file system has.
-        let most: Vec<_> = nonces.map(|nonce| promise(nonce, i64::MAX)).into();
-        list(&[], &most);
-        assert_eq!(count(), u64::MAX);
-        assert_eq!(lock(&shared).room().left(Ratio::parse("1000").unwrap()), 0);
+        let most = nonces.map(|nonce| promise(nonce, i64::MAX));
+        assert_eq!(list(&mut promised, &[], &most), u64::MAX);
+        assert_eq!(promised.room().left(Ratio::parse("1000").unwrap()), 0);
     }
 }

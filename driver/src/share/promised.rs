@@ -54,7 +54,7 @@ pub fn left(share: &Share, ratio: Ratio) -> Result<u64, ShareError> {
     Ok(promised.room().left(ratio))
 }
 
-/// Reserves what is about to be promised to the record under `key`, where anybody counts it. Without a `bound` it is not refused.
+/// Reserves what is about to be promised to the record under `key`. Without a `bound` it is not refused.
 ///
 /// # Errors
 /// [`ShareError::Overcommitted`], and I/O errors.
@@ -63,48 +63,42 @@ pub(super) fn reserve<K: Kind>(
     key: NameKey,
     promise: Promise,
     bound: Option<Ratio>,
-) -> Result<Option<Reserved>, ShareError> {
-    let (asked, memory) = (Instant::now(), &share.counting.memory);
-    let shared = match bound {
-        Some(_) => Some(memory.of(share.uuid())),
-        None => memory.known(share.uuid()),
-    };
-    let Some(shared) = shared.filter(|_| promise.bytes > 0) else {
-        return Ok(None);
-    };
-    let place = (K::FOLDER, key);
-    let mut promised = lock(&shared);
-    if let Some(ratio) = bound {
-        let check = |promised: &Promised| {
-            let more = promised.more(promise);
-            promised.room().check(ratio, more)
-        };
-        let recently = asked.checked_sub(LISTED).unwrap_or(asked);
-        refresh(&mut promised, share, recently)?;
-        if check(&promised).is_err() {
-            refresh(&mut promised, share, asked)?;
-            check(&promised).map_err(ShareError::Overcommitted)?;
+) -> Result<Reserved, ShareError> {
+    let asked = Instant::now();
+    let recently = asked.checked_sub(LISTED).unwrap_or(asked);
+    let promised = share.counting.memory.of(share.uuid());
+    let mut promised = lock(&promised);
+    match bound.filter(|_| promise.bytes > 0) {
+        Some(ratio) => {
+            refresh(&mut promised, share, recently)?;
+            let check = |promised: &Promised| promised.room().check(ratio, promised.more(promise));
+            if check(&promised).is_err() {
+                refresh(&mut promised, share, asked)?;
+                check(&promised).map_err(ShareError::Overcommitted)?;
+            }
         }
+        // Whoever has a bound lists then.
+        None => drop(promised.is_listed(recently)),
     }
-    let reserved = Reserved::new(&shared, &mut promised, (place, promise));
-    Ok(Some(reserved))
+    Ok(promised.reserve((K::FOLDER, key), promise))
 }
 
 /// Lists what there is, unless that was done since.
 fn refresh(promised: &mut Promised, share: &Share, since: Instant) -> Result<(), ShareError> {
-    if promised.listed.is_some_and(|at| at >= since) {
+    if promised.is_listed(since) {
         return Ok(());
     }
     let begun = Instant::now();
     let is_old = |(at, took): (Instant, Duration)| at.elapsed() > READ.max(took * READING);
     let is_anew = promised.read.is_none_or(is_old);
     let none = BTreeMap::new();
-    let known = if is_anew { &none } else { promised.on_record() };
+    let known = if is_anew { &none } else { &promised.on_record };
     let mut on_record = of_kind::<Volume>(share, known)?;
     on_record.extend(of_kind::<Snapshot>(share, known)?);
     // After the records: what leaves one meanwhile is found there or here.
-    let in_trash = trash::promises(share)?;
-    promised.set(size_of(share.root())?, on_record, in_trash);
+    promised.in_trash = trash::promises(share)?;
+    promised.on_record = on_record;
+    promised.total = size_of(share.root())?;
     promised.listed = Some(begun);
     if is_anew {
         promised.read = Some((begun, begun.elapsed()));

@@ -1,9 +1,11 @@
 //! Work on shares that no call waits for: recovery at a share's first use, copies that are taken up again, and the purge of
 //! the trash. Owns when it runs and how it ends; what it does is the share's business.
 
+use super::Controller;
 use super::config::Role;
 use super::copies::Purpose;
 use super::error::ControllerError;
+use super::known::Known;
 use super::options::Options;
 use super::outcome::OperationKey;
 use super::shares::Shares;
@@ -39,14 +41,46 @@ const PURGE_AGAIN: [Duration; 3] = [
 /// How many things that cannot be used are remembered, so that they are not told again.
 const ODD_TOLD: usize = 1000;
 
-/// Between two looks whether a call has ended.
-const CALL_PAUSE: Duration = Duration::from_secs(1);
-
 /// What holds a volume that is taken up.
 const RECOVERY: &str = "the recovery after a restart";
 
 /// For clocks that go a little differently.
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
+
+impl Controller {
+    /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they
+    /// are, their calls with ABORTED, those that are begun later at once.
+    pub fn give_up(&self) {
+        let background = &self.shares.background;
+        {
+            let mut tasks = lock(&background.tasks);
+            background.stopping.store(true, Ordering::SeqCst);
+            tasks.abort_all();
+        }
+        self.stop_copies();
+    }
+
+    /// The same, and waits for the operations that run, also those whose callers have gone.
+    pub async fn stop(&self) {
+        self.give_up();
+        self.shares.operations.settle().await;
+        self.shares.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background: recoveries and purges. What can only be tried again later is tried at once,
+    /// and left, as files that somebody holds open.
+    pub async fn settle(&self) {
+        let background = &self.shares.background;
+        let _waiting = Waiting::begin(&background.hurry);
+        loop {
+            let mut running = std::mem::take(&mut *lock(&background.tasks));
+            if running.is_empty() {
+                return;
+            }
+            while running.join_next().await.is_some() {}
+        }
+    }
+}
 
 impl Shares {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
@@ -61,43 +95,20 @@ impl Shares {
         }
     }
 
-    /// Gives up the work in the background, which the next start takes up.
-    pub(super) fn give_up(&self) {
-        {
-            let mut background = lock(&self.background.tasks);
-            self.background.stopping.store(true, Ordering::SeqCst);
-            background.abort_all();
-        }
-        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
-        self.copies.stop_all();
-    }
-
-    /// The same, and waits for the operations that run.
-    pub(super) async fn stop(&self) {
-        self.give_up();
-        self.operations.settle().await;
-        self.snapshot_operations.settle().await;
-    }
-
-    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
-    pub(super) async fn settle(&self) {
-        let _waiting = Waiting::begin(&self.background.hurry);
-        loop {
-            let mut running = std::mem::take(&mut *lock(&self.background.tasks));
-            if running.is_empty() {
-                return;
-            }
-            while running.join_next().await.is_some() {}
+    /// Waits for `rest`, unless somebody waits for the background: then for nothing.
+    pub(super) async fn unhurried<T>(&self, rest: impl Future<Output = T>) -> Option<T> {
+        let mut hurry = self.background.hurry.subscribe();
+        tokio::select! {
+            rested = rest => Some(rested),
+            _ = hurry.wait_for(|count| *count > 0) => None,
         }
     }
 
     /// Starts the recovery of the shares that were named at the start.
     pub(super) fn recover_configured(self: &Arc<Self>) {
         for export in self.configured() {
-            let first_use = lock(&self.known)
-                .get_mut(&export)
-                .is_some_and(|known| !std::mem::replace(&mut known.recovered, true));
-            if first_use {
+            let recovers = |share: &mut Known| std::mem::replace(&mut share.recovered, true);
+            if self.on_known(&export, recovers) == Some(false) {
                 self.spawn(Arc::clone(self).recover(export));
             }
         }
@@ -111,8 +122,8 @@ impl Shares {
         Box::pin(async move {
             if self.take_up(&export).await {
                 self.sweep_later(export);
-            } else if let Some(known) = lock(&self.known).get_mut(&export) {
-                known.recovered = false;
+            } else {
+                self.on_known(&export, |share| share.recovered = false);
             }
         })
     }
@@ -148,16 +159,13 @@ impl Shares {
 
     /// Tells of something on a share that cannot be used. Once, though each look finds it again.
     pub(super) fn tell_once(&self, export: &Export, what: String) {
-        let is_new = match lock(&self.known).get_mut(export) {
-            Some(share) => {
-                if share.odd_told.len() >= ODD_TOLD {
-                    share.odd_told.clear();
-                }
-                share.odd_told.insert(what.clone())
+        let is_new = self.on_known(export, |share| {
+            if share.odd_told.len() >= ODD_TOLD {
+                share.odd_told.clear();
             }
-            None => true,
-        };
-        if is_new {
+            share.odd_told.insert(what.clone())
+        });
+        if is_new.unwrap_or(true) {
             (self.config.notice)(&format!("{export}: {what}"));
         }
     }
@@ -208,11 +216,10 @@ impl Shares {
     /// Sweeps the drafts when those that the crash before this start has left are old enough to be told from live ones.
     fn sweep_later(self: &Arc<Self>, export: Export) {
         let shares = Arc::clone(self);
-        let mut hurry = self.background.hurry.subscribe();
         self.spawn(async move {
-            tokio::select! {
-                () = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN) => {}
-                _ = hurry.wait_for(|count| *count > 0) => return,
+            let waiting = tokio::time::sleep(DRAFT_LIFE + SWEEP_MARGIN);
+            if shares.unhurried(waiting).await.is_none() {
+                return;
             }
             let swept = shares.with_records(Work::Upkeep, &export, trash::sweep_drafts);
             match swept.await {
@@ -237,9 +244,9 @@ impl Shares {
         };
         let of = (export.clone(), key);
         self.spawn(async move {
+            // A call makes the copy itself, and purges what an earlier process had copied.
             let Some(_guard) = operations(&shares).hold(of.clone(), RECOVERY) else {
-                let is_running = || operations(&shares).is_running(&of);
-                return shares.purge_after(&of.0, is_running).await;
+                return;
             };
             let expect = shares.expect_or(&of.0, Expect::Initialised);
             let resume = match shares.config.role {
@@ -253,58 +260,31 @@ impl Shares {
         });
     }
 
-    /// Purges the share's trash when a call that makes the copy itself has ended: what an earlier process had copied is in the
-    /// trash then.
-    async fn purge_after(self: &Arc<Self>, export: &Export, is_running: impl Fn() -> bool) {
-        while is_running() {
-            tokio::time::sleep(CALL_PAUSE).await;
-        }
-        self.purge_soon(export);
-    }
-
     /// Purges the share's trash in the background. One purge a share runs at a time.
     pub(crate) fn purge_soon(self: &Arc<Self>, export: &Export) {
-        let purging = {
-            let mut known = lock(&self.known);
-            let Some(share) = known.get_mut(export) else {
-                return;
-            };
-            if std::mem::replace(&mut share.purge_asked, true) {
-                return;
-            }
-            Arc::clone(&share.purging)
+        let ask = |share: &mut Known| {
+            let is_asked = std::mem::replace(&mut share.purge_asked, true);
+            (!is_asked).then(|| Arc::clone(&share.purging))
+        };
+        let Some(purging) = self.on_known(export, ask).flatten() else {
+            return;
         };
         let shares = Arc::clone(self);
         let export = export.clone();
-        let mut hurry = self.background.hurry.subscribe();
         self.spawn(async move {
             let _one_at_a_time = purging.lock().await;
             let _counted = InProgress::of(&METRICS.purges_in_progress);
             for wait in PURGE_AGAIN.into_iter().map(Some).chain([None]) {
-                if let Some(share) = lock(&shares.known).get_mut(&export) {
-                    share.purge_asked = false;
-                }
+                shares.on_known(&export, |share| share.purge_asked = false);
                 match (shares.purge(&export, wait.is_some()).await, wait) {
-                    (Ok(0), _) => {
-                        if let Some(share) = lock(&shares.known).get_mut(&export) {
-                            share.stays_in_trash = 0;
-                        }
-                        return;
+                    (Ok(0), _) => return shares.tell(&export, "trash", Vec::new()),
+                    (_, Some(wait)) => {
+                        shares.unhurried(tokio::time::sleep(wait)).await;
                     }
-                    (_, Some(wait)) => tokio::select! {
-                        () = tokio::time::sleep(wait) => {}
-                        _ = hurry.wait_for(|count| *count > 0) => {}
-                    },
-                    (Ok(left), None) => {
-                        // Once, though each deletion tries again.
-                        let mut known = lock(&shares.known);
-                        let told = known.get_mut(&export).map(|share| &mut share.stays_in_trash);
-                        if told.is_none_or(|told| std::mem::replace(told, left) != left) {
-                            (shares.config.notice)(&format!(
-                                "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
-                            ));
-                        }
-                    }
+                    // Once, though each deletion tries again.
+                    (Ok(left), None) => shares.tell(&export, "trash", vec![format!(
+                        "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
+                    )]),
                     (Err(error), None) => {
                         (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
                     }
@@ -341,7 +321,7 @@ impl Shares {
             };
             let purged = self.with_records(Work::Upkeep, export, purge);
             if let Purged::ButFor(left) = purged.await?.unwrap_or(Purged::ButFor(0)) {
-                self.saw_trash(export, left);
+                self.on_known(export, |share| share.trash = left);
                 return Ok(left);
             }
         }

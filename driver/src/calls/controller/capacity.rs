@@ -15,20 +15,10 @@ use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::promise_memory::Counting;
 use crate::share::promised;
-use crate::share::records::promise::Ratio;
 use csi_proto::v1 as csi;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What is asked for.
-#[derive(Clone)]
-enum Question {
-    /// What an ordinary user of the share can have, below this folder where that is there already.
-    Free(Option<PathBuf>),
-    /// What may be promised.
-    Promises(Ratio),
-}
 
 /// The answer about the share that parameters name; without a share, about all that were named at the start together.
 pub(super) async fn get(
@@ -73,46 +63,30 @@ async fn room(
     export: &Export,
     parameters: &Parameters,
 ) -> Result<u64, ControllerError> {
-    let question = match parameters.overcommit {
-        Some(ratio) => Question::Promises(ratio),
-        None => Question::Free(parameters.sub_dir.as_ref().map(SubPath::to_path)),
-    };
     let options = &Options::of_call(parameters.mount_options.clone(), Vec::new());
-    match shares.expect_or(export, Expect::Any) {
+    let path = parameters.sub_dir.as_ref().map(SubPath::to_path);
+    let ratio = parameters.overcommit;
+    match (shares.expect_or(export, Expect::Any), ratio) {
         // The room of another share, or of the folder on which its disk is not mounted, says nothing.
-        known @ Expect::Known(_) => {
-            let asked = shares.with_share(export, options, known, move |it| question.about(it));
-            asked.await
+        (known @ Expect::Known(_), _) => {
+            let ask = move |share: &Share| match ratio {
+                Some(ratio) => promised::left(share, ratio),
+                None => free(share.root(), path.as_ref()),
+            };
+            shares.with_share(export, options, known, ask).await
+        }
+        (_, None) => {
+            let ask = move |root| free(&root, path.as_ref());
+            shares.with_root(export, options, ask).await
         }
         // It may have no records yet, and gets none by a question.
-        _ => {
+        (_, Some(ratio)) => {
             let (of, address) = (Arc::clone(shares), export.clone());
-            let about = move |root| question.about_any(&root, |share| of.counting(&address, share));
-            shares.with_root(export, options, about).await
-        }
-    }
-}
-
-impl Question {
-    fn about(&self, share: &Share) -> Result<u64, ShareError> {
-        match self {
-            Self::Free(path) => free(share.root(), path.as_ref()),
-            Self::Promises(ratio) => promised::left(share, *ratio),
-        }
-    }
-
-    /// About a share that may have no records.
-    fn about_any(
-        &self,
-        root: &Root,
-        counting: impl FnOnce(Share) -> Share,
-    ) -> Result<u64, ShareError> {
-        match self {
-            Self::Free(path) => free(root, path.as_ref()),
-            Self::Promises(ratio) => match Share::open(Arc::clone(root), Expect::Initialised) {
+            let ask = move |root: Root| match Share::open(Arc::clone(&root), Expect::Initialised) {
                 Err(ShareError::NotInitialised) => promised::size_of(root).map(|it| ratio.of(it)),
-                share => promised::left(&counting(share?), *ratio),
-            },
+                share => promised::left(&of.counting(&address, share?), ratio),
+            };
+            shares.with_root(export, options, ask).await
         }
     }
 }

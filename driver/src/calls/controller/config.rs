@@ -1,6 +1,5 @@
 //! Holds the configuration of a controller, in its own words. Must not know flags or files.
 
-use super::pace::Pace;
 use crate::calls::admission::Admission;
 use crate::calls::defaults::Defaults;
 use crate::calls::export::Export;
@@ -8,7 +7,6 @@ use crate::files::roots::ShareRoots;
 use crate::share::archives::Archives;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIds;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +39,29 @@ pub enum Role {
     Controller,
     /// It is that agent: of a controller it has what goes on in the background, and no more.
     Agent,
+}
+
+/// Files, folders and records that are looked at on one server in a second, at most.
+const RATE: u32 = 1000;
+
+/// How volumes are measured.
+#[derive(Clone)]
+pub struct Pace {
+    /// How old the measure of a volume gets before the next one is made.
+    pub interval: Duration,
+    /// How long to rest after so many files, folders and records.
+    pub rest: Arc<dyn Fn(usize) -> Duration + Send + Sync>,
+}
+
+impl Pace {
+    /// One measure of each volume in this time, without haste.
+    pub fn every(interval: Duration) -> Self {
+        let rest = |looked| Duration::from_secs(1) * u32::try_from(looked).unwrap_or(RATE) / RATE;
+        Self {
+            interval,
+            rest: Arc::new(rest),
+        }
+    }
 }
 
 /// Everything that a [`super::Controller`] needs.
@@ -110,12 +131,15 @@ impl ControllerConfig {
     }
 }
 
-impl fmt::Debug for ControllerConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ControllerConfig")
-            .field("named_shares", &self.named_shares)
-            .field("other_exports", &self.other_exports)
-            .field("timeout", &self.timeout)
-            .finish_non_exhaustive()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_is_as_long_as_its_part_may_take() {
+        let pace = Pace::every(Duration::from_secs(3600));
+        for (looked, milliseconds) in [(0, 0), (1, 1), (250, 250), (1000, 1000)] {
+            assert_eq!((pace.rest)(looked), Duration::from_millis(milliseconds));
+        }
     }
 }

@@ -1,302 +1,304 @@
-//! Equal calls for lists share one walk through the shares. Owns which calls a walk answers, when it ends, and that it ends
-//! when nobody waits for it any more; must not know what is listed.
-//!
-//! A list tells what there is after the call has come, so a call never joins a walk that has begun: it waits for the next
-//! one, together with all that come meanwhile. A walk gives what it has when half of the time is over that its callers still
-//! had when it began: then the answer reaches them, however slow the server is, and the next page goes on from there.
+//! Lists over all known shares, page by page: which shares, the order of shares and keys, the tokens between pages, and when a
+//! page ends. Must not know what is listed.
 
+use super::error::ControllerError;
+use super::outcome::{Lists, Page};
+use super::shares::Shares;
+use crate::calls::admission::Work;
+use crate::calls::export::Export;
+use crate::calls::operations::{Busy, Operation};
+use crate::share::database::Share;
+use crate::share::listing::{self, List};
+use crate::share::token::{NameKey, ShareUuid};
 use csi_proto::lock::lock;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
-use std::time::Instant;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use prost::Message;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
-/// A page of a list and the token of the next one, which is empty after the last.
-pub(super) type Page<E> = (Vec<E>, String);
+/// A page's size in bytes. Many callers may be answered at a time, and each answer is in memory until it is sent.
+const MAX_PAGE: usize = 256 << 10;
 
-/// Until when a walk may go on.
-#[derive(Clone, Debug)]
-pub(super) struct Limit {
+/// How long a share is waited for that has not been used for long.
+const REACH: Duration = Duration::from_secs(5);
+
+/// The greatest number of entries of a page.
+pub(crate) fn max_entries(asked: i32) -> Result<usize, ControllerError> {
+    match usize::try_from(asked) {
+        Ok(0) => Ok(usize::MAX),
+        Ok(max) => Ok(max),
+        Err(_) => Err(ControllerError::Invalid(format!(
+            "max_entries is {asked}: it must not be negative"
+        ))),
+    }
+}
+
+/// The page behind `token` of the list that the call `rpc` asks for with `arguments`. Calls with equal arguments share one walk. A
+/// list tells what there is after the call has come: so who has joined a walk that had begun before asks once more. `show` makes an
+/// entry, or leaves it out.
+pub(super) async fn page<R: List, E: Message + Clone + 'static>(
+    (shares, lists): (&Arc<Shares>, &Lists<E>),
+    (rpc, arguments): (&'static str, Vec<u8>),
+    timeout: Duration,
+    (max_entries, token): (usize, String),
+    show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Clone + Send + Sync + 'static,
+) -> Result<Page<E>, ControllerError> {
+    let deadline = Instant::now() + timeout;
+    let walk = || {
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        let (shares, token, show) = (Arc::clone(shares), token.clone(), show.clone());
+        async move {
+            // With half of the time that is left, the answer reaches its caller however slow the server is.
+            let walking = walk::<R, E>(&shares, now + left / 2, max_entries, &token, show);
+            // One that hangs on a dead server is not to hold those who come later.
+            let walked = tokio::time::timeout(left, walking).await;
+            let page = walked.unwrap_or_else(|_| Err(shares.no_answer(timeout)));
+            page.map(Arc::new)
+        }
+    };
+    let operation = Operation {
+        rpc,
+        arguments: Vec::new(),
+    };
+    // Whoever waits here is told by `reading` that its time is over.
+    let listed = lists.run_anew(arguments, operation, Duration::MAX, |_| true, walk);
+    let page = listed.await.map_err(|busy| match busy {
+        Busy::Crowded => busy.into(),
+        _ => ControllerError::ShuttingDown,
+    })?;
+    page.map(Arc::unwrap_or_clone)
+}
+
+/// Walks over all known shares, in the order of shares and keys. The page ends when it is full, and at `end` when at least one key
+/// was looked at: so a slow list goes on page by page.
+///
+/// A share that cannot be listed fails the call: a list without what is on it would say that it is gone.
+async fn walk<R: List, E: Message + 'static>(
+    shares: &Arc<Shares>,
     end: Instant,
-    waiting: Arc<Waiting>,
-}
-
-impl Limit {
-    /// Whether the walk is to give what it has.
-    pub(super) fn is_over(&self) -> bool {
-        self.waiting.is_abandoned.load(Ordering::Relaxed) || Instant::now() >= self.end
+    max_entries: usize,
+    token: &str,
+    show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Clone + Send + Sync + 'static,
+) -> Result<Page<E>, ControllerError> {
+    let mut exports = shares.listed().await?.into_iter().peekable();
+    let mut after = None;
+    if !token.is_empty() {
+        let wrong = || ControllerError::Token(token.to_owned());
+        let (share, key) = place(token).ok_or_else(wrong)?;
+        let is_before = |export: &Export| share_key(export) != share;
+        while exports.next_if(is_before).is_some() {}
+        exports.peek().ok_or_else(wrong)?;
+        after = Some(key);
     }
-
-    #[cfg(test)]
-    pub(super) fn at(end: Instant) -> Self {
-        Self {
-            end,
-            waiting: Waiting::of(end),
+    let filling = Arc::new(Mutex::new(Filling {
+        entries: Vec::new(),
+        room: max_entries,
+        bytes: MAX_PAGE,
+    }));
+    let is_over = move || Instant::now() >= end;
+    let mut next_token = None;
+    while let Some(export) = exports.next() {
+        let (of, address) = (Arc::clone(shares), export.clone());
+        let (page, show) = (Arc::clone(&filling), show.clone());
+        let threads = (shares.config.admission).extra_threads(export.server(), Work::List);
+        let from = after.take();
+        let read = move |share: &Share| {
+            let uuid = share.uuid();
+            // Until now it was not known that an earlier address leads here too.
+            if !of.is_first_address(&address, uuid) {
+                return Ok(listing::Walked::default());
+            }
+            let mut page = lock(&page);
+            listing::walk::<R>(share, &threads, from, is_over, |key, item| {
+                match show(&address, uuid, key, item) {
+                    Some(entry) => page.add(entry),
+                    None => ControlFlow::Continue(()),
+                }
+            })
+        };
+        let walked = shares.with_records(Work::List, &export, read).await?;
+        // Named at the start and not used yet: there is nothing on it.
+        let walked = walked.unwrap_or_default();
+        if let Some(after) = walked.last {
+            next_token = Some(format!("{}.{after}", share_key(&export)));
+        }
+        let has_more = walked.is_part || (is_over() && exports.peek().is_some());
+        if let Some(token) = next_token.take_if(|_| has_more) {
+            return Ok((std::mem::take(&mut lock(&filling).entries), token));
         }
     }
+    Ok((std::mem::take(&mut lock(&filling).entries), String::new()))
 }
 
-/// What equal calls have in common.
-pub(super) type Question = Vec<u8>;
-
-/// The walks of one kind of list, with results of type `T`.
-pub(super) struct Lists<T>(Mutex<HashMap<Question, Line<T>>>);
-
-/// The walks for one question.
-struct Line<T> {
-    /// The one that comes next, if anybody waits for it.
-    next: Weak<Walk<T>>,
-    /// Held by the one that runs.
-    turn: Arc<tokio::sync::Mutex<()>>,
+/// A place in a list over all shares, as a token has it: after this key on this share.
+fn place(token: &str) -> Option<(NameKey, NameKey)> {
+    let (share, after) = token.split_once('.')?;
+    Some((share.parse().ok()?, after.parse().ok()?))
 }
 
-/// A walk, for as long as anybody waits for it.
-struct Walk<T> {
-    /// Its result when it has ended. Without a sender it has died.
-    ended: watch::Receiver<Option<T>>,
-    waiting: Arc<Waiting>,
-    task: AbortHandle,
+/// A share's address as it stands in tokens.
+fn share_key(export: &Export) -> NameKey {
+    NameKey::of(&export.to_string())
 }
 
-/// Those who wait for a walk.
-#[derive(Debug)]
-struct Waiting {
-    /// Their deadlines; nothing when the walk has begun, and nobody joins it any more.
-    deadlines: Mutex<Option<Vec<Instant>>>,
-    /// Whether all have gone.
-    is_abandoned: AtomicBool,
+/// A page that is being filled.
+struct Filling<E> {
+    entries: Vec<E>,
+    /// Entries for which there is room.
+    room: usize,
+    /// Bytes for which there is room.
+    bytes: usize,
 }
 
-impl<T> Default for Lists<T> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-/// When a walk that begins `now` has to end, for callers with these deadlines. Those whose time is over have gone.
-fn end_of_walk(now: Instant, deadlines: &[Instant]) -> Instant {
-    let left = deadlines.iter().filter(|deadline| **deadline > now);
-    let halves = left.map(|deadline| now + (*deadline - now) / 2);
-    halves.min().unwrap_or(now)
-}
-
-impl<T: Clone + Send + Sync + 'static> Lists<T> {
-    /// The result of `work`, which answers `question` for all who ask it now, and has to end when its limit is over. Nothing
-    /// when it has died. Whoever drops this waits no more; without anybody who waits the work is dropped as well.
-    pub(super) async fn join<W>(
-        &self,
-        question: Question,
-        deadline: Instant,
-        work: impl FnOnce(Limit) -> W + Send + 'static,
-    ) -> Option<T>
-    where
-        W: Future<Output = T> + Send + 'static,
-    {
-        let walk = self.next(question, deadline, work);
-        let mut ended = walk.ended.clone();
-        let result = ended.wait_for(Option::is_some).await;
-        let result = result.ok().and_then(|result| result.clone());
-        drop(walk);
-        let is_used =
-            |line: &Line<T>| line.next.strong_count() > 0 || Arc::strong_count(&line.turn) > 1;
-        lock(&self.0).retain(|_, line| is_used(line));
-        result
-    }
-
-    /// The walk that answers `question` next.
-    fn next<W>(
-        &self,
-        question: Question,
-        deadline: Instant,
-        work: impl FnOnce(Limit) -> W + Send + 'static,
-    ) -> Arc<Walk<T>>
-    where
-        W: Future<Output = T> + Send + 'static,
-    {
-        let mut lines = lock(&self.0);
-        let line = lines.entry(question).or_insert_with(|| Line {
-            next: Weak::new(),
-            turn: Arc::default(),
-        });
-        if let Some(next) = line.next.upgrade()
-            && let Some(deadlines) = &mut *lock(&next.waiting.deadlines)
-        {
-            deadlines.push(deadline);
-            return Arc::clone(&next);
+impl<E: Message> Filling<E> {
+    /// Adds an entry, or says that there is no room.
+    fn add(&mut self, entry: E) -> ControlFlow<()> {
+        // The tag and the length before each entry.
+        let bytes = entry.encoded_len() + 6;
+        if self.room == 0 || bytes > self.bytes {
+            return ControlFlow::Break(());
         }
-        let (sender, ended) = watch::channel(None);
-        let turn = Arc::clone(&line.turn);
-        let waiting = Waiting::of(deadline);
-        let those = Arc::clone(&waiting);
-        let walking = tokio::spawn(async move {
-            let turn = turn.lock_owned().await;
-            let result = work(Waiting::begin(&those)).await;
-            drop(turn);
-            sender.send_replace(Some(result));
-        });
-        let walk = Arc::new(Walk {
-            ended,
-            waiting,
-            task: walking.abort_handle(),
-        });
-        line.next = Arc::downgrade(&walk);
-        walk
+        self.room -= 1;
+        self.bytes -= bytes;
+        self.entries.push(entry);
+        ControlFlow::Continue(())
     }
 }
 
-impl Waiting {
-    /// One, with this deadline.
-    fn of(deadline: Instant) -> Arc<Self> {
-        Arc::new(Self {
-            deadlines: Mutex::new(Some(vec![deadline])),
-            is_abandoned: AtomicBool::new(false),
-        })
-    }
-
-    /// From now on nobody joins them.
-    fn begin(waiting: &Arc<Self>) -> Limit {
-        let deadlines = lock(&waiting.deadlines).take().unwrap_or_default();
-        Limit {
-            end: end_of_walk(Instant::now(), &deadlines),
-            waiting: Arc::clone(waiting),
+impl Shares {
+    /// All shares that a list goes through, each once. One that was not named at the start, has not been used for long, and cannot
+    /// be reached now is forgotten, until a call uses it again: else one server that was taken away would fail all lists for ever.
+    ///
+    /// # Errors
+    /// When a share cannot be opened for the first time, or is a copy of another one, of which the list would hide one.
+    async fn listed(self: &Arc<Self>) -> Result<Vec<Export>, ControllerError> {
+        // Of two addresses the share at each tells whether they are of one share.
+        for is_unsure in [Self::is_unopened, Self::is_double, Self::is_doubtful] {
+            let addresses: Vec<_> = lock(&self.known).keys().cloned().collect();
+            let unsure = addresses.into_iter().filter(|it| is_unsure(self, it));
+            let reaching = unsure.map(|export| Arc::clone(self).reach(export));
+            let reached = reaching.collect::<JoinSet<_>>().join_all().await;
+            reached.into_iter().collect::<Result<(), _>>()?;
         }
+        Ok(self.known())
     }
-}
 
-impl<T> Drop for Walk<T> {
-    fn drop(&mut self) {
-        self.waiting.is_abandoned.store(true, Ordering::Relaxed);
-        self.task.abort();
+    /// Opens the share, if it has records. A doubtful one that cannot be opened is forgotten.
+    async fn reach(self: Arc<Self>, export: Export) -> Result<(), ControllerError> {
+        let reaching = self.with_records(Work::List, &export, |_| Ok(()));
+        if !self.is_doubtful(&export) {
+            return reaching.await.map(drop);
+        }
+        let why = match tokio::time::timeout(REACH, reaching).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(copy @ ControllerError::Twin(_))) => return Err(copy),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("{export}: no answer for {REACH:?}"),
+        };
+        // Unless a call has used it in this very moment.
+        if self.is_doubtful(&export) && lock(&self.known).remove(&export).is_some() {
+            (self.config.notice)(&format!(
+                "lists go on without {export} until a call uses it again: {why}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether it is not known yet if the share is another one than the rest.
+    fn is_unopened(&self, export: &Export) -> bool {
+        let known = lock(&self.known);
+        known.len() > 1 && known.get(export).is_some_and(|share| share.uuid.is_none())
+    }
+
+    /// Whether the share is still to be compared with one that was known before.
+    fn is_double(&self, export: &Export) -> bool {
+        let uuid = self.on_known(export, |share| share.uuid).flatten();
+        uuid.is_some_and(|uuid| self.twin(export, uuid).is_some())
+    }
+
+    /// Whether the share was not named at the start and has not been used for long.
+    fn is_doubtful(&self, export: &Export) -> bool {
+        let limit = self.config.forget_after;
+        let used = self.on_known(export, |share| share.used).flatten();
+        used.is_some_and(|used| used.elapsed() >= limit) && !self.configured().contains(export)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicUsize;
-    use std::time::Duration;
-    use tokio::sync::Semaphore;
-    use tokio::task::JoinHandle;
-
-    const LONG: Duration = Duration::from_secs(600);
-
-    /// Lists whose walks begin, and end when they are let go.
-    #[derive(Clone)]
-    struct Rig {
-        lists: Arc<Lists<usize>>,
-        begun: Arc<AtomicUsize>,
-        go: Arc<Semaphore>,
-        limits: Arc<Mutex<Vec<Limit>>>,
-    }
-
-    impl Rig {
-        fn new() -> Self {
-            Self {
-                lists: Arc::default(),
-                begun: Arc::default(),
-                go: Arc::new(Semaphore::new(0)),
-                limits: Arc::default(),
-            }
-        }
-
-        fn ask(&self, question: &str) -> JoinHandle<Option<usize>> {
-            let (rig, question) = (self.clone(), question.as_bytes().to_vec());
-            tokio::spawn(async move {
-                let Rig {
-                    lists,
-                    begun,
-                    go,
-                    limits,
-                } = rig;
-                let work = move |limit| async move {
-                    let number = begun.fetch_add(1, Ordering::SeqCst) + 1;
-                    lock(&limits).push(limit);
-                    go.acquire().await.unwrap().forget();
-                    number
-                };
-                lists.join(question, Instant::now() + LONG, work).await
-            })
-        }
-
-        async fn until_begun(&self, walks: usize) {
-            while self.begun.load(Ordering::SeqCst) < walks {
-                tokio::task::yield_now().await;
-            }
-            // Whatever else may begin.
-            for _ in 0..10 {
-                tokio::task::yield_now().await;
-            }
-            assert_eq!(self.begun.load(Ordering::SeqCst), walks);
-        }
-    }
-
-    #[tokio::test]
-    async fn all_who_come_while_a_walk_runs_have_the_next_one() {
-        let rig = Rig::new();
-        let first = rig.ask("a");
-        rig.until_begun(1).await;
-        let others: Vec<_> = (0..5).map(|_| rig.ask("a")).collect();
-        let different = rig.ask("b");
-        rig.until_begun(2).await;
-        rig.go.add_permits(2);
-        assert_eq!(first.await.unwrap(), Some(1));
-        assert_eq!(different.await.unwrap(), Some(2));
-        rig.until_begun(3).await;
-        rig.go.add_permits(1);
-        for other in others {
-            assert_eq!(other.await.unwrap(), Some(3));
-        }
-        assert!(lock(&rig.lists.0).is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_walk_ends_when_the_last_who_waits_for_it_has_gone() {
-        let rig = Rig::new();
-        let (one, two) = (rig.ask("a"), rig.ask("a"));
-        rig.until_begun(1).await;
-        let limit = lock(&rig.limits)[0].clone();
-        // Those of the next walk go before it has begun.
-        let next = rig.ask("a");
-        rig.until_begun(1).await;
-        next.abort();
-        assert!(next.await.is_err());
-        one.abort();
-        assert!(one.await.is_err());
-        rig.until_begun(1).await;
-        assert!(!limit.is_over());
-        two.abort();
-        assert!(two.await.is_err());
-        assert!(limit.is_over());
-        // Whoever comes then has one of its own, at once.
-        let last = rig.ask("a");
-        rig.until_begun(2).await;
-        rig.go.add_permits(1);
-        assert_eq!(last.await.unwrap(), Some(2));
-        assert!(lock(&rig.lists.0).is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_walk_that_dies_is_told_to_those_who_wait() {
-        let lists = Lists::<u8>::default();
-        let work = |_| async { panic!("on purpose") };
-        let died = lists.join(b"a".to_vec(), Instant::now() + LONG, work).await;
-        assert_eq!(died, None);
-        let again = lists.join(b"a".to_vec(), Instant::now() + LONG, |_| async { 1 });
-        assert_eq!(again.await, Some(1));
-    }
+    use crate::calls::controller::ControllerConfig;
+    use crate::files::roots::local::LocalRoots;
+    use crate::share::database::Expect;
+    use crate::share::records::volume::Volume;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
 
     #[test]
-    fn half_of_what_the_most_impatient_caller_has_left() {
+    fn tokens_are_read_back_and_others_refused() {
+        let [share, after] = ["a", "b"].map(NameKey::of);
+        let token = format!("{share}.{after}");
+        assert_eq!(place(&token), Some((share, after)));
+        for other in ["", "1", ".", &token[1..], &format!("{token}x")] {
+            assert_eq!(place(other), None, "{other:?}");
+        }
+    }
+
+    /// Records that cannot be read are entries too, and quickly made.
+    fn with_records(folder: &Path, count: usize) {
+        let root = std::fs::File::open(folder).unwrap();
+        Share::open(Arc::new(root.into()), Expect::Any).unwrap();
+        for number in 0..count {
+            let key = NameKey::of(&format!("{}-{number}", folder.display()));
+            let record = folder.join(format!(".csi-nfs/volumes/{key}"));
+            std::fs::create_dir(&record).unwrap();
+            std::fs::write(record.join("0000000000000000.1"), "{").unwrap();
+        }
+    }
+
+    async fn all_pages(shares: &Arc<Shares>, end: Instant) -> Vec<Vec<prost_types::Any>> {
+        let show = |_: &Export, _, key: NameKey, _| {
+            Some(prost_types::Any {
+                type_url: key.to_string(),
+                value: Vec::new(),
+            })
+        };
+        let (mut pages, mut token) = (Vec::new(), String::new());
+        loop {
+            let page = walk::<Volume, _>(shares, end, usize::MAX, &token, show);
+            let (entries, next) = page.await.unwrap();
+            pages.push(entries);
+            if next.is_empty() {
+                return pages;
+            }
+            token = next;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_without_time_makes_progress_with_each_page() {
+        let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let exports = ["a", "b", "c"].map(|name| Export::parse("nas", name).unwrap());
+        with_records(folders[0].path(), 40);
+        with_records(folders[2].path(), 3);
+        let paths = folders.each_ref().map(|folder| folder.path().to_owned());
+        let roots = LocalRoots::new(exports.iter().cloned().zip(paths));
+        let mut config = ControllerConfig::new(Arc::new(roots));
+        config.other_exports = exports.to_vec();
+        let shares = Arc::new(Shares::new(config));
+        let keys = |pages: &[Vec<prost_types::Any>]| -> Vec<String> {
+            let entries = pages.iter().flatten();
+            entries.map(|entry| entry.type_url.clone()).collect()
+        };
         let now = Instant::now();
-        let after = |seconds| now + Duration::from_secs(seconds);
-        let end = |deadlines: &[Instant]| end_of_walk(now, deadlines);
-        assert_eq!(end(&[after(10)]), after(5));
-        assert_eq!(end(&[after(10), after(4), after(60)]), after(2));
-        assert_eq!(end(&[now]), now);
-        // Who has gone does not count.
-        assert_eq!(end(&[now, after(4)]), after(2));
-        assert_eq!(end(&[]), now);
+        let whole = all_pages(&shares, now + Duration::from_secs(3600)).await;
+        assert_eq!((whole.len(), whole[0].len()), (1, 43));
+        let hurried = all_pages(&shares, now).await;
+        assert_eq!(keys(&hurried), keys(&whole));
+        // Whatever other threads have read by then is not thrown away.
+        assert!(hurried.len() > 40 / 8, "{}", hurried.len());
+        assert!(hurried.iter().all(|page| !page.is_empty()));
     }
 }

@@ -138,19 +138,10 @@ impl Looks {
 
     /// The share, where it does not answer; else another one of its server that does not, for which this one's threads may wait.
     pub(super) fn silent_with(&self, export: &Export, now: Instant) -> Option<Silent> {
-        self.silent(export, now).or_else(|| {
-            let all = self.all_silent(now);
-            let mut of_server = all
-                .into_iter()
-                .filter(|it| is_same_server(&it.export, export));
-            of_server.next()
-        })
-    }
-
-    /// The share, where it does not answer.
-    pub(super) fn silent(&self, export: &Export, now: Instant) -> Option<Silent> {
         let all = self.all_silent(now);
-        all.into_iter().find(|it| it.export == *export)
+        let itself = all.iter().find(|it| it.export == *export);
+        let beside = || all.iter().find(|it| is_same_server(&it.export, export));
+        itself.or_else(beside).cloned()
     }
 
     /// All shares that do not answer, the longest silent one first.
@@ -193,6 +184,13 @@ fn is_same_server(one: &Export, other: &Export) -> bool {
 mod tests {
     use super::*;
     use std::fs::File;
+
+    impl Looks {
+        fn silent(&self, export: &Export, now: Instant) -> Option<Silent> {
+            self.silent_with(export, now)
+                .filter(|it| it.export == *export)
+        }
+    }
 
     /// A share that is open, and one that is being opened, of which work waits for the first time.
     const ASKED: (bool, bool) = (true, true);

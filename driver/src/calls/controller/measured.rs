@@ -1,6 +1,6 @@
-//! The words for what a volume takes on the disk, and the sums for metrics. Must not ask a share.
+//! The words for what a volume takes on the disk. Must not ask a share.
 
-use crate::share::measures::{Measure, MeasureLook};
+use crate::share::measures::Measure;
 use csi_proto::duration;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) fn words(measure: &Measure, size: i64, age: Duration) -> String {
         "{least}{} in {entries} files and folders",
         binary(measure.bytes)
     );
-    if let Some(beyond) = beyond(measure, u64::try_from(size).unwrap_or_default()) {
+    if let Some(beyond) = measure.beyond(size) {
         words = format!("{words}, {} beyond its size,", binary(beyond));
     }
     words = format!("{words} measured {} ago", duration::human(age));
@@ -24,12 +24,6 @@ pub(super) fn words(measure: &Measure, size: i64, age: Duration) -> String {
         Some(short) => format!("{words}: {short}"),
         None => words,
     }
-}
-
-/// How much more than its size a volume takes.
-fn beyond(measure: &Measure, size: u64) -> Option<u64> {
-    let beyond = measure.bytes.checked_sub(size).filter(|beyond| *beyond > 0);
-    beyond.filter(|_| size > 0)
 }
 
 /// A number of bytes in the largest unit of which there is one, with a digit behind the point.
@@ -48,58 +42,13 @@ fn binary(bytes: u64) -> String {
     }
 }
 
-/// What is known of the measures of one share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct MeasuredShare {
-    /// Volumes with a measure.
-    pub(super) volumes: usize,
-    /// What they take together.
-    pub(super) bytes: u64,
-    /// Those that take more than their sizes.
-    pub(super) beyond: usize,
-    /// When the oldest measure ended, in seconds since 1970.
-    pub(super) oldest: Option<u64>,
-}
-
-/// What a process remembers of the measures of one share.
-#[derive(Default)]
-pub(super) struct KnownMeasures {
-    /// What they add up to.
-    pub(super) sum: MeasuredShare,
-    /// Why there is not one of each volume, as was told last.
-    pub(super) told: String,
-}
-
-impl MeasuredShare {
-    /// Adds a volume that was looked at.
-    pub(super) fn add(&mut self, look: &MeasureLook) {
-        let Some(measure) = &look.measure else { return };
-        self.volumes += 1;
-        self.bytes = self.bytes.saturating_add(measure.bytes);
-        self.beyond += usize::from(beyond(measure, look.size).is_some());
-        let oldest = self.oldest.unwrap_or(u64::MAX);
-        self.oldest = Some(oldest.min(measure.ended));
-    }
-
-    /// All of two shares.
-    pub(super) fn and(self, other: Self) -> Self {
-        Self {
-            volumes: self.volumes + other.volumes,
-            bytes: self.bytes.saturating_add(other.bytes),
-            beyond: self.beyond + other.beyond,
-            oldest: self.oldest.into_iter().chain(other.oldest).min(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::token::Nonce;
 
-    fn measure(bytes: u64, ended: u64, short: Option<&str>) -> Measure {
+    fn measure(bytes: u64, short: Option<&str>) -> Measure {
         let text = serde_json::json!({
-            "format": 2, "bytes": bytes, "files": 339, "folders": 1, "ended": ended, "took_ms": 5, "short": short,
+            "format": 2, "bytes": bytes, "files": 339, "folders": 1, "ended": 0, "took_ms": 5, "short": short,
         });
         serde_json::from_value(text).unwrap()
     }
@@ -129,7 +78,7 @@ mod tests {
                 "at least 4.0 KiB in 340 files and folders measured 5m ago: a folder in it lies too deep",
             ),
         ] {
-            let words = words(&measure(bytes, 0, short), size, Duration::from_secs(300));
+            let words = words(&measure(bytes, short), size, Duration::from_secs(300));
             assert_eq!(words, expected);
         }
     }
@@ -148,29 +97,5 @@ mod tests {
         ] {
             assert_eq!(binary(bytes), expected);
         }
-    }
-
-    #[test]
-    fn measures_are_summed_up() {
-        let look = |size, measure| MeasureLook {
-            nonce: Nonce::random().unwrap(),
-            size,
-            measure,
-            is_due: false,
-        };
-        let mut one = MeasuredShare::default();
-        one.add(&look(10, Some(measure(11, 100, None))));
-        one.add(&look(0, Some(measure(500, 300, None))));
-        one.add(&look(10, None));
-        let mut other = MeasuredShare::default();
-        other.add(&look(10, Some(measure(10, 200, None))));
-        let expected = MeasuredShare {
-            volumes: 3,
-            bytes: 521,
-            beyond: 1,
-            oldest: Some(100),
-        };
-        assert_eq!(one.and(other), expected);
-        assert_eq!(one.and(MeasuredShare::default()), one);
     }
 }

@@ -11,8 +11,8 @@ mod copying;
 mod creation;
 pub(crate) mod deadline;
 pub mod error;
-mod listed;
-mod lists;
+mod known;
+pub(crate) mod lists;
 mod looks;
 mod measured;
 mod measuring;
@@ -20,10 +20,7 @@ mod neighbours;
 mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
-mod pace;
-pub(crate) mod pages;
 mod placed;
-mod reached;
 #[expect(clippy::disallowed_methods, reason = "at the start, and in a thread")]
 mod remembered;
 mod service;
@@ -35,8 +32,7 @@ mod upstream;
 pub(crate) mod validation;
 pub(crate) mod volumes;
 
-pub use config::{ControllerConfig, NamedShare, Role};
-pub use pace::Pace;
+pub use config::{ControllerConfig, NamedShare, Pace, Role};
 
 use shares::Shares;
 use std::sync::Arc;
@@ -63,35 +59,8 @@ impl Controller {
         self.keep_sizes();
     }
 
-    /// Measures volumes in the background from now on, if it is to.
-    pub fn measure(&self) {
-        self.shares.measure();
-    }
-
-    /// Measures once what is due, if it is to measure at all.
-    pub async fn measure_once(&self) {
-        self.shares.measure_once().await;
-    }
-
-    /// Waits until no work is left in the background: recoveries and purges. Files that somebody holds open are not waited
-    /// for.
-    pub async fn settle(&self) {
-        self.shares.settle().await;
-    }
-
     /// Ends the copies that run, where they are, and those that are begun later.
     pub fn stop_copies(&self) {
         self.shares.copies.stop_all();
-    }
-
-    /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they
-    /// are, their calls with ABORTED, those that are begun later at once.
-    pub fn give_up(&self) {
-        self.shares.give_up();
-    }
-
-    /// The same, and waits for the operations that run, also those whose callers have gone.
-    pub async fn stop(&self) {
-        self.shares.stop().await;
     }
 }

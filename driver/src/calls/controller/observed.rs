@@ -3,15 +3,15 @@
 
 use super::Controller;
 use super::error::ControllerError;
-use super::looks::{SILENT_IN, Silent};
-use super::measured::MeasuredShare;
-use super::reached::{Tried, reachable};
-use super::shares::{Known, Shares};
+use super::known::{Known, Tried, reachable};
+use super::looks::Silent;
+use super::shares::Shares;
 use crate::calls::export::Export;
 use crate::calls::operations::Busy;
 use crate::process::metrics::{METRICS, count};
 use crate::share::agents::{Capabilities, Quotas};
 use crate::share::database::now;
+use crate::share::measures::MeasuredShare;
 use csi_proto::lock::lock;
 use std::time::{Duration, Instant};
 
@@ -31,21 +31,11 @@ impl Shares {
         longest.map_or(ControllerError::Slow(timeout), ControllerError::from)
     }
 
-    /// An attempt to open `export`, `begun` then.
-    pub(super) fn attempt<'a>(&'a self, export: &'a Export, begun: Instant) -> Attempt<'a> {
-        Attempt {
-            shares: self,
-            export,
-            begun,
-            opened: None,
-        }
-    }
-
     /// What the agent can that lives on the server of `export`, to which purges and copies can be left, if one does.
     pub(super) fn saw_agent(&self, export: &Export, agent: Option<Capabilities>) {
-        let before = match lock(&self.known).get_mut(export) {
-            Some(share) => std::mem::replace(&mut share.agent, agent.clone()),
-            None => return,
+        let replace = |share: &mut Known| std::mem::replace(&mut share.agent, agent.clone());
+        let Some(before) = self.on_known(export, replace) else {
+            return;
         };
         match (before, agent) {
             (before, Some(can)) if before.as_ref() != Some(&can) => {
@@ -58,43 +48,12 @@ impl Shares {
         }
     }
 
-    /// How many entries a purge of `export` had to leave.
-    pub(super) fn saw_trash(&self, export: &Export, left: usize) {
-        if let Some(share) = lock(&self.known).get_mut(export) {
-            share.trash = left;
-        }
-    }
-
-    /// What was found of the measures of `export`.
-    pub(super) fn saw_measures(&self, export: &Export, measured: MeasuredShare) {
-        if let Some(share) = lock(&self.known).get_mut(export) {
-            share.measures.sum = measured;
-        }
-    }
-}
-
-/// An attempt to open a share. One that is given up when the share counts as silent has failed.
-pub(super) struct Attempt<'a> {
-    shares: &'a Shares,
-    export: &'a Export,
-    begun: Instant,
-    opened: Option<bool>,
-}
-
-impl Attempt<'_> {
-    pub(super) fn ended(mut self, opened: bool) {
-        self.opened = Some(opened);
-    }
-}
-
-impl Drop for Attempt<'_> {
-    fn drop(&mut self) {
-        let at = Instant::now();
-        let is_silent = at.saturating_duration_since(self.begun) >= SILENT_IN;
-        if let Some(opened) = self.opened.or(is_silent.then_some(false))
-            && let Some(share) = lock(&self.shares.known).get_mut(self.export)
-        {
-            share.tried = Some(Tried { at, opened });
+    /// Tells what was found of a `subject`: each thing once, though each look finds it again.
+    pub(super) fn tell(&self, export: &Export, subject: &'static str, found: Vec<String>) {
+        let told = self.on_known(export, |share| share.told.insert(subject, found.clone()));
+        let told = told.flatten().unwrap_or_default();
+        for text in found.iter().filter(|it| !told.contains(it)) {
+            (self.config.notice)(text);
         }
     }
 }
@@ -144,7 +103,7 @@ impl Controller {
         METRICS.volumes_not_held.set(count(not_held));
         let trash = seen.iter().map(|share| share.trash).sum();
         METRICS.trash_entries.set(count(trash));
-        let measured = seen.iter().map(|share| share.measures.sum);
+        let measured = seen.iter().map(|share| share.measured);
         tell(measured.fold(MeasuredShare::default(), MeasuredShare::and));
         METRICS
             .copies_in_progress
@@ -160,32 +119,4 @@ fn tell(measured: MeasuredShare) {
     let age = measured.oldest.map(|oldest| now().saturating_sub(oldest));
     let age = i64::try_from(age.unwrap_or_default()).unwrap_or(i64::MAX);
     METRICS.oldest_measure_seconds.set(age);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::calls::controller::ControllerConfig;
-    use crate::files::roots::local::LocalRoots;
-    use std::sync::Arc;
-
-    #[test]
-    fn an_attempt_that_is_given_up_late_has_failed() {
-        let export = Export::parse("nas", "/x").unwrap();
-        let shares = Shares::new(ControllerConfig {
-            other_exports: vec![export.clone()],
-            ..ControllerConfig::new(Arc::new(LocalRoots::default()))
-        });
-        let seen = || lock(&shares.known)[&export].tried.map(|last| last.opened);
-        let (now, early) = (Instant::now(), Instant::now().checked_sub(SILENT_IN));
-        shares.attempt(&export, now).ended(true);
-        assert_eq!(seen(), Some(true));
-        // Its caller has not waited for long.
-        drop(shares.attempt(&export, now));
-        assert_eq!(seen(), Some(true));
-        drop(shares.attempt(&export, early.unwrap()));
-        assert_eq!(seen(), Some(false));
-        shares.attempt(&export, early.unwrap()).ended(true);
-        assert_eq!(seen(), Some(true));
-    }
 }

@@ -42,30 +42,21 @@ impl Options {
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownOptions {
     /// Those of `--share`.
-    configured: Vec<String>,
-    /// Those that the share was last opened with, without those of secrets; nothing before it was opened.
-    learned: Option<Vec<String>>,
+    pub(super) configured: Vec<String>,
+    /// Those that the share was last opened with, without those of secrets, by an earlier process or this one; nothing before that.
+    pub(super) learned: Option<Vec<String>>,
     /// Those of the last secret.
-    secret: Vec<String>,
+    pub(super) secret: Vec<String>,
 }
 
 impl KnownOptions {
-    /// Of a share that `--share` names with these.
-    pub(super) fn configured(configured: Vec<String>) -> Self {
-        Self {
-            configured,
-            ..Self::default()
-        }
-    }
-
-    /// The options to open the share with. An earlier process has `remembered` some.
+    /// The options to open the share with.
     ///
     /// What a call brings is used, but never with weaker security than `--share` asks for.
-    pub(super) fn choose(&self, given: &Options, remembered: &[String]) -> Vec<String> {
-        let known = match (&*self.configured, &self.learned) {
-            ([], Some(learned)) => learned,
-            ([], None) => remembered,
-            (configured, _) => configured,
+    pub(super) fn choose(&self, given: &Options) -> Vec<String> {
+        let known = match &*self.configured {
+            [] => self.learned.as_deref().unwrap_or_default(),
+            configured => configured,
         };
         match given {
             Options::Open(words) | Options::Secret(words) => secured(words, &self.configured),
@@ -77,20 +68,15 @@ impl KnownOptions {
     }
 
     /// Learns that the share could be opened with `used`, which [`KnownOptions::choose`] has chosen for `given`.
-    pub(super) fn learn(&mut self, given: &Options, used: Vec<String>, remembered: &[String]) {
+    pub(super) fn learn(&mut self, given: &Options, used: Vec<String>) {
         match given {
             Options::Secret(_) => self.secret = used,
             Options::Own if used == self.secret && !used.is_empty() => {}
             _ => {
-                let before = self.learned.as_deref().unwrap_or(remembered);
+                let before = self.learned.as_deref().unwrap_or_default();
                 self.learned = Some(secured(&used, before));
             }
         }
-    }
-
-    /// Those to be remembered for the time after a restart.
-    pub(super) fn to_remember(&self) -> &[String] {
-        self.learned.as_deref().unwrap_or_default()
     }
 }
 
@@ -143,10 +129,13 @@ mod tests {
     }
 
     fn known(configured: &str, learned: &[Options]) -> KnownOptions {
-        let mut known = KnownOptions::configured(words(configured));
+        let mut known = KnownOptions {
+            configured: words(configured),
+            ..KnownOptions::default()
+        };
         for given in learned {
-            let used = known.choose(given, &[]);
-            known.learn(given, used, &[]);
+            let used = known.choose(given);
+            known.learn(given, used);
         }
         known
     }
@@ -191,15 +180,18 @@ mod tests {
             ("vers=3", vec![open("port=1")], Options::Own, "vers=3"),
             ("vers=3", vec![], open("port=1"), "port=1"),
         ] {
-            let chosen = known(configured, &earlier).choose(&given, &[]);
+            let chosen = known(configured, &earlier).choose(&given);
             assert_eq!(
                 chosen,
                 words(expected),
                 "{configured} {earlier:?} {given:?}"
             );
         }
-        let none = KnownOptions::default();
-        assert_eq!(none.choose(&Options::None, &words("vers=3")), ["vers=3"]);
+        let again = KnownOptions {
+            learned: Some(words("vers=3")),
+            ..KnownOptions::default()
+        };
+        assert_eq!(again.choose(&Options::None), ["vers=3"]);
     }
 
     #[test]
@@ -215,17 +207,19 @@ mod tests {
             ("sec=krb5i", "sec=sys", "sec=krb5p", "sec=krb5i"),
         ] {
             let after = known(configured, &[open(earlier), open(given)]);
-            let chosen = after.choose(&Options::None, &[]);
+            let chosen = after.choose(&Options::None);
             assert_eq!(chosen, words(expected), "{configured} {earlier} {given}");
         }
         // A call may ask for less than another one, and not for less than the administrator.
-        let call =
-            |configured| known(configured, &[open("sec=krb5p")]).choose(&open("sec=sys"), &[]);
+        let call = |configured| known(configured, &[open("sec=krb5p")]).choose(&open("sec=sys"));
         assert_eq!(call(""), ["sec=sys"]);
         assert_eq!(call("sec=krb5"), ["sec=krb5"]);
         // Nor does a restart make it weaker.
-        let mut again = KnownOptions::default();
-        again.learn(&open("sec=sys"), words("sec=sys"), &words("sec=krb5"));
-        assert_eq!(again.to_remember(), ["sec=krb5"]);
+        let mut again = KnownOptions {
+            learned: Some(words("sec=krb5")),
+            ..KnownOptions::default()
+        };
+        again.learn(&open("sec=sys"), words("sec=sys"));
+        assert_eq!(again.learned.unwrap(), ["sec=krb5"]);
     }
 }

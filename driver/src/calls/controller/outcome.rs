@@ -2,10 +2,12 @@
 
 use super::error::ControllerError;
 use crate::calls::export::Export;
+use crate::calls::operations::Operations;
 use crate::share::records::record::Record;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
+use std::sync::Arc;
 
 /// A volume or a snapshot in the table of running operations: its share, and the key of its name.
 pub(crate) type OperationKey = (Export, NameKey);
@@ -18,3 +20,9 @@ pub(crate) type VolumeOutcome = Outcome<Volume>;
 
 /// Of one on a snapshot.
 pub(crate) type SnapshotOutcome = Outcome<Snapshot>;
+
+/// A page of a list and the token of the next one, which is empty after the last.
+pub(crate) type Page<E> = (Vec<E>, String);
+
+/// The walks of one kind of list, by the arguments of the calls that ask for them.
+pub(super) type Lists<E> = Operations<Vec<u8>, Result<Arc<Page<E>>, ControllerError>>;

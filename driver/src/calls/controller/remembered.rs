@@ -26,8 +26,6 @@ struct KeptOptions {
 pub(super) struct Remembered {
     file: Option<PathBuf>,
     options: BTreeMap<Export, Vec<String>>,
-    /// Whether the file does not say all of it.
-    is_unwritten: bool,
 }
 
 impl Remembered {
@@ -44,7 +42,6 @@ impl Remembered {
         Self {
             file,
             options: options.collect(),
-            is_unwritten: false,
         }
     }
 
@@ -52,33 +49,32 @@ impl Remembered {
         self.options.get(export)
     }
 
-    /// Remembers the options of a share. Returns whether the file is to be written.
-    pub(super) fn set(&mut self, export: &Export, options: &[String]) -> bool {
-        let is_known = self.get(export).map(Vec::as_slice) == Some(options);
-        if !is_known && self.options.len() < MOST {
-            self.options.insert(export.clone(), options.to_vec());
-            self.is_unwritten = self.file.is_some();
-        }
-        self.is_unwritten
+    /// Whether these options of a share are to be remembered, and are not yet.
+    pub(super) fn is_new(&self, export: &Export, options: &[String]) -> bool {
+        self.get(export).map(Vec::as_slice) != Some(options) && self.options.len() < MOST
     }
 }
 
-/// Writes the file of `remembered`, which is not locked meanwhile: nobody else is to wait for the disk. Nothing is to write it
-/// at the same time.
+/// Remembers the options of a share once they are in the file. `remembered` is not locked while that is written: nobody else is to
+/// wait for the disk. Nothing is to do this at the same time.
 ///
 /// # Errors
-/// When it cannot be written; the options are remembered by this process all the same.
-pub(super) fn write_file(remembered: &Mutex<Remembered>) -> io::Result<()> {
-    let (file, options) = {
-        let mut remembered = lock(remembered);
-        remembered.is_unwritten = false;
+/// When it cannot be written.
+pub(super) fn remember(
+    remembered: &Mutex<Remembered>,
+    export: Export,
+    options: Vec<String>,
+) -> io::Result<()> {
+    let (file, mut all) = {
+        let remembered = lock(remembered);
         (remembered.file.clone(), remembered.options.clone())
     };
-    let written = file.map_or(Ok(()), |file| write(&file, &options));
-    if written.is_err() {
-        lock(remembered).is_unwritten = true;
+    all.insert(export, options);
+    if let Some(file) = file {
+        write(&file, &all)?;
     }
-    written
+    lock(remembered).options = all;
+    Ok(())
 }
 
 fn write(file: &Path, options: &BTreeMap<Export, Vec<String>>) -> io::Result<()> {
@@ -111,12 +107,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("options.json");
         let export = Export::parse("fe80::1", "/a b").unwrap();
-        let mut first = Remembered::load(Some(file.clone()));
-        assert!(first.get(&export).is_none());
-        assert!(first.set(&export, &["vers=3".to_owned()]));
+        let first = Remembered::load(Some(file.clone()));
+        let options = ["vers=3".to_owned()];
+        assert!(first.is_new(&export, &options));
         let first = Mutex::new(first);
-        write_file(&first).unwrap();
-        assert!(!lock(&first).set(&export, &["vers=3".to_owned()]));
+        remember(&first, export.clone(), options.to_vec()).unwrap();
+        assert!(!lock(&first).is_new(&export, &options));
         let again = Remembered::load(Some(file.clone()));
         assert_eq!(again.get(&export).unwrap(), &["vers=3"]);
         fs::write(&file, "[{").unwrap();
@@ -133,20 +129,16 @@ mod tests {
         rustix::fs::mknodat(rustix::fs::CWD, &draft, kind, mode, 0).unwrap();
         let export = Export::parse("nas", "/a").unwrap();
         let options = ["vers=3".to_owned()];
-        let mut remembered = Remembered::load(Some(file));
-        assert!(remembered.set(&export, &options));
-        let remembered = Mutex::new(remembered);
+        let remembered = Mutex::new(Remembered::load(Some(file)));
         std::thread::scope(|scope| {
-            let writing = scope.spawn(|| write_file(&remembered));
-            while lock(&remembered).is_unwritten {
-                std::thread::yield_now();
-            }
-            let was_held = remembered.try_lock().is_err();
+            let writing = scope.spawn(|| remember(&remembered, export.clone(), options.to_vec()));
+            // Until the pipe has its writer, which waits for this.
+            let reader = File::open(&draft).unwrap();
+            assert!(remembered.try_lock().is_ok());
             // A pipe cannot be synced: that is an error, and it is tried again.
-            drop(File::open(&draft).unwrap());
+            drop(reader);
             assert!(writing.join().unwrap().is_err());
-            assert!(!was_held);
         });
-        assert!(lock(&remembered).set(&export, &options));
+        assert!(lock(&remembered).is_new(&export, &options));
     }
 }

@@ -2,16 +2,14 @@
 //! the start (its UUID, its mount options). What no call waits for is in `background`, what lies in what in `neighbours`.
 
 use super::background_tasks::BackgroundTasks;
-use super::config::{ControllerConfig, Role};
+use super::config::{ControllerConfig, NamedShare, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
-use super::lists::{Lists, Page};
+use super::known::{Attempt, Known};
 use super::looks::Looks;
-use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
-use super::outcome::{OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
-use super::reached::Tried;
-use super::remembered::{Remembered, write_file};
+use super::outcome::{Lists, OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
+use super::remembered::{Remembered, remember};
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::calls::limits;
@@ -21,8 +19,6 @@ use crate::calls::volume_id::{Id, Location};
 use crate::files::roots::{Root, RootError};
 use crate::process::disk_thread::DiskThread;
 use crate::share::agent_memory::AgentMemory;
-use crate::share::agents::Capabilities;
-use crate::share::comparison::Comparison;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
@@ -31,15 +27,10 @@ use crate::share::records::record::{Kind, Record};
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
-
-/// What a walk through all shares gives to those who wait for it.
-type Listed<E> = Result<Arc<Page<E>>, ControllerError>;
-type ListedVolumes = Listed<list_volumes_response::Entry>;
-type ListedSnapshots = Listed<list_snapshots_response::Entry>;
 
 /// A share that a request means.
 #[derive(Clone, Debug)]
@@ -48,50 +39,19 @@ pub(crate) struct Chosen {
     pub location: Location,
 }
 
-/// What is known of a share that was named at the start or has been opened since. What a request merely names is not kept.
-#[derive(Default)]
-pub(super) struct Known {
-    pub(super) uuid: Option<ShareUuid>,
-    /// Its place among all that were known.
-    pub(super) order: usize,
-    /// When it was last opened.
-    pub(super) used: Option<Instant>,
-    options: KnownOptions,
-    pub(super) recovered: bool,
-    pub(super) purge_asked: bool,
-    /// Entries of the trash of which it was told that they cannot be removed.
-    pub(super) stays_in_trash: usize,
-    /// What has come of the last comparison of its limits by this process.
-    pub(super) limits: Comparison,
-    /// What was told of things on it that cannot be used.
-    pub(super) odd_told: BTreeSet<String>,
-    pub(super) purging: Arc<tokio::sync::Mutex<()>>,
-    /// How the last attempt to open it ended; nothing before.
-    pub(super) tried: Option<Tried>,
-    /// What the agent can that lived on its server at its last purge, if one did.
-    pub(super) agent: Option<Capabilities>,
-    /// What its last purge had to leave.
-    pub(super) trash: usize,
-    /// What was found of its measures last.
-    pub(super) measures: KnownMeasures,
-}
-
 pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.
     work_folder: DiskThread,
-    /// Pairs of addresses, the one that was known first behind the other, with the UUID at both, that were compared: that is one share,
-    /// or one of them did not answer then.
-    pub(super) compared: Mutex<BTreeMap<(Export, Export, ShareUuid), Option<Instant>>>,
     pub(super) agent_memory: Arc<AgentMemory>,
     pub(super) promise_memory: Arc<PromiseMemory>,
     pub(super) background: BackgroundTasks,
     pub(crate) operations: Operations<OperationKey, VolumeOutcome>,
     pub(crate) snapshot_operations: Operations<OperationKey, SnapshotOutcome>,
-    pub(super) volume_lists: Lists<ListedVolumes>,
-    pub(super) snapshot_lists: Lists<ListedSnapshots>,
+    pub(super) volume_lists: Lists<list_volumes_response::Entry>,
+    pub(super) snapshot_lists: Lists<list_snapshots_response::Entry>,
     pub(super) copies: Copies,
     pub(super) looks: Arc<Looks>,
 }
@@ -101,8 +61,8 @@ enum ShareUse<T, W> {
     Done(T),
     /// The root folder is one that the server does not know any more; the work was not begun.
     Stale(W),
-    /// The share has the UUID of shares at other addresses, which it is to be compared with; the work was not begun.
-    Twins(W, (Root, ShareUuid), Vec<Export>),
+    /// The share has the UUID of one at another address, which it is to be compared with; the work was not begun.
+    Twin(W, (Root, ShareUuid), Export),
 }
 
 impl Shares {
@@ -111,7 +71,6 @@ impl Shares {
             known: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             work_folder: DiskThread::default(),
-            compared: Mutex::default(),
             agent_memory: Arc::default(),
             promise_memory: Arc::default(),
             background: BackgroundTasks::default(),
@@ -123,63 +82,72 @@ impl Shares {
             looks: Arc::default(),
             config,
         };
-        let mut known = BTreeMap::<Export, Known>::new();
         for export in &shares.config.other_exports {
-            let order = known.len();
-            known.entry(export.clone()).or_default().order = order;
+            shares.know(&mut lock(&shares.known), export);
         }
         for named in &shares.config.named_shares {
-            let order = known.len();
-            let share = known.entry(named.export.clone()).or_default();
-            share.order = order;
-            share.options = KnownOptions::configured(named.mount_options.clone());
+            let mut known = lock(&shares.known);
+            let share = shares.know(&mut known, &named.export);
+            share.options.configured = named.mount_options.clone();
         }
-        *lock(&shares.known) = known;
         shares
+    }
+
+    /// What is known of a share, which is known from now on.
+    fn know<'a>(&self, known: &'a mut BTreeMap<Export, Known>, export: &Export) -> &'a mut Known {
+        let order = known.values().map(|share| share.order + 1).max();
+        known.entry(export.clone()).or_insert_with(|| Known {
+            order: order.unwrap_or_default(),
+            options: self.remembered(export),
+            ..Known::default()
+        })
+    }
+
+    /// Does `work` with what is known of the share, if anything is.
+    pub(super) fn on_known<T>(
+        &self,
+        export: &Export,
+        work: impl FnOnce(&mut Known) -> T,
+    ) -> Option<T> {
+        lock(&self.known).get_mut(export).map(work)
     }
 
     /// Remembers a share that has been opened with the options `used` for a call with `given` ones, and was found to be `uuid`.
     /// Returns whether this is its first use.
     fn learn(&self, export: &Export, given: &Options, used: Vec<String>, uuid: ShareUuid) -> bool {
-        let remembered = self.remembered(export);
         let mut known = lock(&self.known);
-        let order = known.values().map(|share| share.order + 1).max();
-        let share = known.entry(export.clone()).or_insert_with(|| Known {
-            order: order.unwrap_or_default(),
-            ..Known::default()
-        });
+        let share = self.know(&mut known, export);
         share.uuid = Some(uuid);
         share.used = Some(Instant::now());
-        share.options.learn(given, used, &remembered);
+        share.options.learn(given, used);
         !std::mem::replace(&mut share.recovered, true)
     }
 
     /// The options to open a share with.
     pub(super) fn options(&self, export: &Export, given: &Options) -> Vec<String> {
-        let remembered = self.remembered(export);
-        match lock(&self.known).get(export) {
-            Some(share) => share.options.choose(given, &remembered),
-            None => KnownOptions::default().choose(given, &remembered),
-        }
+        let known = self.on_known(export, |share| share.options.choose(given));
+        known.unwrap_or_else(|| self.remembered(export).choose(given))
     }
 
     /// The options that an earlier process has opened a share with.
-    fn remembered(&self, export: &Export) -> Vec<String> {
-        let remembered = lock(&self.remembered);
-        remembered.get(export).cloned().unwrap_or_default()
+    fn remembered(&self, export: &Export) -> KnownOptions {
+        KnownOptions {
+            learned: lock(&self.remembered).get(export).cloned(),
+            ..KnownOptions::default()
+        }
     }
 
     /// Keeps the options of a share, with which it has been opened, for the time after a restart.
     pub(super) async fn remember(self: &Arc<Self>, export: &Export) {
-        let options = match lock(&self.known).get(export) {
-            Some(share) => share.options.to_remember().to_vec(),
-            None => return,
+        let learned = self.on_known(export, |share| share.options.learned.clone());
+        let Some(options) = learned.flatten() else {
+            return;
         };
-        if !lock(&self.remembered).set(export, &options) {
+        if !lock(&self.remembered).is_new(export, &options) {
             return;
         }
-        let shares = Arc::clone(self);
-        let writing = move || write_file(&shares.remembered);
+        let (shares, address) = (Arc::clone(self), export.clone());
+        let writing = move || remember(&shares.remembered, address, options);
         if let Err(error) = self.work_folder.run(writing).await {
             (self.config.notice)(&format!(
                 "{export}: its mount options are forgotten at the next restart: {error}"
@@ -199,61 +167,27 @@ impl Shares {
     /// All shares known by now, in order, each once though it may have several addresses.
     pub(super) fn known(&self) -> Vec<Export> {
         let known = lock(&self.known);
-        let mut seen = Vec::new();
-        known
-            .iter()
-            .filter(|(_, share)| match share.uuid {
-                Some(uuid) if seen.contains(&uuid) => false,
-                Some(uuid) => {
-                    seen.push(uuid);
-                    true
-                }
-                None => true,
-            })
-            .map(|(export, _)| export.clone())
-            .collect()
+        let first = known.iter().filter(|(export, share)| match share.uuid {
+            Some(uuid) => first_address(&known, uuid) == Some(export),
+            None => true,
+        });
+        first.map(|(export, _)| export.clone()).collect()
     }
 
     /// Whether `export` is the one address under which the share `uuid` is listed.
     pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
-        let known = lock(&self.known);
-        let mut addresses = known
-            .iter()
-            .filter(|(_, share)| share.uuid == Some(uuid))
-            .map(|(address, _)| address);
-        addresses.next().is_none_or(|first| first == export)
+        first_address(&lock(&self.known), uuid).is_none_or(|first| first == export)
     }
 
     /// The share that parameters mean.
     pub(crate) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
         match (&parameters.server, &parameters.share) {
-            (Some(server), Some(share)) => {
-                let export = Export::parse(server, share)?;
-                let mut components = export.path().split('/');
-                if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
-                    return Err(ControllerError::Invalid(format!(
-                        "the share {share:?} is in the driver's own folder {RECORDS_FOLDER}"
-                    )));
-                }
-                self.check_server(&export)?;
-                let by_address = Location::Export(export.clone());
-                let location = match (by_address.check_length(), self.name_of(&export)) {
-                    (Ok(()), _) => by_address,
-                    (Err(_), Some(named)) => named,
-                    (Err(too_long), None) => return Err(too_long.into()),
-                };
-                Ok(Chosen { export, location })
-            }
+            (Some(server), Some(share)) => self.at(Export::parse(server, share)?),
             (Some(_), None) => Err(ControllerError::Invalid(
                 "the parameter server is given without share: give both, or neither".to_owned(),
             )),
             (None, Some(name)) => {
-                let named = self
-                    .config
-                    .named_shares
-                    .iter()
-                    .find(|named| named.name == *name);
-                let named = named.ok_or_else(|| {
+                let named = self.named(name).ok_or_else(|| {
                     ControllerError::Invalid(format!(
                         "the parameter share is {name:?} without server, and no share has that name: give server too, or {}",
                         self.names()
@@ -265,17 +199,13 @@ impl Shares {
                 })
             }
             (None, None) => match self.configured().as_slice() {
-                [export] => {
-                    let by_address = Location::Export(export.clone());
-                    let location = match self.name_of(export) {
-                        Some(named) => named,
-                        None => by_address.check_length().map(|()| by_address)?,
-                    };
-                    Ok(Chosen {
+                [export] => match self.name_of(export) {
+                    Some(location) => Ok(Chosen {
                         export: export.clone(),
                         location,
-                    })
-                }
+                    }),
+                    None => self.at(export.clone()),
+                },
                 _ => Err(ControllerError::Invalid(format!(
                     "the parameters server and share are missing: they may be left out only when the driver was started with exactly one share; give both, or {}",
                     self.names()
@@ -284,32 +214,39 @@ impl Shares {
         }
     }
 
-    /// How ids of this driver name a share that was not named in parameters.
-    pub(crate) fn location_of(&self, export: &Export) -> Result<Location, ControllerError> {
-        let parameters = Parameters {
-            server: Some(export.server().to_owned()),
-            share: Some(export.path().to_owned()),
-            ..Parameters::default()
+    /// The share at an address, by which ids name it unless that is too long.
+    pub(crate) fn at(&self, export: Export) -> Result<Chosen, ControllerError> {
+        let mut components = export.path().split('/');
+        if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+            return Err(ControllerError::Invalid(format!(
+                "the share {:?} is in the driver's own folder {RECORDS_FOLDER}",
+                export.path()
+            )));
+        }
+        self.check_server(&export)?;
+        let by_address = Location::Export(export.clone());
+        let location = match (by_address.check_length(), self.name_of(&export)) {
+            (Ok(()), _) => by_address,
+            (Err(_), Some(named)) => named,
+            (Err(too_long), None) => return Err(too_long.into()),
         };
-        self.choose(&parameters).map(|chosen| chosen.location)
+        Ok(Chosen { export, location })
+    }
+
+    fn named(&self, name: &str) -> Option<&NamedShare> {
+        let mut named = self.config.named_shares.iter();
+        named.find(|named| named.name == name)
     }
 
     fn name_of(&self, export: &Export) -> Option<Location> {
-        let named = self
-            .config
-            .named_shares
-            .iter()
-            .find(|named| named.export == *export)?;
+        let mut named = self.config.named_shares.iter();
+        let named = named.find(|named| named.export == *export)?;
         Some(Location::Named(named.name.clone()))
     }
 
     fn names(&self) -> String {
-        let names: Vec<&str> = self
-            .config
-            .named_shares
-            .iter()
-            .map(|n| n.name.as_str())
-            .collect();
+        let named = self.config.named_shares.iter();
+        let names: Vec<&str> = named.map(|named| named.name.as_str()).collect();
         match names.as_slice() {
             [] => "start the driver with --share NAME=SERVER:/PATH".to_owned(),
             names => format!("share=NAME alone with one of {}", names.join(", ")),
@@ -323,13 +260,10 @@ impl Shares {
                 self.check_server(export)?;
                 Ok(export.clone())
             }
-            Location::Named(name) => self
-                .config
-                .named_shares
-                .iter()
-                .find(|named| named.name == *name)
-                .map(|named| named.export.clone())
-                .ok_or_else(|| ControllerError::UnknownShare(name.clone())),
+            Location::Named(name) => match self.named(name) {
+                Some(named) => Ok(named.export.clone()),
+                None => Err(ControllerError::UnknownShare(name.clone())),
+            },
         }
     }
 
@@ -408,24 +342,26 @@ impl Shares {
     pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
         let mut named = self.config.named_shares.iter();
         let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
-        let seen = || lock(&self.known).get(export).and_then(|share| share.uuid);
+        let seen = || self.on_known(export, |share| share.uuid).flatten();
         told.or_else(seen).map_or(unknown, Expect::Known)
     }
 
     /// The root folder of a share, and the options that it was opened with.
     ///
     /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
-    /// more than the id. With `by_id` version 3 is tried too: the UUID tells whether it leads to the right share.
+    /// more than the id. With `or_version_3` that is tried too: the UUID tells whether it leads to the right share.
     async fn open(
         &self,
         export: &Export,
         options: Vec<String>,
-        by_id: bool,
+        or_version_3: bool,
     ) -> Result<(Root, Vec<String>), ControllerError> {
         let roots = &self.config.roots;
         let missing = match roots.open(export, &options).await {
             Ok(root) => return Ok((root, options)),
-            Err(missing @ RootError::NotExported { .. }) if by_id && options.is_empty() => missing,
+            Err(missing @ RootError::NotExported { .. }) if or_version_3 && options.is_empty() => {
+                missing
+            }
             Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
         let older = vec!["vers=3".to_owned()];
@@ -444,13 +380,14 @@ impl Shares {
         kind: Work,
         export: &Export,
         mount_options: Vec<String>,
-        by_id: bool,
+        or_version_3: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let opening = self.open(export, mount_options, by_id);
-        let attempt = self.attempt(export, Instant::now());
+        let opening = self.open(export, mount_options, or_version_3);
+        let mut attempt = Attempt::begin(&self.known, export);
         let opened = self.looks.watch(export, None, opening).await;
-        attempt.ended(opened.is_ok());
+        attempt.opened = Some(opened.is_ok());
+        drop(attempt);
         let (root, options) = opened?;
         // Not to be the last that has it: the last close of a mount waits for the server.
         let seen = Arc::downgrade(&root);
@@ -536,7 +473,7 @@ impl Shares {
         expect: Expect,
         mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let by_id = matches!(expect, Expect::Known(_));
+        let or_version_3 = matches!(expect, Expect::Known(_));
         let options = self.options(export, given);
         let mut is_second = false;
         loop {
@@ -551,9 +488,8 @@ impl Shares {
                     share => share?,
                 };
                 let uuid = share.uuid();
-                let twins = shares.twins(&address, uuid);
-                if !twins.is_empty() {
-                    return Ok(ShareUse::Twins(work, (root, uuid), twins));
+                if let Some(twin) = shares.twin(&address, uuid) {
+                    return Ok(ShareUse::Twin(work, (root, uuid), twin));
                 }
                 let share = shares.placed(&address, kind, &options, share)?;
                 let is_first_use =
@@ -565,18 +501,23 @@ impl Shares {
                 }
                 result.map(ShareUse::Done)
             };
-            let used = self.with_opened(kind, export, options.clone(), by_id, with_root);
+            let used = self.with_opened(kind, export, options.clone(), or_version_3, with_root);
             work = match used.await? {
                 ShareUse::Done(done) => return Ok(done),
                 ShareUse::Stale(work) => {
                     is_second = true;
                     work
                 }
-                ShareUse::Twins(work, share, others) => {
-                    self.compare(export, share, others).await?;
+                ShareUse::Twin(work, share, other) => {
+                    self.compare(export, share, other).await?;
                     work
                 }
             };
         }
     }
+}
+
+fn first_address(known: &BTreeMap<Export, Known>, uuid: ShareUuid) -> Option<&Export> {
+    let mut addresses = known.iter().filter(|(_, share)| share.uuid == Some(uuid));
+    addresses.next().map(|(address, _)| address)
 }

@@ -8,7 +8,6 @@ use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::quota::ability::{FileSystem, Unable};
 use crate::share::comparison::{self, Comparison};
-use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
@@ -27,15 +26,10 @@ impl Controller {
         let exports = self.shares.configured().into_iter();
         for export in exports.filter(|export| config.roots.is_local(export)) {
             let shares = Arc::clone(&self.shares);
-            let mut hurry = self.shares.background.hurry.subscribe();
             self.shares.spawn(async move {
                 let mut walks = interval(WALK);
                 walks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                loop {
-                    tokio::select! {
-                        _ = walks.tick() => {}
-                        _ = hurry.wait_for(|count| *count > 0) => return,
-                    }
+                while shares.unhurried(walks.tick()).await.is_some() {
                     shares.keep_limits(&export).await;
                 }
             });
@@ -63,18 +57,13 @@ impl Shares {
                 ..Comparison::default()
             },
         };
-        let troubles = compared.told.clone();
-        let told = match lock(&self.known).get_mut(export) {
-            Some(share) => {
-                compared.report = compared.report.or(share.limits.report.take());
-                std::mem::replace(&mut share.limits, compared).told
-            }
-            None => Vec::new(),
-        };
-        // Once, though each comparison finds it again.
-        for trouble in troubles.iter().filter(|it| !told.contains(it)) {
-            (self.config.notice)(&format!("{export}: {trouble}"));
-        }
+        let troubles = compared.told.iter().map(|it| format!("{export}: {it}"));
+        let troubles = troubles.collect();
+        self.on_known(export, |share| {
+            compared.report = compared.report.take().or(share.limits.report.take());
+            share.limits = compared;
+        });
+        self.tell(export, "limits", troubles);
     }
 }
 

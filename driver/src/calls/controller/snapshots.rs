@@ -6,7 +6,7 @@ use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::{OperationKey, SnapshotOutcome};
 use super::shares::Shares;
-use super::{pages, upstream};
+use super::{lists, upstream};
 use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::Operation;
@@ -25,7 +25,7 @@ use crate::upstream::ids::UpstreamVolumeId;
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A checked CreateSnapshot.
 #[derive(Clone)]
@@ -54,7 +54,7 @@ impl Creation {
         let (export, location, expect, origin) = match &upstream {
             Some(id) => {
                 let export = shares.locate(&Location::Export(id.export.clone()))?;
-                let location = shares.location_of(&export)?;
+                let location = shares.at(export.clone())?.location;
                 let expect = shares.expect_or(&export, Expect::Any);
                 (export, location, expect, id.origin())
             }
@@ -225,7 +225,7 @@ pub(super) async fn list(
     timeout: Duration,
     request: csi::ListSnapshotsRequest,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
-    let max_entries = pages::max_entries(request.max_entries)?;
+    let max_entries = lists::max_entries(request.max_entries)?;
     let wanted = &request.source_volume_id;
     let upstream_ids = shares.config.upstream;
     let upstream_snapshot = upstream_ids.snapshot(&request.snapshot_id)?;
@@ -259,26 +259,25 @@ pub(super) async fn list(
             Err(_) => return Ok(csi::ListSnapshotsResponse::default()),
         },
     };
-    let question = csi::ListSnapshotsRequest {
+    let token = request.starting_token.clone();
+    let arguments = csi::ListSnapshotsRequest {
         secrets: Default::default(),
-        ..request.clone()
+        ..request
+    }
+    .encode_to_vec();
+    let show = move |export: &Export, uuid, _, record: Record<Snapshot>| {
+        let of = &record.what.wanted.source;
+        let fits = source.is_none_or(|source| source == (of.key, of.nonce));
+        fits.then(|| as_entry(answer::snapshot(export, uuid, &record)))
     };
-    let of = Arc::clone(shares);
-    let work = move |limit| async move {
-        let token = &request.starting_token;
-        let show = move |export: &Export, uuid, _, record: Record<Snapshot>| {
-            let of = &record.what.wanted.source;
-            let fits = source.is_none_or(|source| source == (of.key, of.nonce));
-            fits.then(|| as_entry(answer::snapshot(export, uuid, &record)))
-        };
-        pages::page::<Snapshot, _>(&of, limit, max_entries, token, show)
-            .await
-            .map(Arc::new)
-    };
-    let deadline = Instant::now() + timeout;
-    let listed = (shares.snapshot_lists).join(question.encode_to_vec(), deadline, work);
-    let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
-    let (entries, next_token) = Arc::unwrap_or_clone(page);
+    let page = lists::page::<Snapshot, _>(
+        (shares, &shares.snapshot_lists),
+        ("ListSnapshots", arguments),
+        timeout,
+        (max_entries, token),
+        show,
+    );
+    let (entries, next_token) = page.await?;
     Ok(csi::ListSnapshotsResponse {
         entries,
         next_token,

@@ -5,11 +5,12 @@ use super::error::ControllerError;
 use super::options::Options;
 use super::shares::Shares;
 use super::validation::capabilities_objection;
+use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;
 use crate::calls::parameters::{Parameters, SERVER, SHARE, SUB_DIR};
 use crate::calls::volume_id::Location;
-use crate::files::roots::{Root, RootError};
+use crate::files::roots::Root;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
@@ -30,24 +31,13 @@ async fn reach(
     given: &Options,
 ) -> Result<Options, ControllerError> {
     shares.locate(&Location::Export(export.clone()))?;
-    let opens = |options: Options| async move {
-        let opened = shares.with_root(export, &options, |_| Ok(())).await;
-        opened.map(|()| options)
-    };
-    match opens(given.clone()).await {
-        Err(ControllerError::Root(error))
-            if given.words().is_empty() && matches!(*error, RootError::NotExported { .. }) =>
-        {
-            let older = vec!["vers=3".to_owned()];
-            if (shares.config.check_mount_options)(&older).is_ok()
-                && let Ok(older) = opens(Options::Open(older)).await
-            {
-                return Ok(older);
-            }
-            Err(ControllerError::Root(error))
-        }
-        other => other,
-    }
+    let known = shares.options(export, given);
+    let opening = shares.with_opened(Work::Call, export, known.clone(), true, |_, used| Ok(used));
+    let used = opening.await?;
+    Ok(match used == known {
+        true => given.clone(),
+        false => Options::Open(used),
+    })
 }
 
 /// Looks at a share through its root alone: it may have no records yet.

@@ -5,7 +5,7 @@ use super::creation::{Creation, check_range};
 use super::error::ControllerError;
 use super::options::Options;
 use super::shares::Shares;
-use super::{answer, pages, upstream, validation};
+use super::{answer, lists, upstream, validation};
 use crate::calls::capability::{self, CapabilityError};
 use crate::calls::export::Export;
 use crate::calls::limits;
@@ -24,7 +24,7 @@ use crate::share::volume::change;
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// CreateVolume.
 pub(super) async fn create(
@@ -124,25 +124,22 @@ pub(super) async fn list(
     timeout: Duration,
     request: csi::ListVolumesRequest,
 ) -> Result<csi::ListVolumesResponse, ControllerError> {
-    let max_entries = pages::max_entries(request.max_entries)?;
-    let question = request.encode_to_vec();
-    let of = Arc::clone(shares);
-    let work = move |limit| async move {
-        // A token that is too long is not one of ours, and that has a code of its own.
-        let token = &request.starting_token;
-        let teller = Arc::clone(&of);
-        let shown = move |export: &Export, uuid, key, it| {
-            let entry = answer::entry(export, uuid, key, it);
-            entry.map_err(|odd| teller.tell_once(export, odd)).ok()
-        };
-        pages::page::<Volume, _>(&of, limit, max_entries, token, shown)
-            .await
-            .map(Arc::new)
+    let max_entries = lists::max_entries(request.max_entries)?;
+    let arguments = request.encode_to_vec();
+    let teller = Arc::clone(shares);
+    let show = move |export: &Export, uuid, key, it| {
+        let entry = answer::entry(export, uuid, key, it);
+        entry.map_err(|odd| teller.tell_once(export, odd)).ok()
     };
-    let deadline = Instant::now() + timeout;
-    let listed = shares.volume_lists.join(question, deadline, work);
-    let page = listed.await.ok_or(ControllerError::ShuttingDown)??;
-    let (entries, next_token) = Arc::unwrap_or_clone(page);
+    // A token that is too long is not one of ours, and that has a code of its own.
+    let page = lists::page::<Volume, _>(
+        (shares, &shares.volume_lists),
+        ("ListVolumes", arguments),
+        timeout,
+        (max_entries, request.starting_token),
+        show,
+    );
+    let (entries, next_token) = page.await?;
     Ok(csi::ListVolumesResponse {
         entries,
         next_token,

@@ -7,56 +7,30 @@ use rustix::fs;
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
 
 /// Files with several names that are remembered, in some megabytes.
 const LINKS: usize = 1 << 18;
 /// Entries after which it is enough.
 const ENTRIES: u64 = 10_000_000;
+/// A folder that this process may not read.
+const UNREADABLE: &str = "a folder in it may not be read";
 
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct DiskUsage {
+/// A count that goes on, and what was counted by now.
+pub(crate) struct UsageCount {
+    walk: TreeWalk<()>,
+    pub(crate) begun: Instant,
     /// What it takes on the disk.
     pub(crate) bytes: u64,
     /// All that is no folder.
     pub(crate) files: u64,
     /// Folders, the top among them.
     pub(crate) folders: u64,
-}
-
-/// Why there is more than was counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Short {
-    /// A folder may not be read by this process.
-    Unreadable,
-    /// A folder lies too deep.
-    Deep,
-    /// Too many files have several names.
-    Links,
-    /// It is too much.
-    Entries,
-}
-
-impl fmt::Display for Short {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable => f.write_str("a folder in it may not be read"),
-            Self::Deep => f.write_str("a folder in it lies too deep"),
-            Self::Links => write!(f, "more than {LINKS} files in it have several names"),
-            Self::Entries => write!(f, "it has more than {ENTRIES} files and folders"),
-        }
-    }
-}
-
-/// A count that goes on.
-pub(crate) struct UsageCount {
-    walk: TreeWalk<()>,
-    usage: DiskUsage,
-    short: Option<Short>,
+    /// Why there is more than was counted: the first reason.
+    pub(crate) short: Option<String>,
     looked: u64,
     links: HashSet<u64>,
 }
@@ -67,23 +41,16 @@ impl UsageCount {
     /// # Errors
     /// Whatever open(2) and stat(2) say.
     pub(crate) fn begin(top: &OwnedFd) -> io::Result<Self> {
-        let own = fs::fstat(top)?.st_blocks.unsigned_abs() * 512;
         Ok(Self {
             walk: TreeWalk::begin(top, ())?,
-            usage: DiskUsage {
-                bytes: own,
-                files: 0,
-                folders: 1,
-            },
+            begun: Instant::now(),
+            bytes: fs::fstat(top)?.st_blocks.unsigned_abs() * 512,
+            files: 0,
+            folders: 1,
             short: None,
             looked: 0,
             links: HashSet::new(),
         })
-    }
-
-    /// What was counted by now, and why that is less than all.
-    pub(crate) fn so_far(&self) -> (DiskUsage, Option<Short>) {
-        (self.usage, self.short)
     }
 
     /// Looks at `most` more entries. Returns at how many it did: fewer at the end.
@@ -95,14 +62,14 @@ impl UsageCount {
             match self.walk.next() {
                 Ok(None) => return Ok(looked),
                 Ok(Some(_)) if self.looked == ENTRIES => {
-                    self.miss(Short::Entries);
+                    self.miss(format!("it has more than {ENTRIES} files and folders"));
                     return Ok(looked);
                 }
                 Ok(Some(met)) => {
                     self.looked += 1;
                     self.count(&met)?;
                 }
-                Err(error) if is_refused(&error) => self.miss(Short::Unreadable),
+                Err(error) if is_refused(&error) => self.miss(UNREADABLE),
                 Err(error) => return Err(error),
             }
         }
@@ -112,19 +79,19 @@ impl UsageCount {
     fn count(&mut self, met: &Met) -> io::Result<()> {
         match met.kind {
             EntryKind::Mounted => return Ok(()),
-            EntryKind::Folder | EntryKind::Deep => self.usage.folders += 1,
+            EntryKind::Folder | EntryKind::Deep => self.folders += 1,
             EntryKind::File | EntryKind::Other => {
                 if met.stat.st_nlink > 1 && !self.is_new(met.stat.st_ino) {
                     return Ok(());
                 }
-                self.usage.files += 1;
+                self.files += 1;
             }
         }
-        self.usage.bytes += met.stat.st_blocks.unsigned_abs() * 512;
+        self.bytes += met.stat.st_blocks.unsigned_abs() * 512;
         match met.kind {
             EntryKind::Folder => self.enter(met),
             EntryKind::Deep => {
-                self.miss(Short::Deep);
+                self.miss("a folder in it lies too deep");
                 Ok(())
             }
             _ => Ok(()),
@@ -137,7 +104,7 @@ impl UsageCount {
             return self.links.insert(inode);
         }
         if !self.links.contains(&inode) {
-            self.miss(Short::Links);
+            self.miss(format!("more than {LINKS} files in it have several names"));
         }
         false
     }
@@ -150,7 +117,7 @@ impl UsageCount {
         match opened.and_then(|folder| self.walk.enter(&folder, ())) {
             Ok(()) => Ok(()),
             Err(error) if is_refused(&error) => {
-                self.miss(Short::Unreadable);
+                self.miss(UNREADABLE);
                 Ok(())
             }
             // Gone, something else by now, or a mount.
@@ -167,9 +134,8 @@ impl UsageCount {
         }
     }
 
-    /// The first reason is kept.
-    fn miss(&mut self, why: Short) {
-        self.short.get_or_insert(why);
+    fn miss(&mut self, why: impl Into<String>) {
+        self.short.get_or_insert_with(|| why.into());
     }
 }
 
@@ -199,10 +165,10 @@ mod tests {
         parts
     }
 
-    fn count(folder: &Path) -> (DiskUsage, Option<Short>) {
+    fn count(folder: &Path) -> UsageCount {
         let mut count = begin(folder);
         finish(&mut count, 7);
-        count.so_far()
+        count
     }
 
     fn du(folder: &Path) -> u64 {
@@ -228,10 +194,10 @@ mod tests {
         symlink("/", at("a/b/away")).unwrap();
         let mode = Mode::RWXU;
         rustix::fs::mknodat(CWD, at("fifo"), FileType::Fifo, mode, 0).unwrap();
-        let (usage, short) = count(folder.path());
+        let usage = count(folder.path());
         assert_eq!(usage.bytes, du(folder.path()));
-        assert!(usage.bytes < 1 << 20, "{usage:?}");
-        assert_eq!((usage.files, usage.folders, short), (8, 4, None));
+        assert!(usage.bytes < 1 << 20, "{}", usage.bytes);
+        assert_eq!((usage.files, usage.folders, usage.short), (8, 4, None));
     }
 
     #[test]
@@ -243,7 +209,7 @@ mod tests {
         let mut count = begin(folder.path());
         for part in 1..=9 {
             assert_eq!(count.go_on(11).unwrap(), 11);
-            assert_eq!(count.so_far().0.files, part * 11);
+            assert_eq!(count.files, part * 11);
         }
         assert_eq!(count.go_on(11).unwrap(), 0);
         // The end is no entry, and stays the end.
@@ -264,8 +230,8 @@ mod tests {
             std::fs::write(at(&number.to_string()), "now a file").unwrap();
         }
         finish(&mut counting, 3);
-        let (usage, short) = counting.so_far();
-        assert!(usage.folders >= 1 && short.is_none(), "{usage:?}");
+        let usage = &counting;
+        assert!(usage.folders >= 1 && usage.short.is_none());
         // The whole folder.
         let mut counting = begin(folder.path());
         std::fs::remove_dir_all(folder.path()).unwrap();
@@ -277,8 +243,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let deep = vec!["d"; 300].join("/");
         std::fs::create_dir_all(folder.path().join(&deep)).unwrap();
-        let (usage, short) = count(folder.path());
-        assert_eq!((usage.folders, short), (257, Some(Short::Deep)));
+        let usage = count(folder.path());
+        assert_eq!(usage.folders, 257);
+        assert_eq!(usage.short.unwrap(), "a folder in it lies too deep");
     }
 
     #[test]
@@ -289,13 +256,16 @@ mod tests {
         std::fs::write(folder.path().join("file"), "").unwrap();
         std::fs::write(shut.join("file"), "").unwrap();
         std::fs::set_permissions(&shut, Permissions::from_mode(0o000)).unwrap();
-        let (usage, short) = count(folder.path());
+        let usage = count(folder.path());
         std::fs::set_permissions(&shut, Permissions::from_mode(0o700)).unwrap();
         // Root may read everything, as an agent does.
         let expected = match rustix::process::geteuid().is_root() {
             true => (2, 2, None),
-            false => (1, 2, Some(Short::Unreadable)),
+            false => (1, 2, Some(UNREADABLE)),
         };
-        assert_eq!((usage.files, usage.folders, short), expected);
+        assert_eq!(
+            (usage.files, usage.folders, usage.short.as_deref()),
+            expected
+        );
     }
 }

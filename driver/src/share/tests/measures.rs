@@ -2,8 +2,7 @@
 
 use super::interleaved::{Operation, interleave};
 use super::*;
-use crate::share::measures::{self, Measure};
-use crate::share::token::Nonce;
+use crate::share::measures::{self, Measure, Round};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
@@ -20,17 +19,23 @@ fn filled(trial: &Trial) -> Record<Volume> {
     record
 }
 
-fn measure(
-    trial: &Trial,
-    record: &Record<Volume>,
-    interval: Duration,
-) -> Result<Option<Measure>, ShareError> {
-    let volume = (record.key(), record.nonce);
-    let Some(mut measuring) = measures::begin(&trial.share(), volume, interval)? else {
-        return Ok(None);
+fn begin(trial: &Trial, interval: Duration) -> Round {
+    Round::begin(&trial.share(), interval).unwrap()
+}
+
+/// Goes on to the end. Returns how many were measured.
+fn finish(trial: &Trial, mut round: Round) -> Result<usize, ShareError> {
+    let measured = AtomicUsize::new(0);
+    let tell = |what: &str| {
+        measured.fetch_add(usize::from(what.starts_with("measured")), Ordering::Relaxed);
     };
-    while measuring.go_on(7)? == 7 {}
-    measuring.finish(&trial.share())
+    while round.go_on(&trial.share(), 7, tell) == 7 {}
+    round.trouble.map_or(Ok(measured.into_inner()), Err)
+}
+
+/// Measures what is due. Returns how many were.
+fn measure(trial: &Trial, interval: Duration) -> Result<usize, ShareError> {
+    finish(trial, Round::begin(&trial.share(), interval)?)
 }
 
 fn kept(trial: &Trial, record: &Record<Volume>) -> Option<Measure> {
@@ -71,17 +76,16 @@ fn a_crash_leaves_the_last_measure_or_the_new_one() {
         2,
         |trial| {
             let record = filled(trial);
-            measure(trial, &record, ALWAYS).unwrap().unwrap();
+            assert_eq!(measure(trial, ALWAYS).unwrap(), 1);
             std::fs::write(trial.at("team/v/0"), [7; 50_000]).unwrap();
             record
         },
-        |trial, record| measure(trial, record, ALWAYS).map(drop),
+        |trial, _| measure(trial, ALWAYS).map(drop),
         |trial, record| {
             let left = kept(trial, record).unwrap();
             assert_eq!((left.files, left.folders), (30, 1));
-            let measured = measure(trial, record, ALWAYS).unwrap().unwrap();
-            is_right(trial, &measured);
-            assert_eq!(kept(trial, record), Some(measured));
+            assert_eq!(measure(trial, ALWAYS).unwrap(), 1);
+            is_right(trial, &kept(trial, record).unwrap());
             trial.check();
             nothing_stays_of(trial, record);
         },
@@ -94,7 +98,7 @@ fn a_crash_in_a_deletion_leaves_no_measure() {
         6,
         |trial| {
             let record = filled(trial);
-            measure(trial, &record, ALWAYS).unwrap().unwrap();
+            assert_eq!(measure(trial, ALWAYS).unwrap(), 1);
             record
         },
         |trial, record| trial.delete(record),
@@ -110,20 +114,18 @@ fn a_measure_that_comes_too_late_goes_again() {
         6,
         |trial| {
             let record = filled(trial);
-            let volume = (record.key(), record.nonce);
-            let begun = measures::begin(&trial.share(), volume, ALWAYS).unwrap();
-            let mut measuring = begun.unwrap();
-            assert_eq!(measuring.go_on(100).unwrap(), 30);
-            (record, Mutex::new(Some(measuring)))
+            let mut round = begin(trial, ALWAYS);
+            // Its record, and all that is in it.
+            assert_eq!(round.go_on(&trial.share(), 31, |_| ()), 31);
+            (record, Mutex::new(Some(round)))
         },
         |trial, (record, _)| trial.delete(record),
         |trial, (record, measuring)| {
             let is_gone = trial.records().is_empty();
             let folder = trial.at(&format!(".csi-nfs/volumes/{}", record.key()));
             late.fetch_add(usize::from(is_gone && folder.exists()), Ordering::Relaxed);
-            let measuring = measuring.lock().unwrap().take().unwrap();
-            let measured = measuring.finish(&trial.share()).unwrap();
-            assert_eq!(measured.is_none(), is_gone);
+            let round = measuring.lock().unwrap().take().unwrap();
+            assert_eq!(finish(trial, round).unwrap(), usize::from(!is_gone));
             assert_eq!(folder.exists(), !is_gone);
             trial.delete(record).unwrap();
             age_drafts(trial);
@@ -139,7 +141,7 @@ fn a_measure_that_comes_too_late_goes_again() {
 
 #[test]
 fn a_measure_beside_a_deletion_or_another_one() {
-    let measure = |trial: &Trial, record: &Record<Volume>| drop(measure(trial, record, ALWAYS));
+    let measure = |trial: &Trial, _: &Record<Volume>| drop(measure(trial, ALWAYS));
     let delete = |trial: &Trial, record: &Record<Volume>| drop(trial.delete(record));
     let delete_and_create = |trial: &Trial, record: &Record<Volume>| {
         let _ = trial.delete(record);
@@ -162,7 +164,8 @@ fn a_measure_beside_a_deletion_or_another_one() {
         interleave(6, false, filled, operations, |trial, record| {
             for volume in trial.records() {
                 if volume.nonce != record.nonce {
-                    assert_eq!(kept(trial, &volume), None);
+                    // It has no files, and no measure of the one before.
+                    assert!(kept(trial, &volume).is_none_or(|it| it.files == 0));
                 }
                 trial.delete(&volume).unwrap();
             }
@@ -176,16 +179,17 @@ fn a_measure_beside_a_deletion_or_another_one() {
 fn a_young_measure_is_left_and_the_later_one_stays() {
     let trial = Trial::new();
     let record = filled(&trial);
-    let volume = (record.key(), record.nonce);
-    let begin = |interval| measures::begin(&trial.share(), volume, interval).unwrap();
     // Two that have begun before there was one both end.
-    for mut measuring in [begin(HOUR).unwrap(), begin(HOUR).unwrap()] {
-        while measuring.go_on(7).unwrap() == 7 {}
-        let measured = measuring.finish(&trial.share()).unwrap().unwrap();
-        is_right(&trial, &measured);
-        assert_eq!(kept(&trial, &record), Some(measured));
+    let mut rounds = [begin(&trial, HOUR), begin(&trial, HOUR)];
+    for round in &mut rounds {
+        assert_eq!(round.go_on(&trial.share(), 2, |_| ()), 2);
     }
-    assert!(begin(HOUR).is_none() && begin(ALWAYS).is_some());
+    for round in rounds {
+        assert_eq!(finish(&trial, round).unwrap(), 1);
+        is_right(&trial, &kept(&trial, &record).unwrap());
+    }
+    assert_eq!(measure(&trial, HOUR).unwrap(), 0);
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
     assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
 }
 
@@ -193,14 +197,10 @@ fn a_young_measure_is_left_and_the_later_one_stays() {
 fn a_measure_that_cannot_be_read_is_none() {
     let trial = Trial::new();
     let record = filled(&trial);
-    measure(&trial, &record, ALWAYS).unwrap().unwrap();
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
     let path = format!(".csi-nfs/volumes/{}/measure.{}", record.key(), record.nonce);
     let whole = std::fs::read(trial.at(&path)).unwrap();
-    let look = || {
-        let share = trial.share();
-        measures::look(&share, record.key(), HOUR).unwrap().unwrap()
-    };
-    assert!(look().measure.is_some() && !look().is_due);
+    assert_eq!(measure(&trial, HOUR).unwrap(), 0);
     let mut damaged: Vec<Vec<u8>> = (0..whole.len()).map(|end| whole[..end].to_vec()).collect();
     damaged.push(vec![0; whole.len()]);
     damaged.push(vec![b' '; 1 << 20]);
@@ -212,12 +212,12 @@ fn a_measure_that_cannot_be_read_is_none() {
     );
     for content in damaged {
         std::fs::write(trial.at(&path), &content).unwrap();
-        let found = look();
-        assert!(found.measure.is_none() && found.is_due, "{content:?}");
+        assert_eq!(kept(&trial, &record), None, "{content:?}");
+        assert_eq!(measure(&trial, HOUR).unwrap(), 1);
     }
     std::fs::remove_file(trial.at(&path)).unwrap();
     std::fs::create_dir(trial.at(&path)).unwrap();
-    assert!(look().is_due && kept(&trial, &record).is_none());
+    assert_eq!(kept(&trial, &record), None);
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
     use crate::share::records::size::Size;
     let trial = Trial::new();
     let record = filled(&trial);
-    measure(&trial, &record, ALWAYS).unwrap().unwrap();
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
     let share = trial.share();
     let found = store::find::<Volume>(&share, record.key())
         .unwrap()
@@ -236,19 +236,10 @@ fn what_is_held_to_its_size_or_not_ready_is_not_measured() {
         store::update(&share, &found, &next).unwrap(),
         Claimed::Won
     ));
-    let volume = (record.key(), record.nonce);
-    assert!(
-        measures::look(&share, record.key(), ALWAYS)
-            .unwrap()
-            .is_none()
-    );
-    assert!(measures::begin(&share, volume, ALWAYS).unwrap().is_none());
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 0);
     assert_eq!(kept(&trial, &record), None);
-    // Another one of that name, and none.
-    let other = (record.key(), Nonce::random().unwrap());
-    assert!(measures::begin(&share, other, ALWAYS).unwrap().is_none());
     trial.delete(&record).unwrap();
-    assert!(measures::begin(&share, volume, ALWAYS).unwrap().is_none());
+    assert_eq!(measure(&trial, ALWAYS).unwrap(), 0);
     assert_eq!(trial.files(".csi-nfs/drafts"), BTreeSet::new());
     trial.is_without(&record);
 }
@@ -259,7 +250,7 @@ fn a_measure_that_was_left_is_in_nobodys_way() {
     for recovers in [true, false] {
         let trial = Trial::new();
         let record = filled(&trial);
-        measure(&trial, &record, ALWAYS).unwrap().unwrap();
+        assert_eq!(measure(&trial, ALWAYS).unwrap(), 1);
         let folder = format!(".csi-nfs/volumes/{}", record.key());
         let name = format!("measure.{}", record.nonce);
         trial.delete(&record).unwrap();

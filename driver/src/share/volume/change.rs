@@ -41,7 +41,7 @@ pub fn expand(
         let mut next = volume.what.clone();
         if required > current {
             next.capacity_bytes = required;
-            reserved = reserve(share, volume, required)?;
+            reserved = Some(reserve(share, volume, required)?);
             if let Some(Size::Enforced { .. }) = next.size {
                 // Another turn of `change` lets go of the volume's lock first: `hold` waits for it.
                 held = None;
@@ -54,9 +54,6 @@ pub fn expand(
         }
         Ok(Some(next))
     })?;
-    if let Some(reserved) = reserved {
-        reserved.put_on_record();
-    }
     Ok(expanded)
 }
 
@@ -69,11 +66,7 @@ fn not_grown(error: ShareError) -> ShareError {
 }
 
 /// Reserves what the volume is to be promised then.
-fn reserve(
-    share: &Share,
-    volume: &Record<Volume>,
-    bytes: i64,
-) -> Result<Option<Reserved>, ShareError> {
+fn reserve(share: &Share, volume: &Record<Volume>, bytes: i64) -> Result<Reserved, ShareError> {
     let promise = Promise {
         bytes,
         ..volume.promise()

@@ -235,7 +235,7 @@ async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
     }
     slow.gate.add_permits(100);
     settle().await;
-    assert_eq!(opened(), 1, "a list goes on for nobody");
+    assert_eq!(opened(), 1, "a list is begun for nobody");
     // Of these, too, one begins before the share may be opened, and all others have come by then.
     slow.gate.forget_permits(usize::MAX);
     let callers = lists();
@@ -248,6 +248,30 @@ async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
         assert_eq!(caller.await.unwrap(), [volume.volume_id.as_str()]);
     }
     assert!(opened() <= 3, "{}", opened());
+}
+
+#[tokio::test]
+async fn a_list_that_hangs_holds_no_later_one() {
+    let host = Host::new();
+    let volume = create(&host.controller(), request("v")).await.unwrap();
+    let (slow, controller) = slow(&host);
+    slow.gate.add_permits(100);
+    list(&controller).await;
+    controller.settle().await;
+    slow.gate.forget_permits(usize::MAX);
+    let before = slow.opened.load(Ordering::SeqCst);
+    let mut look = Request::new(csi_proto::v1::ListVolumesRequest::default());
+    look.metadata_mut()
+        .insert("grpc-timeout", "60m".parse().unwrap());
+    let answer = controller.list_volumes(look).await;
+    refused(answer, Code::Unavailable, &["no answer after"]);
+    let later = tokio::spawn(async move { list(&controller).await });
+    // The first one hangs still.
+    while slow.opened.load(Ordering::SeqCst) < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    slow.gate.add_permits(100);
+    assert_eq!(later.await.unwrap(), [volume.volume_id]);
 }
 
 /// Two shares, of which one does not come.
