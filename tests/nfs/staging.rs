@@ -211,6 +211,8 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     let from = ["--staging-target-path", staging.as_str()];
     scene.try_publish(&volume, "target", &from).succeeds();
     server.leave(Away::CutOff);
+    scene.try_publish(&volume, "second", &from).exits(64 + 4);
+    assert!(!scene.driver.target("second").exists());
     // An unmount that waits for the server never ends: the deadline of the call would.
     scene.try_unpublish(&volume, "target").succeeds();
     scene.try_unstage(&volume).succeeds();
