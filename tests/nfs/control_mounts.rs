@@ -34,8 +34,8 @@ fn has_what_the_store_relies_on(name: &str, version: Version) {
     assert!(options.contains("addr=127.0.0.1"), "{options}");
     let missing: BTreeSet<_> = RELIED_ON
         .iter()
-        .filter(|reliance| !reliance.shown.is_in(options))
-        .map(|reliance| reliance.option)
+        .filter(|(_, shown)| !shown.is_in(options))
+        .map(|(option, _)| option)
         .collect();
     assert!(missing.is_empty(), "{missing:?} is not in {options}");
     // For the look it was attached somewhere.

@@ -2,8 +2,13 @@
 
 use crate::scene::{Scene, Version, Volume};
 use crate::server::{Away, Server};
+use crate::support::driver::binary;
+use crate::support::program::Output;
+use crate::upstream;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 
 fn scene(name: &str, version: Version) -> Scene {
     Scene::with_driver(name, version, &["--stage", "--unmount-timeout", "6s"])
@@ -206,6 +211,8 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     let from = ["--staging-target-path", staging.as_str()];
     scene.try_publish(&volume, "target", &from).succeeds();
     server.leave(Away::CutOff);
+    scene.try_publish(&volume, "second", &from).exits(64 + 4);
+    assert!(!scene.driver.target("second").exists());
     // An unmount that waits for the server never ends: the deadline of the call would.
     scene.try_unpublish(&volume, "target").succeeds();
     scene.try_unstage(&volume).succeeds();
@@ -213,4 +220,54 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     assert!(!scene.driver.target("target").exists());
     // So that the kernel can finish, and the server end.
     server.come_back(Away::CutOff);
+}
+
+/// How many helper processes the driver has started.
+fn helpers_started(http: &str) -> u64 {
+    let mut asked = Command::new(binary());
+    let asked = asked.args(["get", http, "/metrics"]).output().unwrap();
+    let metrics = String::from_utf8(asked.stdout).unwrap();
+    let mut lines = metrics.lines();
+    let count = lines.find_map(|line| line.strip_prefix("csi_nfs_helpers_started_total "));
+    count.unwrap().parse().unwrap()
+}
+
+/// Also a publish that asks the server whether it knows what is staged, and gives the folder a mode.
+#[test]
+fn a_call_on_a_volume_starts_one_helper() {
+    let folder = tempfile::tempdir().unwrap();
+    let http = format!("unix://{}", folder.path().join("http.sock").display());
+    let flags = [["--stage", "--http", &http].as_slice(), &upstream::FLAGS].concat();
+    let scene = Scene::with_driver("helpers", Version::V4_2, &flags);
+    let folder = scene.share.folder().join("pvc-1");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
+    let share = scene.share.path().trim_start_matches('/');
+    let volume = Volume {
+        id: format!("127.0.0.1#{share}#pvc-1##"),
+        context: vec![
+            format!("{},subDir=pvc-1", scene.share.params()),
+            "mountPermissions=0750".to_owned(),
+        ],
+    };
+    let mut before = helpers_started(&http);
+    let mut starts_one = |call: &str, output: Output| {
+        output.succeeds();
+        let started = helpers_started(&http);
+        assert_eq!(started - before, 1, "{call}");
+        before = started;
+    };
+    starts_one("stage", scene.try_stage(&volume));
+    let staging = scene.staging();
+    let from = ["--staging-target-path", staging.as_str()];
+    assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o750);
+    for publish in ["publish", "the same publish"] {
+        starts_one(publish, scene.try_publish(&volume, "target", &from));
+    }
+    let target = scene.driver.target("target");
+    let stats = format!("{}:{}", volume.id, target.display());
+    starts_one("stats", scene.csi.run_args(["node", "stats", &stats]));
+    starts_one("unpublish", scene.try_unpublish(&volume, "target"));
+    starts_one("unstage", scene.try_unstage(&volume));
+    scene.has_no_mounts();
 }

@@ -8,7 +8,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
-const FLAGS: [&str; 4] = [
+/// Those of a driver in the place of kubernetes-csi's.
+pub const FLAGS: [&str; 4] = [
     "--driver-name",
     "nfs.csi.k8s.io",
     "--migrate-from",

@@ -9,7 +9,6 @@
 
 use csi_proto::lock::lock;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -103,7 +102,7 @@ pub struct Admission {
     queues: Arc<Mutex<Queues>>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Queues {
     /// Threads of all jobs.
     threads: usize,
@@ -111,7 +110,7 @@ struct Queues {
     servers: BTreeMap<Arc<str>, Server>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Server {
     running: [usize; KINDS.len()],
     extra: [usize; KINDS.len()],
@@ -130,15 +129,6 @@ impl Server {
     fn threads(&self) -> usize {
         let of = |kind: Work| self.running[kind as usize] * kind.most().threads;
         KINDS.into_iter().map(of).sum()
-    }
-}
-
-impl fmt::Debug for Queues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues")
-            .field("threads", &self.threads)
-            .field("extra", &self.extra)
-            .finish_non_exhaustive()
     }
 }
 

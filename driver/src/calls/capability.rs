@@ -12,36 +12,12 @@ pub enum CapabilityError {
     /// None was given.
     #[error("volume_capabilities is missing: give at least one")]
     NoneGiven,
-    /// The one capability of a call was not given.
-    #[error("volume_capability is missing")]
-    Missing,
     /// Raw block access.
     #[error("access type block: NFS volumes are folders, only access type mount is supported")]
     Block,
-    /// Neither mount nor block.
-    #[error("the access type of a volume capability is missing: say mount")]
-    NoAccessType,
-    /// No access mode.
-    #[error("the access mode of a volume capability is missing")]
-    NoAccessMode,
-    /// A mode that this driver does not know.
-    #[error("access mode {0} is not known to this driver")]
-    UnknownMode(i32),
-    /// A group that the volume's files are to have on the node.
-    #[error(
-        "volume_mount_group is {0:?}: this driver does not change owners on a node; give the volume its group with the parameter gid"
-    )]
-    MountGroup(String),
-    /// Part of it is longer than the specification allows.
-    #[error("{field} of a volume capability has {length} bytes, at most {limit} are allowed")]
-    TooLong {
-        /// Which field.
-        field: &'static str,
-        /// Its length.
-        length: usize,
-        /// The longest allowed.
-        limit: usize,
-    },
+    /// Part of it is missing, not known, too long or not possible.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// A checked capability: a mount with an access mode.
@@ -70,27 +46,33 @@ pub fn is_reader_only(mode: Mode) -> bool {
 /// # Errors
 /// When it is missing or cannot be satisfied.
 pub fn check(capability: Option<&VolumeCapability>) -> Result<MountAccess<'_>, CapabilityError> {
-    let capability = capability.ok_or(CapabilityError::Missing)?;
+    let other = |problem: &str| CapabilityError::Other(problem.to_owned());
+    let capability = capability.ok_or_else(|| other("volume_capability is missing"))?;
     let mount = match &capability.access_type {
         Some(AccessType::Mount(mount)) => mount,
         Some(AccessType::Block(_)) => return Err(CapabilityError::Block),
-        None => return Err(CapabilityError::NoAccessType),
+        None => {
+            let problem = "the access type of a volume capability is missing: say mount";
+            return Err(other(problem));
+        }
     };
-    let number = capability
-        .access_mode
-        .as_ref()
-        .ok_or(CapabilityError::NoAccessMode)?
-        .mode;
+    let number = capability.access_mode.map_or(0, |mode| mode.mode);
     let mode = match Mode::try_from(number) {
-        Ok(Mode::Unknown) => return Err(CapabilityError::NoAccessMode),
+        Ok(Mode::Unknown) => {
+            return Err(other("the access mode of a volume capability is missing"));
+        }
         Ok(mode) => mode,
-        Err(_) => return Err(CapabilityError::UnknownMode(number)),
+        Err(_) => {
+            let problem = format!("access mode {number} is not known to this driver");
+            return Err(CapabilityError::Other(problem));
+        }
     };
     check_lengths(capability)?;
     if !mount.volume_mount_group.is_empty() {
-        return Err(CapabilityError::MountGroup(
-            mount.volume_mount_group.clone(),
-        ));
+        return Err(CapabilityError::Other(format!(
+            "volume_mount_group is {:?}: this driver does not change owners on a node; give the volume its group with the parameter gid",
+            mount.volume_mount_group
+        )));
     }
     Ok(MountAccess { mode, mount })
 }
@@ -104,24 +86,18 @@ pub fn check_lengths(capability: &VolumeCapability) -> Result<(), CapabilityErro
         return Ok(());
     };
     let flags = mount.mount_flags.iter().map(String::len).sum();
-    for (field, length, limit) in [
+    let group = mount.volume_mount_group.len();
+    let texts = [
         ("fs_type", mount.fs_type.len(), MAX_STRING),
-        (
-            "volume_mount_group",
-            mount.volume_mount_group.len(),
-            MAX_STRING,
-        ),
+        ("volume_mount_group", group, MAX_STRING),
         ("mount_flags", flags, MAX_MAP),
-    ] {
-        if length > limit {
-            return Err(CapabilityError::TooLong {
-                field,
-                length,
-                limit,
-            });
-        }
+    ];
+    match texts.iter().find(|(_, length, limit)| length > limit) {
+        None => Ok(()),
+        Some((field, length, limit)) => Err(CapabilityError::Other(format!(
+            "{field} of a volume capability has {length} bytes, at most {limit} are allowed"
+        ))),
     }
-    Ok(())
 }
 
 /// Checks a call's list of capabilities.
@@ -163,32 +139,39 @@ mod tests {
         let mount = || Some(AccessType::Mount(MountVolume::default()));
         let block = Some(AccessType::Block(BlockVolume {}));
         assert_eq!(check_all(&[]).unwrap_err(), CapabilityError::NoneGiven);
-        assert_eq!(check(None).unwrap_err(), CapabilityError::Missing);
-        for (one, error) in [
-            (capability(1, block), CapabilityError::Block),
-            (capability(1, None), CapabilityError::NoAccessType),
-            (capability(0, mount()), CapabilityError::NoAccessMode),
-            (capability(42, mount()), CapabilityError::UnknownMode(42)),
+        let says = |one: Option<&VolumeCapability>, words: &str| {
+            let error = check(one).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        says(None, "volume_capability is missing");
+        for (one, words) in [
+            (capability(1, block), "access type block"),
+            (
+                capability(1, None),
+                "access type of a volume capability is missing",
+            ),
+            (
+                capability(0, mount()),
+                "access mode of a volume capability is missing",
+            ),
+            (capability(42, mount()), "access mode 42"),
         ] {
-            assert_eq!(check(Some(&one)).unwrap_err(), error);
+            says(Some(&one), words);
         }
         let group = MountVolume {
             volume_mount_group: "1000".to_owned(),
             ..Default::default()
         };
         let one = capability(1, Some(AccessType::Mount(group)));
-        assert_eq!(
-            check(Some(&one)).unwrap_err(),
-            CapabilityError::MountGroup("1000".to_owned())
-        );
+        says(Some(&one), "volume_mount_group is \"1000\"");
         let long = MountVolume {
             mount_flags: vec!["x".repeat(4097)],
             ..Default::default()
         };
         let one = capability(1, Some(AccessType::Mount(long)));
-        assert!(matches!(
-            check(Some(&one)),
-            Err(CapabilityError::TooLong { .. })
-        ));
+        says(
+            Some(&one),
+            "mount_flags of a volume capability has 4097 bytes",
+        );
     }
 }

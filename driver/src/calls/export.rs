@@ -1,12 +1,15 @@
 //! The name of an NFS export: a server and an absolute path. Owns its syntax; must not connect or mount.
 
+use crate::share::paths::sub_path::SubPath;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
 
 /// An export of an NFS server, normalised so that two spellings of one export are equal.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Export {
     server: String,
+    #[serde(rename = "share")]
     path: String,
 }
 
@@ -65,6 +68,17 @@ impl Export {
             server: bare.to_owned(),
             path,
         })
+    }
+
+    /// The folder `sub_path` of this share as an export of its own; the share itself where there is none.
+    pub fn folder(&self, sub_path: Option<&SubPath>) -> Self {
+        let Some(sub_path) = sub_path else {
+            return self.clone();
+        };
+        Self {
+            server: self.server.clone(),
+            path: format!("{}/{sub_path}", self.path.trim_end_matches('/')),
+        }
     }
 
     /// The host name or address, IPv6 without brackets.

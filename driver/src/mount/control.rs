@@ -10,7 +10,7 @@ use crate::mount::control_options::{for_control_mount, is_relied_on};
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::options::{MountOptions, OptionError};
 use crate::mount::redaction;
-use crate::mount::task::{FailureKind, NfsSource, Task};
+use crate::mount::task::{FailureKind, NfsSource, Place, Task};
 use crate::process::config::{Bounds, Config};
 use crate::process::disk_thread::drop_aside;
 use crate::process::log::{Level, Log};
@@ -37,20 +37,15 @@ pub fn timeout(bound: Duration) -> Duration {
     PATIENCE.min(bound / 3)
 }
 
-/// The root folders of shares.
+/// The root folders of shares. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ControlMounts {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
     config: Arc<Config>,
     helpers: Helpers,
     admission: Admission,
     log: Log,
     scratch: PathBuf,
-    kept: KeptMounts,
+    kept: Arc<KeptMounts>,
 }
 
 type KeptMounts = Mutex<HashMap<ControlMountKey, Arc<Slot>>>;
@@ -71,16 +66,6 @@ impl Slot {
             *used = Instant::now();
             Arc::clone(root)
         })
-    }
-
-    fn set(&self, new: &Root) {
-        let mut root = lock(&self.root);
-        *root = Some((Arc::clone(new), Instant::now()));
-    }
-
-    fn take(&self) -> Option<Root> {
-        let mut root = lock(&self.root);
-        root.take().map(|(mount, _)| mount)
     }
 
     /// The mount, when nobody has used it since `limit` ago.
@@ -125,7 +110,7 @@ async fn get_or_mount(
         return Ok(root);
     }
     let root = mount.await?;
-    slot.set(&root);
+    *lock(&slot.root) = Some((Arc::clone(&root), Instant::now()));
     Ok(root)
 }
 
@@ -139,14 +124,12 @@ impl ControlMounts {
         scratch: PathBuf,
     ) -> Self {
         Self {
-            inner: Arc::new(Inner {
-                config,
-                helpers,
-                admission,
-                log,
-                scratch,
-                kept: Mutex::default(),
-            }),
+            config,
+            helpers,
+            admission,
+            log,
+            scratch,
+            kept: Arc::default(),
         }
     }
 
@@ -160,13 +143,13 @@ impl ControlMounts {
 
     /// Lets go of the mounts that have not been used for `limit`.
     fn release(&self, limit: Duration) {
-        let mut kept = lock(&self.inner.kept);
+        let mut kept = lock(&self.kept);
         kept.retain(|(export, _), slot| {
             let Some(root) = slot.take_idle(limit) else {
                 // A slot that somebody waits for, or that is in use, stays.
                 return Arc::strong_count(slot) > 1 || lock(&slot.root).is_some();
             };
-            self.inner.log.event(
+            self.log.event(
                 Level::Debug,
                 "control mount released",
                 &[("export", export.to_string().into())],
@@ -181,7 +164,7 @@ impl ControlMounts {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return drop_aside(root);
         };
-        let (admission, server) = (self.inner.admission.clone(), export.server().to_owned());
+        let (admission, server) = (self.admission.clone(), export.server().to_owned());
         runtime.spawn(async move {
             let turn = admission.enter(&server, Work::Upkeep).await;
             tokio::task::spawn_blocking(move || {
@@ -192,19 +175,15 @@ impl ControlMounts {
     }
 
     async fn get(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
-        if let Some((share, below)) = self.inner.config.local_share(export) {
-            let turn = self
-                .inner
-                .admission
-                .enter(export.server(), Work::Call)
-                .await;
+        if let Some((share, below)) = self.config.local_share(export) {
+            let turn = self.admission.enter(export.server(), Work::Call).await;
             return open_local(turn, export, share.path.clone(), below).await;
         }
         let options = self
             .options(options)
-            .map_err(|error| option_error(export, &error))?;
+            .map_err(|error| io_error(export, io::ErrorKind::InvalidInput, error.to_string()))?;
         let key = (export.clone(), options.clone());
-        get_or_mount(&self.inner.kept, key, self.mount(export, options)).await
+        get_or_mount(&self.kept, key, self.mount(export, options)).await
     }
 
     /// The options of the control mount of a share for which `given` are known. Calls whose options differ only for pods
@@ -213,41 +192,36 @@ impl ControlMounts {
         // Ports of requests have been checked; those of `--share` are the administrator's own.
         let policy = Policy {
             servers: Vec::new(),
-            ..self.inner.config.policy.clone()
+            ..self.config.policy.clone()
         };
         for_control_mount(given, &policy)
     }
 
     async fn mount(&self, export: &Export, options: MountOptions) -> Result<Root, RootError> {
-        let Inner {
-            config,
-            helpers,
-            log,
-            scratch,
-            ..
-        } = &*self.inner;
-        let Bounds { mount: bound, .. } = config.bounds;
+        let Bounds { mount: bound, .. } = self.config.bounds;
         let given: Vec<_> = options.nfs.iter().map(|(name, _)| name.clone()).collect();
-        let task = Task::MountDetached {
+        let task = Task::MountNfs {
             source: NfsSource {
-                server: export.server().to_owned(),
-                path: export.path().to_owned(),
+                export: export.clone(),
                 options,
-                timeout_ms: u64::try_from(timeout(bound).as_millis()).unwrap_or(u64::MAX),
+                timeout: timeout(bound),
             },
-            scratch: scratch.clone(),
-            show: log.writes(Level::Debug),
+            place: Place::Nowhere {
+                scratch: self.scratch.clone(),
+                show: self.log.writes(Level::Debug),
+            },
         };
-        let (done, root) = helpers
+        let mut done = self
+            .helpers
             .run(&task, bound)
             .await
-            .map_err(|error| root_error(export, error))?;
-        let root = root.take().ok_or_else(|| RootError::Io {
-            export: export.clone(),
-            source: io::Error::other("the helper process sent no folder"),
+            .map_err(|error| root_error(export.clone(), error))?;
+        let root = done.root.0.take().ok_or_else(|| {
+            let words = "the helper process sent no folder".to_owned();
+            io_error(export, io::ErrorKind::Other, words)
         })?;
         let version = done.version.map_or("", |version| version.as_str());
-        log.event(
+        self.log.event(
             Level::Info,
             "control mount",
             &[
@@ -264,7 +238,7 @@ impl ControlMounts {
                 ("export", export.to_string().into()),
                 ("options", shown.into()),
             ];
-            log.event(
+            self.log.event(
                 Level::Debug,
                 "control mount as the kernel shows it",
                 &fields,
@@ -276,7 +250,7 @@ impl ControlMounts {
 
 impl ShareRoots for ControlMounts {
     fn is_local(&self, export: &Export) -> bool {
-        self.inner.config.local_share(export).is_some()
+        self.config.local_share(export).is_some()
     }
 
     fn open<'a>(
@@ -292,10 +266,10 @@ impl ShareRoots for ControlMounts {
         let Ok(options) = self.options(mount_options) else {
             return;
         };
-        let kept = &self.inner.kept;
+        let kept = &self.kept;
         let key = (export.clone(), options);
         let slot = lock(kept).get(&key).map(Arc::clone);
-        if let Some(root) = slot.and_then(|slot| slot.take()) {
+        if let Some((root, _)) = slot.and_then(|slot| lock(&slot.root).take()) {
             self.close(export, root);
         }
     }
@@ -306,7 +280,7 @@ impl ShareRoots for ControlMounts {
         mount_options: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Option<Root>> + Send + 'a>> {
         Box::pin(async move {
-            if self.inner.config.local_share(export).is_some() {
+            if self.config.local_share(export).is_some() {
                 return None;
             }
             let options = self.options(mount_options).ok()?;
@@ -331,20 +305,15 @@ async fn open_local(
         drop(turn);
         opened
     });
-    match opening.await {
-        Ok(Ok(root)) => Ok(Arc::new(root)),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NoFolder {
-            export: export.clone(),
+    let opened = opening.await.map_err(io::Error::other);
+    let export = export.clone();
+    match opened.and_then(|opened| opened) {
+        Ok(root) => Ok(Arc::new(root)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NoFolder {
+            export,
             folder: missing,
         }),
-        Ok(Err(source)) => Err(RootError::Io {
-            export: export.clone(),
-            source,
-        }),
-        Err(join) => Err(RootError::Io {
-            export: export.clone(),
-            source: io::Error::other(join),
-        }),
+        Err(source) => Err(RootError::Io { export, source }),
     }
 }
 
@@ -360,15 +329,14 @@ fn open_folder(folder: &Path, below: &Path) -> io::Result<OwnedFd> {
     beneath::folder(&root, below)
 }
 
-fn option_error(export: &Export, error: &OptionError) -> RootError {
+fn io_error(export: &Export, kind: io::ErrorKind, words: String) -> RootError {
     RootError::Io {
         export: export.clone(),
-        source: io::Error::new(io::ErrorKind::InvalidInput, error.to_string()),
+        source: io::Error::new(kind, words),
     }
 }
 
-fn root_error(export: &Export, error: HelperError) -> RootError {
-    let export = export.clone();
+fn root_error(export: Export, error: HelperError) -> RootError {
     let failure = match error {
         HelperError::Deadline { after, .. } | HelperError::Hangs { after, .. } => {
             return RootError::Unreachable { export, after };
@@ -376,8 +344,7 @@ fn root_error(export: &Export, error: HelperError) -> RootError {
         HelperError::Failed(failure) => failure,
         HelperError::Start(source) => return RootError::Io { export, source },
         lost @ HelperError::Lost { .. } => {
-            let source = io::Error::other(lost.to_string());
-            return RootError::Io { export, source };
+            return io_error(&export, io::ErrorKind::Other, lost.to_string());
         }
     };
     let kind = match failure.kind {
@@ -393,8 +360,7 @@ fn root_error(export: &Export, error: HelperError) -> RootError {
         FailureKind::Version | FailureKind::Kerberos => io::ErrorKind::Unsupported,
         _ => io::ErrorKind::Other,
     };
-    let source = io::Error::new(kind, failure.to_string());
-    RootError::Io { export, source }
+    io_error(&export, kind, failure.to_string())
 }
 
 #[cfg(test)]

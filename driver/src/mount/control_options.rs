@@ -35,74 +35,35 @@ pub enum Shown {
     Without(&'static [&'static str]),
 }
 
-/// One thing that the store relies on.
-#[derive(Clone, Copy, Debug)]
-pub struct Reliance {
-    /// The option that every control mount has, `name` or `name=value`.
-    pub option: &'static str,
-    /// How it is seen that the kernel has taken it.
-    pub shown: Shown,
-    /// What would go wrong otherwise.
-    pub why: &'static str,
-}
-
-/// What the store relies on.
-pub const RELIED_ON: [Reliance; 11] = [
-    Reliance {
-        option: "hard",
-        shown: Shown::Without(&["soft"]),
-        why: "a call that the client gives up may still take effect, and would be answered as one that has failed",
-    },
-    Reliance {
-        option: "nosharecache",
-        shown: Shown::As("nosharecache"),
-        why: "a superblock has the options of its first mount, and one cache: a pod's mount of the share would give this one its own, and two controllers on one machine would not see the share as two clients do",
-    },
-    Reliance {
-        option: "lookupcache=pos",
-        shown: Shown::As("lookupcache=pos"),
-        why: "what was not there is asked for each time: records, claims and generations that another controller has made are found by their names, and DeleteVolume is answered OK for what is absent",
-    },
-    Reliance {
-        option: "cto",
-        shown: Shown::Without(&["nocto"]),
-        why: "a folder or a file that is opened is asked for anew: a record's folder is opened for each look, which shows its generations as they are now",
-    },
-    Reliance {
-        option: "acregmin=3",
-        shown: Shown::Without(&["noac", "acregmin="]),
-        why: "what is looked at without being opened, as a claim's time, is at most this old when it changes often",
-    },
-    Reliance {
-        option: "acregmax=60",
-        shown: Shown::Without(&["acregmax="]),
-        why: "the same of what changes seldom: a dead process's claim is taken over within a minute of its end",
-    },
-    Reliance {
-        option: "acdirmin=30",
-        shown: Shown::Without(&["acdirmin="]),
-        why: "names of folders on the way to what is opened are believed for so long: the store asks anew (statx with FORCE_SYNC) where it must not be wrong, and elsewhere is wrong for at most this time",
-    },
-    Reliance {
-        option: "acdirmax=60",
-        shown: Shown::Without(&["acdirmax="]),
-        why: "the same of folders that change seldom, as the records folder that somebody has removed",
-    },
-    Reliance {
-        option: "nosuid",
-        shown: Shown::As("nosuid"),
-        why: "files of tenants have no power in the controller",
-    },
-    Reliance {
-        option: "nodev",
-        shown: Shown::As("nodev"),
-        why: "a copy opens its sources without a look, and a device that a tenant has made must not be opened",
-    },
-    Reliance {
-        option: "noexec",
-        shown: Shown::As("noexec"),
-        why: "files of tenants have no power in the controller",
-    },
+/// What the store relies on, and what would go wrong otherwise: the options that every control mount has, `name` or `name=value`,
+/// and how it is seen that the kernel has taken each.
+pub const RELIED_ON: [(&str, Shown); 11] = [
+    // A call that the client gives up may still take effect, and would be answered as one that has failed.
+    ("hard", Shown::Without(&["soft"])),
+    // A superblock has the options of its first mount, and one cache: a pod's mount of the share would give this one its
+    // own, and two controllers on one machine would not see the share as two clients do.
+    ("nosharecache", Shown::As("nosharecache")),
+    // What was not there is asked for each time: records, claims and generations that another controller has made are found
+    // by their names, and DeleteVolume is answered OK for what is absent.
+    ("lookupcache=pos", Shown::As("lookupcache=pos")),
+    // A folder or a file that is opened is asked for anew: a record's folder is opened for each look, which shows its
+    // generations as they are now.
+    ("cto", Shown::Without(&["nocto"])),
+    // What is looked at without being opened, as a claim's time, is at most this old when it changes often.
+    ("acregmin=3", Shown::Without(&["noac", "acregmin="])),
+    // The same of what changes seldom: a dead process's claim is taken over within a minute of its end.
+    ("acregmax=60", Shown::Without(&["acregmax="])),
+    // Names of folders on the way to what is opened are believed for so long: the store asks anew (statx with FORCE_SYNC)
+    // where it must not be wrong, and elsewhere is wrong for at most this time.
+    ("acdirmin=30", Shown::Without(&["acdirmin="])),
+    // The same of folders that change seldom, as the records folder that somebody has removed.
+    ("acdirmax=60", Shown::Without(&["acdirmax="])),
+    // Files of tenants have no power in the controller.
+    ("nosuid", Shown::As("nosuid")),
+    // A copy opens its sources without a look, and a device that a tenant has made must not be opened.
+    ("nodev", Shown::As("nodev")),
+    // Files of tenants have no power in the controller.
+    ("noexec", Shown::As("noexec")),
 ];
 
 impl Shown {
@@ -136,7 +97,7 @@ fn of_control_mount(given: MountOptions) -> MountOptions {
         nfs: taken.collect(),
         flags: MountFlags::NONE,
     };
-    for Reliance { option, .. } in RELIED_ON {
+    for (option, _) in RELIED_ON {
         if !options.flags.set(option) {
             let (name, value) = match option.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
@@ -150,7 +111,7 @@ fn of_control_mount(given: MountOptions) -> MountOptions {
 
 /// Whether the store relies on the option `name`, which no call can give then.
 pub(super) fn is_relied_on(name: &str) -> bool {
-    let mut own = RELIED_ON.iter().map(|reliance| reliance.option);
+    let mut own = RELIED_ON.iter().map(|(option, _)| option);
     own.any(|option| option.split('=').next() == Some(name))
 }
 
@@ -263,7 +224,7 @@ mod tests {
 
     #[test]
     fn mountinfo_shows_what_is_in_effect() {
-        let all = RELIED_ON.map(|reliance| reliance.shown);
+        let all = RELIED_ON.map(|(_, shown)| shown);
         let good = "rw,nosuid,nodev,noexec,relatime,rw,vers=4.2,hard,nosharecache,proto=tcp,lookupcache=pos";
         assert!(all.iter().all(|shown| shown.is_in(good)));
         for bad in [

@@ -16,12 +16,30 @@ use tokio::time::{Instant, timeout_at};
 type Step = Arc<Mutex<String>>;
 
 impl Helpers {
+    /// Does `task` for at most `bound`: in a helper, or in a thread of this process where no server is asked. `guard` is dropped
+    /// when it has really ended.
+    ///
+    /// # Errors
+    /// When the task fails or does not end in time.
+    pub async fn run_where_it_fits(
+        &self,
+        task: Task,
+        asks_no_server: bool,
+        bound: Duration,
+        guard: impl Send + 'static,
+    ) -> Result<Done, HelperError> {
+        match asks_no_server {
+            true => self.run_here(task, bound, guard).await,
+            false => self.run_holding(&task, bound, guard).await,
+        }
+    }
+
     /// Does `task`, which asks no server, in a thread of this process, for at most `bound`. The thread goes on after that, and
     /// drops `guard` when it ends.
     ///
     /// # Errors
     /// When the task fails or does not end in time.
-    pub async fn run_here(
+    async fn run_here(
         &self,
         task: Task,
         bound: Duration,
@@ -64,7 +82,5 @@ fn perform_here(task: &Task, now: &Step, log: Log) -> Result<Done, HelperError> 
         log.event(Level::Debug, "task", &[("step", step.clone().into())]);
         *lock(now) = step;
     };
-    perform(task, &mut say)
-        .map(|(done, _)| done)
-        .map_err(HelperError::Failed)
+    perform(task, &mut say).map_err(HelperError::Failed)
 }

@@ -3,23 +3,20 @@
 //! A helper is in a process group of its own, is started by the [`nursery`], dies with it, gets its task and gives its answer
 //! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
 
-use crate::mount::launch::{MARKER, NURSERY, command};
+use crate::mount::launch::{MARKER, NAMESPACE, NURSERY, helper_arguments};
 use crate::mount::messages::{Inbox, line, send};
 use crate::mount::nursery::{self, Child, Nursery};
 use crate::mount::perform::perform;
-use crate::mount::task::{Done, Failure, FailureKind, HelperMessage, Task};
-use crate::process::disk_thread::drop_aside;
+use crate::mount::private::become_private;
+use crate::mount::task::{Done, Failure, FailureKind, HelperMessage, OpenedFile, Task};
 use crate::process::log::{Level, Log};
 use crate::process::metrics::METRICS;
-use csi_proto::lock::lock;
-use rustix::io::Errno;
-use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncWriteExt, Interest};
@@ -28,6 +25,9 @@ use tokio::time::Instant;
 
 /// How long a killed helper may take to be gone before it counts as stuck in the kernel.
 const REAP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// With this a helper begins what it says to its standard error.
+const SPEAKER: &str = "csi-nfs helper process: ";
 
 /// Threads of this process that do tasks, those that hang among them.
 const MOST_THREADS: usize = 32;
@@ -70,22 +70,30 @@ pub enum HelperError {
 }
 
 impl HelperError {
-    /// The kernel's error number, where the task itself failed by one.
-    pub fn errno(&self) -> Option<Errno> {
-        match self {
-            Self::Failed(failure) if failure.errno != 0 => {
-                Some(Errno::from_raw_os_error(failure.errno))
-            }
-            _ => None,
-        }
-    }
-
     /// The kind of failure, where the task itself failed.
     pub fn kind(&self) -> Option<FailureKind> {
         match self {
             Self::Failed(failure) => Some(failure.kind),
             _ => None,
         }
+    }
+
+    /// Whether the task may still take effect.
+    pub fn goes_on(&self) -> bool {
+        matches!(
+            self,
+            Self::Deadline { stuck: Some(_), .. } | Self::Hangs { .. }
+        )
+    }
+
+    /// Whether the task was ended before it could tell whether it had taken effect.
+    pub fn was_cut_off(&self) -> bool {
+        matches!(self, Self::Deadline { .. } | Self::Lost { .. })
+    }
+
+    /// Whether the server has said that it does not know the folder any more.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.is_stale())
     }
 }
 
@@ -95,31 +103,11 @@ fn stuck_words(stuck: Option<u32>) -> String {
     })
 }
 
-/// What a helper has opened, if anything. A caller that has given up meanwhile does not wait for its end.
-#[derive(Debug)]
-pub struct OpenedFile(Option<OwnedFd>);
-
-impl OpenedFile {
-    /// The file itself, whose end is now the caller's to see to.
-    pub fn take(mut self) -> Option<OwnedFd> {
-        self.0.take()
-    }
-}
-
-impl Drop for OpenedFile {
-    fn drop(&mut self) {
-        if let Some(file) = self.0.take() {
-            drop_aside(file);
-        }
-    }
-}
-
-/// Starts helpers and remembers those that could not be ended.
+/// Starts helpers, and counts those that could not be ended.
 #[derive(Clone, Debug)]
 pub struct Helpers {
     pub(super) log: Log,
     nursery: Nursery,
-    stuck: Arc<Mutex<BTreeMap<u32, String>>>,
     /// Turns of tasks that are done in threads of this process.
     pub(super) threads: Arc<Semaphore>,
 }
@@ -130,25 +118,15 @@ impl Helpers {
         Self {
             log,
             nursery: Nursery::default(),
-            stuck: Arc::default(),
             threads: Arc::new(Semaphore::new(MOST_THREADS)),
         }
-    }
-
-    /// The helpers that hang in the kernel, with what they were doing.
-    pub fn stuck(&self) -> BTreeMap<u32, String> {
-        lock(&self.stuck).clone()
     }
 
     /// Does `task` in a helper, for at most `bound`.
     ///
     /// # Errors
     /// When the task fails or does not end in time.
-    pub async fn run(
-        &self,
-        task: &Task,
-        bound: Duration,
-    ) -> Result<(Done, OpenedFile), HelperError> {
+    pub async fn run(&self, task: &Task, bound: Duration) -> Result<Done, HelperError> {
         self.run_holding(task, bound, ()).await
     }
 
@@ -156,12 +134,12 @@ impl Helpers {
     ///
     /// # Errors
     /// As for [`Helpers::run`].
-    pub async fn run_holding(
+    pub(super) async fn run_holding(
         &self,
         task: &Task,
         bound: Duration,
         guard: impl Send + 'static,
-    ) -> Result<(Done, OpenedFile), HelperError> {
+    ) -> Result<Done, HelperError> {
         let deadline = Instant::now() + bound;
         let mut step = "starting".to_owned();
         let too_late = |step: &str| HelperError::Deadline {
@@ -190,80 +168,54 @@ impl Helpers {
             METRICS.helpers_killed.inc();
             child.kill();
         }
-        if let Ok(ended) = tokio::time::timeout(REAP_PATIENCE, child.wait()).await {
-            return match result {
-                Err(HelperError::Lost { step, .. }) => Err(HelperError::Lost {
-                    step,
-                    detail: ended,
-                }),
-                result => result,
-            };
+        let ended = tokio::time::timeout(REAP_PATIENCE, child.wait()).await.ok();
+        if ended.is_none() {
+            self.remember_stuck(step, child, guard);
         }
-        self.remember_stuck(pid, step, child, guard);
-        match result {
-            Err(HelperError::Deadline { step, after, .. }) => Err(HelperError::Deadline {
+        match (result, ended) {
+            (Err(HelperError::Lost { step, .. }), Some(detail)) => {
+                Err(HelperError::Lost { step, detail })
+            }
+            (Err(HelperError::Deadline { step, after, .. }), None) => Err(HelperError::Deadline {
                 step,
                 after,
                 stuck: Some(pid),
             }),
-            other => other,
+            (result, _) => result,
         }
     }
 
     /// Reaps the helper whenever the kernel lets it go.
-    fn remember_stuck(&self, pid: u32, step: String, mut child: Child, guard: impl Send + 'static) {
-        self.log.event(
-            Level::Warn,
-            "helper hangs in the kernel",
-            &[("pid", pid.into()), ("step", step.clone().into())],
-        );
-        let stuck = Arc::clone(&self.stuck);
-        let lock = move |stuck: &Mutex<BTreeMap<u32, String>>, step: Option<String>| {
-            let mut stuck = lock(stuck);
-            match step {
-                Some(step) => stuck.insert(pid, step),
-                None => stuck.remove(&pid),
-            };
-        };
-        lock(&stuck, Some(step));
-        let log = self.log;
+    fn remember_stuck(&self, step: String, mut child: Child, guard: impl Send + 'static) {
+        let (pid, log) = (child.pid, self.log);
+        let fields = [("pid", pid.into()), ("step", step.into())];
+        log.event(Level::Warn, "helper hangs in the kernel", &fields);
+        METRICS.helpers_stuck.inc();
         tokio::spawn(async move {
             child.kill();
             child.wait().await;
             drop(guard);
-            lock(&stuck, None);
-            log.event(
-                Level::Info,
-                "helper ended after all",
-                &[("pid", pid.into())],
-            );
+            METRICS.helpers_stuck.dec();
+            log.event(Level::Info, "helper ended after all", &fields[..1]);
         });
     }
 }
 
-/// Does `task` in a helper and waits for it, in a program that has no runtime yet. For tasks that cannot block.
+/// Whether an ordinary user gets a mount namespace of its own here, or why not. In a program that has no runtime yet.
 ///
 /// # Errors
-/// When the helper cannot be started or gives no answer; the inner error is the task's own.
+/// When the helper cannot be started.
 #[expect(clippy::disallowed_methods, reason = "no runtime is there yet")]
-pub fn run_now(task: &Task) -> io::Result<Result<(), Failure>> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let mut command = command(theirs);
-    let mut child = command.spawn()?;
-    drop(command);
-    send(&ours, task, None)?;
-    let mut inbox = Inbox::default();
-    let answer = loop {
-        match inbox.next()? {
-            Some(HelperMessage::Step(_)) => {}
-            Some(HelperMessage::Done(_)) => break Ok(()),
-            Some(HelperMessage::Failed(failure)) => break Err(failure),
-            None if inbox.fill(&ours)? == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            None => {}
-        }
-    };
-    child.wait()?;
-    Ok(answer)
+pub fn try_namespace() -> io::Result<Result<(), String>> {
+    let mut trying = helper_arguments();
+    let ended = trying.arg(NAMESPACE).stderr(Stdio::piped()).output()?;
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let refusal = said.trim().trim_start_matches(SPEAKER);
+    Ok(ended
+        .status
+        .success()
+        .then_some(())
+        .ok_or(refusal.to_owned()))
 }
 
 /// Acts as a helper when this process was started as one; to be called first thing in `main`, before threads start.
@@ -276,7 +228,7 @@ pub fn run_if_child() -> Option<ExitCode> {
     Some(match serve(arguments.next(), arguments.next()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("csi-nfs helper process: {error}");
+            eprintln!("{SPEAKER}{error}");
             ExitCode::FAILURE
         }
     })
@@ -289,6 +241,10 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     let now = rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid);
     if parent.as_deref() != Some(OsStr::new(&now.to_string())) {
         return Err(io::Error::other("not to be started by hand"));
+    }
+    if role.as_deref() == Some(OsStr::new(NAMESPACE)) {
+        return become_private()
+            .map_err(|error| io::Error::other(format!("a mount namespace of one's own: {error}")));
     }
     let socket = rustix::stdio::stdin().try_clone_to_owned()?;
     if role.as_deref() == Some(OsStr::new(NURSERY)) {
@@ -304,11 +260,10 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
         // Whoever does not listen any more does not need to know.
         let _ = send(&socket, &HelperMessage::Step(step), None);
     };
-    let (report, descriptor) = match perform(&task, &mut say) {
-        Ok((done, descriptor)) => (HelperMessage::Done(done), descriptor),
-        Err(failure) => (HelperMessage::Failed(failure), None),
-    };
-    send(&socket, &report, descriptor.as_ref().map(AsFd::as_fd))
+    let mut ended = perform(&task, &mut say);
+    let root = ended.as_mut().map_or(None, |done| done.root.0.take());
+    let descriptor = root.as_ref().map(AsFd::as_fd);
+    send(&socket, &HelperMessage::Ended(ended), descriptor)
 }
 
 /// Sends the task and reads reports until the last one.
@@ -317,7 +272,7 @@ async fn converse(
     task: &Task,
     step: &mut String,
     log: Log,
-) -> io::Result<Result<(Done, OpenedFile), Failure>> {
+) -> io::Result<Result<Done, Failure>> {
     socket.set_nonblocking(true)?;
     let mut socket = tokio::net::UnixStream::from_std(socket)?;
     socket.write_all(&line(task)?).await?;
@@ -340,38 +295,10 @@ async fn converse(
                 log.event(Level::Debug, "helper", &[("step", now.clone().into())]);
                 *step = now;
             }
-            HelperMessage::Done(done) => return Ok(Ok((done, opened))),
-            HelperMessage::Failed(failure) => return Ok(Err(failure)),
+            HelperMessage::Ended(ended) => {
+                let root = opened;
+                return Ok(ended.map(|done| Done { root, ..done }));
+            }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-    use std::time::Instant;
-
-    /// A socket whose close waits for a peer that does not read, as a mount's waits for its server.
-    fn slow_to_close() -> (OwnedFd, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (peer, _) = listener.accept().unwrap();
-        ours.set_nonblocking(true).unwrap();
-        while ours.write(&[0; 1 << 16]).is_ok() {}
-        ours.set_nonblocking(false).unwrap();
-        let linger = Some(Duration::from_secs(600));
-        rustix::net::sockopt::set_socket_linger(&ours, linger).unwrap();
-        (ours.into(), peer)
-    }
-
-    #[test]
-    fn nobody_waits_for_the_end_of_what_nobody_took() {
-        let (file, _peer) = slow_to_close();
-        let begun = Instant::now();
-        drop(OpenedFile(Some(file)));
-        // Far from what the close would take, however slow the machine is.
-        assert!(begun.elapsed() < Duration::from_secs(300));
     }
 }

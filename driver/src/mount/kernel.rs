@@ -2,7 +2,7 @@
 //! decide what is mounted where.
 
 use crate::mount::options::MountFlags;
-use crate::mount::task::{Failure, FailureKind, Ownership, Usage};
+use crate::mount::task::{Failure, FailureKind, Ownership, Say, Usage};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags as Flags, UnmountFlags};
@@ -66,7 +66,11 @@ pub(super) fn old_flags(flags: MountFlags) -> Flags {
 }
 
 /// Gives the folder that is mounted at `target` an owner and a mode.
-pub(super) fn dress(target: &Path, ownership: Ownership) -> Result<(), Failure> {
+pub(super) fn dress(target: &Path, ownership: Ownership, say: Say<'_>) -> Result<(), Failure> {
+    if ownership == Ownership::default() {
+        return Ok(());
+    }
+    say(format!("changing owner and mode of {}", target.display()));
     let folder = open_target(target)?;
     let dressed = (|| {
         let stat = rustix::fs::fstat(&folder)?;
@@ -123,6 +127,14 @@ pub(super) fn usage(path: &Path) -> Result<Usage, Failure> {
         total_inodes: stat.f_files,
         free_inodes: stat.f_ffree,
     })
+}
+
+/// Fails when the server does not know the folder that is mounted at `path`.
+pub(super) fn refuse_stale(path: &Path) -> Result<(), Failure> {
+    match usage(path) {
+        Err(failure) if failure.is_stale() => Err(failure),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,9 @@ pub(super) const MARKER: &str = "--csi-nfs-helper-process";
 /// The second argument of the process that is the nursery.
 pub(super) const NURSERY: &str = "nursery";
 
+/// That of a process that only tries to get a mount namespace of its own.
+pub(super) const NAMESPACE: &str = "namespace";
+
 /// A helper that gets its task from `theirs`, as a child of this process.
 pub(super) fn command(theirs: UnixStream) -> Command {
     let mut command = helper_arguments();

@@ -26,20 +26,38 @@ pub(super) fn send(
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let bytes = line(message)?;
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = descriptor.as_slice();
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(Errno::NOBUFS.into());
-    }
-    let sent = rustix::net::sendmsg(
-        socket,
-        &[IoSlice::new(&bytes)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )?;
+    let sent = send_once(socket, &bytes, descriptor.as_slice(), SendFlags::NOSIGNAL)?;
     let mut rest = socket;
     rest.write_all(&bytes[sent..])
+}
+
+/// Sends the beginning of `bytes` with up to two descriptors; returns how much that was.
+pub(super) fn send_once(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> Result<usize, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::NOBUFS);
+    }
+    rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags)
+}
+
+/// Takes what has come into `chunk`, with its descriptors; nothing at the end.
+pub(super) fn receive(socket: impl AsFd, chunk: &mut [u8]) -> Result<(&[u8], Vec<OwnedFd>), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let buffers = &mut [IoSliceMut::new(chunk)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let length = rustix::net::recvmsg(socket, buffers, &mut ancillary, flags)?.bytes;
+    let descriptors = ancillary.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+        _ => Vec::new(),
+    });
+    Ok((&chunk[..length], descriptors.collect()))
 }
 
 /// What has been received of messages, and the descriptor that came with one.
@@ -53,21 +71,10 @@ impl Inbox {
     /// Takes one chunk from the socket; 0 at the end.
     pub(super) fn fill(&mut self, socket: &impl AsFd) -> io::Result<usize> {
         let mut chunk = [0_u8; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(
-            socket,
-            &mut [IoSliceMut::new(&mut chunk)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-                self.descriptor = descriptors.next().or(self.descriptor.take());
-            }
-        }
-        self.bytes.extend_from_slice(&chunk[..received.bytes]);
-        Ok(received.bytes)
+        let (bytes, mut descriptors) = receive(socket, &mut chunk)?;
+        self.descriptor = descriptors.pop().or(self.descriptor.take());
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
     /// The next whole message.

@@ -9,42 +9,15 @@ use crate::mount::mountinfo;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::mount::private;
 use crate::mount::redaction;
-use crate::mount::task::{Failure, FailureKind, NfsSource, Say};
+use crate::mount::task::{Done, Failure, FailureKind, NfsSource, OpenedFile, Place, Say};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::Duration;
 
-/// Where a new mount goes.
-pub(super) enum Destination<'a> {
-    /// At a folder, which shows the folder `below` of the export and nothing else of it.
-    At {
-        target: &'a Path,
-        below: &'a Path,
-        /// Unless that has an entry of this name.
-        without: Option<&'a str>,
-    },
-    /// Nowhere: its root is handed out. Old kernels need a folder in a mount namespace that ends with this process, and so
-    /// does it to `show` the mount.
-    Nowhere { scratch: &'a Path, show: bool },
-}
-
-/// A mount that is nowhere.
-pub(super) struct Detached {
-    /// Its root folder, which keeps it alive.
-    pub root: OwnedFd,
-    /// Its options as mountinfo shows them, if they were asked for.
-    pub shown: Option<String>,
-}
-
-pub(super) fn mount_nfs(
-    source: &NfsSource,
-    place: &Destination<'_>,
-    say: Say<'_>,
-) -> Result<(Version, Option<Detached>), Failure> {
+pub(super) fn mount_nfs(source: &NfsSource, place: &Place, say: Say<'_>) -> Result<Done, Failure> {
     // Before the network is asked: without a client no answer would help.
     if let Err(failure) = try_nfs_client()
         && failure.kind == FailureKind::NoNfsClient
@@ -54,11 +27,14 @@ pub(super) fn mount_nfs(
     if gssd::is_needed(&source.options) {
         gssd::preflight()?;
     }
-    say(format!("resolving {}", source.server));
-    let addresses = address::resolve(&source.server).map_err(|error| Failure {
+    say(format!("resolving {}", source.export.server()));
+    let addresses = address::resolve(source.export.server()).map_err(|error| Failure {
         kind: FailureKind::Resolve,
         errno: 0,
-        detail: format!("the name {:?} cannot be resolved: {error}", source.server),
+        detail: format!(
+            "the name {:?} cannot be resolved: {error}",
+            source.export.server()
+        ),
     })?;
     let mut last = None;
     for address in &addresses {
@@ -76,9 +52,9 @@ pub(super) fn mount_nfs(
 fn mount_from(
     source: &NfsSource,
     address: &SocketAddr,
-    place: &Destination<'_>,
+    place: &Place,
     say: Say<'_>,
-) -> Result<(Version, Option<Detached>), Failure> {
+) -> Result<Done, Failure> {
     say(format!("connecting to {address}"));
     probe(source, address)?;
     let mut refused = Vec::new();
@@ -87,7 +63,10 @@ fn mount_from(
         say(what.clone());
         let options = kernel_options(&source.options, *version, address);
         match mount_once(source, &options, place, &what) {
-            Ok(root) => return Ok((*version, root)),
+            Ok(mounted) => {
+                let version = Some(*version);
+                return Ok(Done { version, ..mounted });
+            }
             Err(failure) if failure.kind == FailureKind::Version => {
                 refused.push(version.as_str());
             }
@@ -100,7 +79,7 @@ fn mount_from(
         errno: 0,
         detail: format!(
             "{} ({}) and this kernel have no NFS version of {} in common",
-            source.server,
+            source.export.server(),
             address.ip(),
             refused.join(", ")
         ),
@@ -116,7 +95,7 @@ fn probe(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
     if !tcp {
         return Ok(());
     }
-    let timeout = Duration::from_millis(source.timeout_ms);
+    let timeout = source.timeout;
     let mut at = *address;
     if let Some(port) = options.value("port").and_then(|port| port.parse().ok())
         && port != 0
@@ -138,7 +117,10 @@ fn probe(source: &NfsSource, address: &SocketAddr) -> Result<(), Failure> {
             true => format!("{}, at the port of the mount option", at.ip()),
             false => at.to_string(),
         };
-        let detail = format!("no NFS server answers for {} at {place}", source.server);
+        let detail = format!(
+            "no NFS server answers for {} at {place}",
+            source.export.server()
+        );
         Failure::new(FailureKind::Unreachable, errno, detail)
     })
 }
@@ -187,21 +169,12 @@ fn kernel_options(
     out
 }
 
-/// `server:/path` as mountinfo shows it.
-fn source_name(source: &NfsSource) -> String {
-    if source.server.contains(':') {
-        format!("[{}]:{}", source.server, source.path)
-    } else {
-        format!("{}:{}", source.server, source.path)
-    }
-}
-
 fn mount_once(
     source: &NfsSource,
     options: &[(String, Option<String>)],
-    place: &Destination<'_>,
+    place: &Place,
     what: &str,
-) -> Result<Option<Detached>, Failure> {
+) -> Result<Done, Failure> {
     let context = match rustix::mount::fsopen("nfs", FsOpenFlags::FSOPEN_CLOEXEC) {
         Ok(context) => context,
         // Linux before 5.2, and filters that know only the old call.
@@ -213,7 +186,7 @@ fn mount_once(
     };
     let flags = source.options.flags;
     let configured = (|| {
-        rustix::mount::fsconfig_set_string(&context, "source", source_name(source))?;
+        rustix::mount::fsconfig_set_string(&context, "source", source.export.to_string())?;
         for (name, value) in options {
             match value {
                 Some(value) => rustix::mount::fsconfig_set_string(&context, name, value)?,
@@ -237,16 +210,20 @@ fn mount_once(
     let mount = rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes(flags))
         .map_err(|errno| mount_failure(errno, what.to_owned()))?;
     match place {
-        Destination::Nowhere { scratch, show } => {
-            let root = open_root(&mount)?;
+        Place::Nowhere { scratch, show } => {
             let shown = show.then(|| show_detached(&mount, scratch));
-            Ok(Some(Detached { root, shown }))
+            detached(&mount, shown)
         }
-        Destination::At {
+        Place::At {
             target,
             below,
             without,
-        } => below::attach(&mount, below, target, *without, &source_name(source)).map(|()| None),
+            ..
+        } => {
+            let (without, name) = (without.as_deref(), source.export.to_string());
+            below::attach(&mount, below, target, without, &name)?;
+            Ok(Done::default())
+        }
     }
 }
 
@@ -254,20 +231,20 @@ fn mount_once(
 fn mount_old_way(
     source: &NfsSource,
     options: &[(String, Option<String>)],
-    place: &Destination<'_>,
+    place: &Place,
     what: &str,
     why: Errno,
-) -> Result<Option<Detached>, Failure> {
+) -> Result<Done, Failure> {
     let may_not = |errno| {
         let detail = format!("{what}: this process needs CAP_SYS_ADMIN");
         Failure::new(FailureKind::NotPermitted, errno, detail)
     };
     let target = match place {
-        Destination::At { below, .. } if !below.as_os_str().is_empty() => {
+        Place::At { below, .. } if !below.as_os_str().is_empty() => {
             return Err(below::refused(why, "fsopen"));
         }
-        Destination::At { target, .. } => target,
-        Destination::Nowhere { scratch, .. } => {
+        Place::At { target, .. } => target,
+        Place::Nowhere { scratch, .. } => {
             // Nobody else sees this namespace, and it ends with this process, however that ends; the open root
             // outlives it.
             private::detach_mounts().map_err(|errno| match errno {
@@ -288,7 +265,7 @@ fn mount_old_way(
     let data = std::ffi::CString::new(data.join(","))
         .map_err(|_| Failure::new(FailureKind::Option, Errno::INVAL, what))?;
     let mounted = rustix::mount::mount(
-        source_name(source),
+        source.export.to_string(),
         through(&folder),
         "nfs",
         old_flags(source.options.flags),
@@ -300,20 +277,20 @@ fn mount_old_way(
         errno => refusal(errno, what, ""),
     })?;
     match place {
-        Destination::At {
+        Place::At {
             target, without, ..
         } => {
-            let kept = open_target(target).and_then(|folder| below::refuse(&folder, *without));
+            let kept =
+                open_target(target).and_then(|folder| below::refuse(&folder, without.as_deref()));
             if kept.is_err() {
                 // The failure that is told is that of the look.
                 let _ = kernel::unmount(target, true);
             }
-            kept.map(|()| None)
+            kept.map(|()| Done::default())
         }
-        Destination::Nowhere { scratch, show } => {
-            let root = open_root(&open_target(scratch)?)?;
+        Place::Nowhere { scratch, show } => {
             let shown = show.then(|| shown_at(scratch));
-            Ok(Some(Detached { root, shown }))
+            detached(&open_target(scratch)?, shown)
         }
     }
 }
@@ -393,12 +370,17 @@ fn is_about_an_option(errno: Errno, words: &str) -> bool {
         .any(|text| words.contains(text))
 }
 
-/// The root of a mount as a folder that can be read and synced, which the descriptor of a mount cannot. It keeps the
-/// mount alive.
-fn open_root(mount: &OwnedFd) -> Result<OwnedFd, Failure> {
+/// A mount that is nowhere: its root as a folder that can be read and synced, which the descriptor of a mount cannot. It
+/// keeps the mount alive.
+fn detached(mount: &OwnedFd, shown: Option<String>) -> Result<Done, Failure> {
     let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::openat(mount, ".", how, Mode::empty())
-        .map_err(|errno| mount_failure(errno, "opening the root of the mount".to_owned()))
+    let root = rustix::fs::openat(mount, ".", how, Mode::empty())
+        .map_err(|errno| mount_failure(errno, "opening the root of the mount".to_owned()))?;
+    Ok(Done {
+        shown,
+        root: OpenedFile(Some(root)),
+        ..Done::default()
+    })
 }
 
 fn attributes(flags: MountFlags) -> MountAttrFlags {

@@ -8,16 +8,12 @@
 //! Owns its life, its socket and the way to its children's ends; must not know what helpers do.
 
 use crate::mount::launch::{NURSERY, command, helper_arguments};
-use crate::mount::messages::{Inbox, send};
+use crate::mount::messages::{Inbox, receive, send, send_once};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -178,15 +174,8 @@ async fn begin() -> io::Result<OwnedFd> {
 
 /// Asks for a helper, without waiting where the nursery is behind.
 fn ask(socket: &OwnedFd, stdin: &OwnedFd, news: &OwnedFd) -> Result<(), Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [stdin.as_fd(), news.as_fd()];
-    if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
-        return Err(Errno::NOBUFS);
-    }
-    let message = [IoSlice::new(b"h")];
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    rustix::net::sendmsg(socket, &message, &mut ancillary, flags).map(drop)
+    send_once(socket, b"h", &[stdin.as_fd(), news.as_fd()], flags).map(drop)
 }
 
 /// The nursery's whole life: until the driver has ended.
@@ -195,23 +184,12 @@ fn ask(socket: &OwnedFd, stdin: &OwnedFd, news: &OwnedFd) -> Result<(), Errno> {
 /// When its socket fails.
 pub(super) fn live(socket: &OwnedFd) -> io::Result<()> {
     loop {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let received = rustix::net::recvmsg(
-            socket,
-            &mut [IoSliceMut::new(&mut [0_u8])],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
-        if received.bytes == 0 {
+        let mut chunk = [0_u8];
+        let (asked, descriptors) = receive(socket, &mut chunk)?;
+        if asked.is_empty() {
             return Ok(());
         }
-        let messages = ancillary.drain();
-        let mut descriptors = messages.flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect::<Vec<_>>(),
-            _ => Vec::new(),
-        });
-        if let (Some(stdin), Some(news)) = (descriptors.next(), descriptors.next()) {
+        if let Ok([stdin, news]) = <[OwnedFd; 2]>::try_from(descriptors) {
             start(stdin.into(), news.into());
         }
     }

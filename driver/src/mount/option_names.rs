@@ -10,22 +10,17 @@ pub fn is_option_name(text: &str) -> bool {
 }
 
 /// The spellings of the version.
-const VERSIONS: [&str; 9] = [
-    "vers",
-    "nfsvers",
-    "minorversion",
-    "v2",
-    "v3",
-    "v4",
-    "v4.0",
-    "v4.1",
-    "v4.2",
-];
+const VERSIONS: &str = "vers nfsvers minorversion v2 v3 v4 v4.0 v4.1 v4.2";
+
+/// The names in a text that has blanks between them.
+fn names(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.split_ascii_whitespace()
+}
 
 /// The name that stands for all spellings of one option, so that a list which has one of them means them all.
 pub fn canonical_name(name: &str) -> &str {
     match name {
-        version if VERSIONS.contains(&version) => "vers",
+        version if names(VERSIONS).any(|known| known == version) => "vers",
         "tcp" | "tcp6" | "udp" | "udp6" | "rdma" => "proto",
         other => other,
     }
@@ -33,79 +28,17 @@ pub fn canonical_name(name: &str) -> &str {
 
 /// What the NFS client of Linux takes (its table of parameters, up to 6.16, and those that it takes as each file system does), beside
 /// the versions.
-const OF_NFS: [&str; 67] = [
-    "ac",
-    "acdirmax",
-    "acdirmin",
-    "acl",
-    "acregmax",
-    "acregmin",
-    "actimeo",
-    "alignwrite",
-    "bsize",
-    "cto",
-    "dirsync",
-    "fatal_neterrors",
-    "fsc",
-    "hard",
-    "intr",
-    "lazytime",
-    "local_lock",
-    "lock",
-    "lookupcache",
-    "mand",
-    "max_connect",
-    "migration",
-    "mountproto",
-    "mountvers",
-    "namlen",
-    "nconnect",
-    "noac",
-    "noacl",
-    "noalignwrite",
-    "nocto",
-    "nofsc",
-    "nointr",
-    "nolazytime",
-    "nolock",
-    "nomand",
-    "nomigration",
-    "noposix",
-    "nordirplus",
-    "noresvport",
-    "nosharecache",
-    "nosoftreval",
-    "notrunkdiscovery",
-    "port",
-    "posix",
-    "proto",
-    "rdirplus",
-    "rdma",
-    "resvport",
-    "retrans",
-    "retry",
-    "rsize",
-    "sec",
-    "sharecache",
-    "sloppy",
-    "soft",
-    "softerr",
-    "softreval",
-    "sync",
-    "tcp",
-    "tcp6",
-    "timeo",
-    "trunkdiscovery",
-    "udp",
-    "udp6",
-    "write",
-    "wsize",
-    "xprtsec",
-];
+const OF_NFS: &str = "
+    ac acdirmax acdirmin acl acregmax acregmin actimeo alignwrite bsize cto dirsync fatal_neterrors fsc
+    hard intr lazytime local_lock lock lookupcache mand max_connect migration mountproto mountvers
+    namlen nconnect noac noacl noalignwrite nocto nofsc nointr nolazytime nolock nomand nomigration
+    noposix nordirplus noresvport nosharecache nosoftreval notrunkdiscovery port posix proto rdirplus
+    rdma resvport retrans retry rsize sec sharecache sloppy soft softerr softreval sync tcp tcp6 timeo
+    trunkdiscovery udp udp6 write wsize xprtsec";
 
 /// What the kernel's NFS client knows.
 pub fn of_nfs() -> impl Iterator<Item = &'static str> {
-    OF_NFS.into_iter().chain(VERSIONS)
+    names(OF_NFS).chain(names(VERSIONS))
 }
 
 /// The name that `word` is meant to be, where it is so like one of `names` that it can be nothing but a slip: a third of its

@@ -18,8 +18,9 @@ pub(crate) fn become_private() -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("0 {} 1", uid.as_raw()))?;
     std::fs::write("/proc/self/gid_map", format!("0 {} 1", gid.as_raw()))?;
-    make_private()?;
-    Ok(())
+    // Mounts of this process and others stop reaching each other.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    Ok(rustix::mount::mount_change("/", private)?)
 }
 
 /// Enters a mount namespace out of which no mount gets. What is unmounted outside goes here, too: a process that hangs in
@@ -40,15 +41,4 @@ fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     // the replacement is `unsafe`, which this workspace forbids.
     #[allow(deprecated)]
     rustix::thread::unshare(flags)
-}
-
-/// Mounts of this process and others stop reaching each other.
-///
-/// # Errors
-/// When the kernel refuses.
-fn make_private() -> Result<(), Errno> {
-    rustix::mount::mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )
 }

@@ -1,33 +1,24 @@
 //! The tasks of helper processes and their answers, as they go through the socket. Must not perform them.
 
+use crate::calls::export::Export;
 use crate::mount::options::{MountFlags, MountOptions, Version};
+use crate::process::disk_thread::drop_aside;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// One piece of work for a helper process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Mounts an NFS export at an existing empty folder.
+    /// Mounts an NFS export.
     MountNfs {
         /// What to mount.
         source: NfsSource,
-        /// The folder of it that appears at the target, as a path without symlinks; all of it when empty.
-        below: PathBuf,
-        /// The folder; its parent is free of symlinks.
-        target: PathBuf,
-        /// A name that must not be in what appears there.
-        without: Option<String>,
-    },
-    /// Mounts an NFS export nowhere and answers with its root folder as a file descriptor.
-    MountDetached {
-        /// What to mount.
-        source: NfsSource,
-        /// An empty private folder, for kernels that can mount only somewhere.
-        scratch: PathBuf,
-        /// Whether the answer says how the kernel shows the mount.
-        show: bool,
+        /// Where it goes.
+        place: Place,
     },
     /// Makes a local folder appear at an existing empty folder.
     Bind {
@@ -41,8 +32,12 @@ pub enum Task {
         flags: MountFlags,
         /// A name that must not be in what appears there.
         without: Option<String>,
+        /// What the folder that appears there is given. The mount stays where it cannot be.
+        ownership: Ownership,
+        /// Whether the server of `root` is asked before whether it knows that folder.
+        asks_first: bool,
     },
-    /// Gives the folder at the root of a mount an owner and a mode.
+    /// Gives the folder at the root of a mount an owner and a mode, if its server knows it.
     SetOwnership {
         /// Where it is mounted.
         target: PathBuf,
@@ -63,8 +58,30 @@ pub enum Task {
     },
     /// Whether this process may mount and the kernel has an NFS client.
     TryNfsClient,
-    /// Whether an ordinary user gets a mount namespace of its own here.
-    TryNamespace,
+}
+
+/// Where a new mount of an NFS export goes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Place {
+    /// At an existing empty folder.
+    At {
+        /// The folder; its parent is free of symlinks.
+        target: PathBuf,
+        /// The folder of the export that appears there, as a path without symlinks; all of it when empty.
+        below: PathBuf,
+        /// A name that must not be in what appears there.
+        without: Option<String>,
+        /// What the folder that appears there is given. The mount stays where it cannot be.
+        ownership: Ownership,
+    },
+    /// Nowhere: the answer has its root folder.
+    Nowhere {
+        /// An empty private folder, for kernels that can mount only somewhere: there, in a mount namespace that ends with the
+        /// helper, and for a look at the mount.
+        scratch: PathBuf,
+        /// Whether the answer says how the kernel shows the mount.
+        show: bool,
+    },
 }
 
 /// What a folder is given, as far as it is said.
@@ -81,29 +98,25 @@ pub struct Ownership {
 /// An NFS export and how to mount it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NfsSource {
-    /// Host name or address.
-    pub server: String,
-    /// Absolute path on the server.
-    pub path: String,
+    /// What is mounted.
+    pub export: Export,
     /// Checked options.
     pub options: MountOptions,
-    /// How long to wait for a connection to one address, in milliseconds.
-    pub timeout_ms: u64,
+    /// How long to wait for a connection to one address.
+    pub timeout: Duration,
 }
 
 /// A message from the helper.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum HelperMessage {
     /// What it does now, so that a deadline can say where it struck.
     Step(String),
-    /// It is done. A file descriptor may come with it.
-    Done(Done),
-    /// It failed, and nothing is left behind.
-    Failed(Failure),
+    /// It is done, and a file descriptor may come with this; or it failed, and nothing is left behind but what the task says.
+    Ended(Result<Done, Failure>),
 }
 
 /// What a finished task tells.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Done {
     /// The version of NFS that server and client agreed on.
     pub version: Option<Version>,
@@ -112,6 +125,21 @@ pub struct Done {
     /// The options of a mount as mountinfo shows them, those of the file system behind those of the mount; or why they are
     /// not known.
     pub shown: Option<String>,
+    /// The root folder of a mount that is nowhere.
+    #[serde(skip)]
+    pub root: OpenedFile,
+}
+
+/// What a helper has opened, if anything. A caller that has given up meanwhile does not wait for its end.
+#[derive(Debug, Default)]
+pub struct OpenedFile(pub Option<OwnedFd>);
+
+impl Drop for OpenedFile {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.take() {
+            drop_aside(file);
+        }
+    }
 }
 
 /// How full a file system is.
@@ -196,6 +224,11 @@ impl Failure {
         }
     }
 
+    /// Whether the server has said that it does not know the folder any more.
+    pub fn is_stale(&self) -> bool {
+        self.errno == Errno::STALE.raw_os_error()
+    }
+
     /// The kernel knows no NFS.
     pub fn no_nfs_client() -> Self {
         Self {
@@ -205,5 +238,35 @@ impl Failure {
                      install the kernel package that has it"
                 .to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    /// A socket whose close waits for a peer that does not read, as a mount's waits for its server.
+    fn slow_to_close() -> (OwnedFd, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        while ours.write(&[0; 1 << 16]).is_ok() {}
+        ours.set_nonblocking(false).unwrap();
+        let linger = Some(Duration::from_secs(600));
+        rustix::net::sockopt::set_socket_linger(&ours, linger).unwrap();
+        (ours.into(), peer)
+    }
+
+    #[test]
+    fn nobody_waits_for_the_end_of_what_nobody_took() {
+        let (file, _peer) = slow_to_close();
+        let begun = Instant::now();
+        drop(OpenedFile(Some(file)));
+        // Far from what the close would take, however slow the machine is.
+        assert!(begun.elapsed() < Duration::from_secs(300));
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::mount::helper;
 use crate::mount::private::become_private;
-use crate::mount::task::Task;
 use std::io;
 
 /// What [`enter_private`] came to.
@@ -36,8 +35,8 @@ pub fn enter_private() -> io::Result<Entered> {
     if may_mount() {
         return Ok(Entered::NotNeeded);
     }
-    if let Err(refusal) = helper::run_now(&Task::TryNamespace)? {
-        return Ok(Entered::Refused(refusal.to_string()));
+    if let Err(refusal) = helper::try_namespace()? {
+        return Ok(Entered::Refused(refusal));
     }
     become_private()?;
     Ok(Entered::Private)

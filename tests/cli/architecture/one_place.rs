@@ -184,7 +184,6 @@ const SUBJECTS: &[Subject] = &[
                     "NodeGetVolumeStats",
                 ],
             ),
-            ("driver/src/mount/control_options.rs", &["DeleteVolume"]),
             (
                 "driver/src/calls/node/error.rs",
                 &["CreateVolume", "NodeStageVolume", "NodeUnpublishVolume"],

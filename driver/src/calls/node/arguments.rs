@@ -1,19 +1,18 @@
 //! The arguments of a publish that decide whether a second one is the same. Owns how two are compared; must not know requests.
 
 use crate::calls::export::Export;
-use crate::calls::node::error::NodeError;
 use crate::share::paths::sub_path::SubPath;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// The arguments of a publish other than volume and target (P in the tables of the specification). Secrets are none,
 /// nor are keys of the contexts that mean nothing to this driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arguments {
-    /// Host name or address of the server.
-    pub server: String,
-    /// Path of the share.
-    pub share: String,
+    /// The share.
+    #[serde(flatten)]
+    pub share: Export,
     /// The volume's folder below the share; the share itself when absent.
     pub sub_dir: Option<SubPath>,
     /// The name of the access mode.
@@ -25,14 +24,15 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The export that is mounted: the share, or the volume's folder in it.
-    pub fn export(&self) -> Result<Export, NodeError> {
-        export_of(&self.server, &self.share, self.sub_dir.as_ref())
+    /// What is to appear at the target: the share, or the volume's folder in it.
+    pub fn export(&self) -> Export {
+        self.share.folder(self.sub_dir.as_ref())
     }
 
-    /// The share.
-    pub fn share(&self) -> Result<Export, NodeError> {
-        Ok(Export::parse(&self.server, &self.share)?)
+    /// The volume's folder below the share; empty for the share itself.
+    pub fn below(&self) -> PathBuf {
+        let sub_dir = self.sub_dir.as_ref();
+        sub_dir.map_or_else(PathBuf::new, SubPath::to_path)
     }
 
     /// The access mode; a name that a newer driver has recorded counts as the strictest.
@@ -42,15 +42,11 @@ impl Arguments {
 
     /// The first argument that differs, for a message.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        let path = |arguments: &Self| {
-            arguments
-                .export()
-                .map_or_else(|_| arguments.share.clone(), |export| export.to_string())
-        };
         let differ = |what: &str, here: &str, there: &str| {
             (here != there).then(|| format!("{what} is {here} and {there} was asked for"))
         };
-        differ("the source", &path(self), &path(other))
+        let sources = [self, other].map(|arguments| arguments.export().to_string());
+        differ("the source", &sources[0], &sources[1])
             .or_else(|| differ("the access mode", &self.mode, &other.mode))
             .or_else(|| {
                 differ(
@@ -65,19 +61,4 @@ impl Arguments {
                     .then(|| "other mount options were asked for".to_owned())
             })
     }
-}
-
-/// A folder of a share as an export of its own.
-pub(super) fn export_of(
-    server: &str,
-    share: &str,
-    sub_dir: Option<&SubPath>,
-) -> Result<Export, NodeError> {
-    Ok(match sub_dir {
-        Some(sub_dir) => {
-            let share = share.trim_end_matches('/');
-            Export::parse(server, &format!("{share}/{sub_dir}"))?
-        }
-        None => Export::parse(server, share)?,
-    })
 }

@@ -10,7 +10,7 @@ use crate::mount::options::OptionError;
 use crate::mount::task::FailureKind;
 use crate::share::paths::sub_path::SubPathError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -179,6 +179,24 @@ impl NodeError {
         Self::Io {
             what: what.into(),
             cause: Arc::new(cause),
+        }
+    }
+
+    /// Volume `volume_id` is not at `path`.
+    pub fn not_published(volume_id: &str, path: &Path, detail: &str) -> Self {
+        Self::NotPublished {
+            volume: volume_id.to_owned(),
+            path: path.to_owned(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    /// Whether the server has said that it does not know the folder any more.
+    pub fn is_stale(&self) -> bool {
+        match self {
+            Self::Mount { cause, .. } => cause.is_stale(),
+            Self::NoAnswer { cause, .. } => cause.is_stale(),
+            _ => false,
         }
     }
 

@@ -149,7 +149,7 @@ impl Node for NodeService {
             ));
         }
         let timeout = self.timeout(request.metadata());
-        let request = request::stage(request.get_ref(), &self.config)?;
+        let request = request::stage(request.into_inner(), &self.config)?;
         let note = self.volumes.publish(request, timeout).await?;
         Ok(with_note(NodeStageVolumeResponse {}, note))
     }

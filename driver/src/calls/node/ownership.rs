@@ -14,56 +14,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Volumes {
-    /// [`is_publish_of`], which may look at a local share's folder.
+    /// Whether `mount`, one of `mounts`, can only be a publish of `volume_id`, and shows the folder `whole` if that is said. May
+    /// look at a local share's folder.
     ///
     /// # Errors
     /// When that does not answer.
-    pub(super) async fn is_publish_of(
+    pub(super) async fn proves(
         &self,
         volume_id: &str,
+        whole: Option<Export>,
         mount: &Mount,
         mounts: &[Mount],
     ) -> Result<bool, NodeError> {
         let (id, config) = (volume_id.to_owned(), Arc::clone(&self.config));
         let at = mount.target.clone();
         let (mount, mounts) = (mount.clone(), mounts.to_vec());
-        let asking = move || Ok(is_publish_of(&id, &mount, &mounts, &config));
+        let asking = move || {
+            let shows = whole.is_none_or(|whole| shows_folder(&whole, &mount, &mounts, &config));
+            Ok(shows && is_publish_of(&id, &mount, &mounts, &config))
+        };
         target::off_thread("looking at the local shares".to_owned(), &at, asking).await
-    }
-
-    /// The same of [`shows_folder`].
-    ///
-    /// # Errors
-    /// As above.
-    pub(super) async fn shows_folder(
-        &self,
-        whole: &Export,
-        mount: &Mount,
-        mounts: &[Mount],
-    ) -> Result<bool, NodeError> {
-        let (whole, config) = (whole.clone(), Arc::clone(&self.config));
-        let at = mount.target.clone();
-        let (mount, mounts) = (mount.clone(), mounts.to_vec());
-        let asking = move || Ok(shows_folder(&whole, &mount, &mounts, &config));
-        target::off_thread("looking at the local shares".to_owned(), &at, asking).await
-    }
-
-    /// A mount at `target` that is not proved to be a publish of `volume_id`.
-    ///
-    /// # Errors
-    /// As above.
-    pub(super) async fn foreign<'a>(
-        &self,
-        volume_id: &str,
-        target: &Path,
-        mounts: &'a [Mount],
-    ) -> Result<Option<&'a Mount>, NodeError> {
-        for mount in mountinfo::at(mounts, target) {
-            if !self.is_publish_of(volume_id, mount, mounts).await? {
-                return Ok(Some(mount));
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -154,26 +124,24 @@ fn bound_from(mount: &Mount, mounts: &[Mount], folder: &Path) -> Option<PathBuf>
 /// Whether the kubelet chooses such targets: `…/pods/UID/volumes/kubernetes.io~csi/VOLUME/mount`, and for staging
 /// `…/plugins/kubernetes.io/csi/DRIVER/HASH/globalmount` (`…/csi/pv/VOLUME/globalmount` in old ones).
 fn is_kubelet_target(target: &Path) -> bool {
-    is_pods_target(target) || {
-        let above = ["globalmount", "", "", "csi", "kubernetes.io", "plugins"];
-        let mut from_below = target.iter().rev();
-        above.iter().all(|name| {
-            from_below
-                .next()
-                .is_some_and(|part| name.is_empty() || part == OsStr::new(name))
-        })
-    }
+    let staging = ["globalmount", "", "", "csi", "kubernetes.io", "plugins"];
+    is_pods_target(target) || ends_with(target, &staging)
 }
 
 /// Whether the kubelet chooses such targets for pods.
 pub fn is_pods_target(target: &Path) -> bool {
-    let mut from_below = target.iter().rev();
-    from_below.next() == Some(OsStr::new("mount"))
-        && from_below.next().is_some()
-        && from_below.next() == Some(OsStr::new("kubernetes.io~csi"))
-        && from_below.next() == Some(OsStr::new("volumes"))
-        && from_below.next().is_some()
-        && from_below.next() == Some(OsStr::new("pods"))
+    let pods = ["mount", "", "kubernetes.io~csi", "volumes", "", "pods"];
+    ends_with(target, &pods)
+}
+
+/// Whether the components of a path are these, from the last one up; an empty name stands for any.
+fn ends_with(path: &Path, names: &[&str]) -> bool {
+    let mut from_below = path.iter().rev();
+    let is_next = |name: &&str| {
+        let part = from_below.next();
+        part.is_some_and(|part| name.is_empty() || part == OsStr::new(name))
+    };
+    names.iter().all(is_next)
 }
 
 #[cfg(test)]

@@ -1,63 +1,24 @@
 //! Publishing: a volume appears at a target, or at the staging path for later publishes. Owns the order of steps, each of
 //! which can be repeated after a crash. What a second publish may do is decided in `second_publish.rs`.
 
+use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
-use crate::calls::node::questions::Inquiry;
 use crate::calls::node::record::{PublishRecord, PublishRecords};
 use crate::calls::node::request::{PublishRequest, Purpose, allows_many_targets};
-use crate::calls::node::second_publish::{Action, Asked, Here, Source, decide, symlink_note};
-use crate::calls::node::stage::Staged;
+use crate::calls::node::second_publish::{Action, Here, Source, decide, symlink_note};
 use crate::calls::node::target::{self, Bare, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::control::timeout;
-use crate::mount::helper::HelperError;
-use crate::mount::mountinfo::{self, Mount};
-use crate::mount::task::{FailureKind, NfsSource, Task};
+use crate::mount::mountinfo;
+use crate::mount::task::{FailureKind, NfsSource, Ownership, Place, Task};
 use crate::process::log::Level;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A bind mount asks no server; this bounds a fault of the node's own file system.
 const BIND_BOUND: Duration = Duration::from_secs(10);
-
-/// Whether a mount has to be made.
-enum Found {
-    Published(Note),
-    /// By NFS: whether the server still knows it is to be asked.
-    Mounted {
-        mount: Box<Mount>,
-        source: Source,
-        record: Box<PublishRecord>,
-    },
-    Nothing {
-        made_folder: bool,
-        source: Source,
-        /// The record that the new one has replaced.
-        before: Option<Box<PublishRecord>>,
-    },
-}
-
-/// How the helper that was to mount has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Itself,
-    Killed,
-    Not,
-}
-
-impl Ended {
-    fn of(error: &NodeError) -> Self {
-        let NodeError::Mount { cause, .. } = error else {
-            return Self::Itself;
-        };
-        match **cause {
-            HelperError::Failed(_) | HelperError::Start(_) => Self::Itself,
-            HelperError::Deadline { stuck: Some(_), .. } | HelperError::Hangs { .. } => Self::Not,
-            HelperError::Deadline { stuck: None, .. } | HelperError::Lost { .. } => Self::Killed,
-        }
-    }
-}
 
 impl Volumes {
     /// Publishes as `request` says, and waits for that for at most `patience`. Returns a note when the volume is not mounted
@@ -82,12 +43,9 @@ impl Volumes {
             Purpose::Publish { .. } | Purpose::Inline => "NodePublishVolume",
             Purpose::Stage => "NodeStageVolume",
         };
-        let this = self.clone();
-        let work = {
-            let target = target.clone();
-            async move { this.publish_at(&request, &target).await }
-        };
-        self.run(&target, rpc, fingerprint, timeout, work).await
+        let work =
+            |this: Self, target: PathBuf| async move { this.publish_at(&request, &target).await };
+        self.run(target, rpc, fingerprint, timeout, work).await
     }
 
     pub(super) async fn publish_at(
@@ -98,8 +56,11 @@ impl Volumes {
         let fields = [("target", target.display().to_string().into())];
         self.log.event(Level::Debug, "publishing", &fields);
         let staging = self.staging_of(request, target).await?;
-        if let Some(staging) = &staging {
-            self.renew_stale(staging, self.config.bounds.mount).await?;
+        if let Some(staging) = &staging
+            && self.mounted(staging)?.is_none()
+        {
+            // The one that was stale is gone, and no new one could be made then.
+            self.renew(staging).await?;
         }
         if request.purpose != Purpose::Stage
             && let Some(stage) = self.stages.get(target).await?
@@ -108,20 +69,38 @@ impl Volumes {
             let what = format!("volume {} is staged there", stage.volume_id);
             return Err(taken(target, &what));
         }
-        let found = self.compare_and_record(request, &staging, target).await?;
-        let (made_folder, source, before) = match found {
-            Found::Published(note) => {
-                self.give_ownership(request, target).await?;
-                return Ok(note);
+        let staging = staging.as_deref();
+        let published = self.publish_from(request, staging, target, false).await;
+        match (staging, published) {
+            (Some(staged), Err(error)) if error.is_stale() => {
+                self.renew(staged).await?;
+                self.publish_from(request, staging, target, true).await
             }
-            Found::Mounted {
-                mount,
-                source,
-                record,
-            } => {
-                if !self.is_stale(&mount).await {
-                    self.give_ownership(request, target).await?;
+            (_, published) => published,
+        }
+    }
+
+    /// Publishes a volume from `staging`, or by itself.
+    ///
+    /// # Errors
+    /// One that [is stale](NodeError::is_stale) where the server may not know any more what is staged, unless that `is_renewed`.
+    async fn publish_from(
+        &self,
+        request: &PublishRequest,
+        staging: Option<&Path>,
+        target: &Path,
+        is_renewed: bool,
+    ) -> Result<Note, NodeError> {
+        let (action, source, here) = self.compare_and_record(request, staging, target).await?;
+        match &action {
+            Action::Link(note) => return Ok(Some(note.clone())),
+            Action::Keep => {
+                let Some(error) = self.give_ownership_or_ask(request, &here).await? else {
                     return Ok(None);
+                };
+                // While nothing better is staged, this mount stays.
+                if matches!(source, Source::Staged(_)) && !is_renewed {
+                    return Err(error);
                 }
                 let fields = [("target", target.display().to_string().into())];
                 self.log
@@ -129,41 +108,37 @@ impl Volumes {
                 // Nothing can be written back through it.
                 let bound = self.config.bounds.unmount;
                 self.take_away(target, true, bound).await?;
-                (false, source, Some(record))
             }
-            Found::Nothing {
-                made_folder,
-                source,
-                before,
-            } => (made_folder, source, before),
-        };
-        let error = match self.mount(request, &source, target).await {
-            Ok(note) => {
-                // What this cannot do a repeat tries again; the mount stays.
-                self.give_ownership(request, target).await?;
-                return Ok(note);
+            // Bound from a staged mount that has been replaced since.
+            Action::Mount { .. } if here.mounted.is_some() => {
+                self.take_away(target, true, BIND_BOUND).await?;
             }
+            Action::Mount { .. } => {}
+        }
+        let error = match self.mount(request, staging, &source, target).await {
+            Ok(note) => return Ok(note),
             Err(error) => error,
         };
-        let ended = Ended::of(&error);
-        if ended == Ended::Not {
+        if let NodeError::Mount { cause, .. } = &error
+            && cause.goes_on()
+        {
             // It may still mount, so the record stays: a repeat finds what has become of it.
             return Err(error);
         }
         if self.mounted(target)?.is_some() {
             // The kernel may have finished just before the helper was ended: a mount appears with its flags or not at all.
-            if ended != Ended::Killed {
-                return Err(error);
+            if matches!(&error, NodeError::Mount { cause, .. } if cause.was_cut_off()) {
+                return self.give_ownership(request, target).await.map(|()| None);
             }
-            self.give_ownership(request, target).await?;
-            return Ok(None);
+            // What it could not give the mount a repeat tries again.
+            return Err(error);
         }
         // A failed publish leaves what it has found, and the first error is the one to tell. What was published before, or is
         // taken for staged by the orchestrator, has its record and its folder: the next call mounts it, or takes them away.
-        if made_folder {
+        if let Action::Mount { makes_folder: true } = action {
             let _ = target::remove_folder(target).await;
         }
-        self.put_back(request, target, before.as_deref()).await;
+        self.put_back(request, target, here.record.as_ref()).await;
         Err(error)
     }
 
@@ -189,114 +164,95 @@ impl Volumes {
         };
     }
 
-    /// Whether the server does not know the folder of a mount any more. While it does not answer, that cannot be told, and
-    /// the mount stays: it works again when the server does.
-    pub(super) async fn is_stale(&self, mount: &Mount) -> bool {
-        let bound = self.config.bounds.stats;
-        let inquiry = Inquiry {
-            path: &mount.target,
-            mount: Some(mount),
-            asks_no_server: false,
+    /// Gives what is mounted already the owner and mode that the request asks for, or else asks its server. Returns an error
+    /// when the server does not know the folder any more. While it does not answer, that cannot be told, and the mount stays: it
+    /// works again when the server does.
+    async fn give_ownership_or_ask(
+        &self,
+        request: &PublishRequest,
+        here: &Here,
+    ) -> Result<Option<NodeError>, NodeError> {
+        let Some(mount) = &here.mounted else {
+            return Ok(None);
         };
-        let answer = self.questions.usage(&self.helpers, inquiry, bound).await;
-        let Err(error) = answer else { return false };
+        if request.ownership != Ownership::default() {
+            return match self.give_ownership(request, &mount.target).await {
+                Err(error) if mount.is_nfs() && error.is_stale() => Ok(Some(error)),
+                given => given.map(|()| None),
+            };
+        }
+        if !mount.is_nfs() {
+            return Ok(None);
+        }
+        let bound = self.config.bounds.stats;
+        let path = &mount.target;
+        let answer = self.questions.usage(path, Some(mount), false, bound).await;
+        let Err(cause) = answer else { return Ok(None) };
         let fields = [
-            ("target", mount.target.display().to_string().into()),
-            ("error", error.to_string().into()),
+            ("target", path.display().to_string().into()),
+            ("error", cause.to_string().into()),
         ];
         self.log
             .event(Level::Warn, "a published volume does not answer", &fields);
-        error.is_stale()
+        let (path, cause) = (path.clone(), Arc::new(cause));
+        Ok(cause
+            .is_stale()
+            .then_some(NodeError::NoAnswer { path, cause }))
     }
 
-    fn source(&self, request: &PublishRequest) -> Result<Source, NodeError> {
-        let share = request.arguments.share()?;
-        Ok(match self.config.local_share(&share) {
+    pub(super) fn source(&self, arguments: &Arguments) -> Source {
+        match self.config.local_share(&arguments.share) {
             Some((local, below)) => Source::Local {
                 root: local.path.clone(),
-                below: match &request.arguments.sub_dir {
-                    Some(sub_dir) => below.join(sub_dir.to_path()),
-                    None => below,
-                },
+                below: below.join(arguments.below()),
             },
-            None => Source::Nfs {
-                below: match &request.arguments.sub_dir {
-                    Some(sub_dir) => sub_dir.to_path(),
-                    None => PathBuf::new(),
-                },
-                whole: request.arguments.export()?,
-                share,
-            },
-        })
+            None => Source::Nfs,
+        }
     }
 
-    /// Applies the rules for a second publish and writes the record, as one step among all publishes.
+    /// Applies the rules for a second publish and writes the record, as one step among all publishes. What is at the target comes
+    /// with the record that is to stay when mounting fails.
     async fn compare_and_record(
         &self,
         request: &PublishRequest,
-        staging: &Option<PathBuf>,
+        staging: Option<&Path>,
         target: &Path,
-    ) -> Result<Found, NodeError> {
-        let _comparing = self.comparing.lock().await;
+    ) -> Result<(Action, Source, Here), NodeError> {
         let _lock = self.records.lock().await?;
         if request.purpose != Purpose::Stage {
             self.check_other_targets(request, target).await?;
         }
         let source = match staging {
-            None => self.source(request)?,
-            Some(staging) => match self.staged(request, staging).await? {
-                Staged::Mounted(mount) => Source::Staged(mount),
-                Staged::OnPaper => self.source(request)?,
-            },
+            None => self.source(&request.arguments),
+            Some(staging) => self.staged(request, staging).await?,
         };
-        let asked = Asked {
-            request,
-            target,
-            staging: staging.as_deref(),
-            source: &source,
-        };
-        let here = self.here(request, target).await?;
-        let action = decide(&asked, &here)?;
-        let before = here.record;
+        let mut here = self.here(request, target).await?;
+        let new = request.record_at(target, staging);
+        let (action, record) = decide(request, new, &source, &here)?;
         let records = self.records_for(request);
         match action {
-            Action::None(note) => Ok(Found::Published(note)),
-            Action::Keep { mount, record } => {
-                if before.as_ref() != Some(&*record) {
+            Action::Link(_) => {}
+            Action::Keep => {
+                if here.record.as_ref() != Some(&record) {
                     records.put(&record).await?;
                 }
-                Ok(match mount.is_nfs() {
-                    true => Found::Mounted {
-                        mount,
-                        source,
-                        record,
-                    },
-                    false => Found::Published(None),
-                })
+                here.record = Some(record);
             }
-            Action::Mount {
-                makes_folder,
-                record,
-            } => {
+            Action::Mount { makes_folder } => {
                 // First the record: only a folder that a record names is removed again.
                 records.put(&record).await?;
                 if makes_folder && let Err(error) = target::make_folder(target).await {
-                    self.put_back(request, target, before.as_ref()).await;
+                    self.put_back(request, target, here.record.as_ref()).await;
                     return Err(error);
                 }
-                Ok(Found::Nothing {
-                    made_folder: makes_folder,
-                    source,
-                    before: before.map(Box::new),
-                })
             }
         }
+        Ok((action, source, here))
     }
 
     /// What is at a target.
     async fn here(&self, request: &PublishRequest, target: &Path) -> Result<Here, NodeError> {
-        let records = self.records_for(request);
-        let record = records.get(target).await?;
+        let record = self.records_for(request).get(target).await?;
         let mounted = self.mounted(target)?;
         // What is mounted is not touched: its server may be gone.
         let bare = match mounted {
@@ -316,22 +272,20 @@ impl Volumes {
         request: &PublishRequest,
         target: &Path,
     ) -> Result<(), NodeError> {
-        let records = self.records.of_volume(&request.volume_id).await?;
-        for other in records.iter().filter(|record| record.target != target) {
+        for other in self.records.all().await? {
+            if other.volume_id != request.volume_id || other.target == target {
+                continue;
+            }
             let mode = request.arguments.access_mode();
             let strict = [mode, other.arguments.access_mode()]
                 .into_iter()
                 .find(|mode| !allows_many_targets(*mode));
-            let Some(strict) = strict else { continue };
-            // What does not run any more has its mount.
-            let is_there = self.operations.is_running(&other.target)
-                || self.mounted(&other.target)?.is_some()
-                || other.symlink.is_some()
-                    && matches!(target::look(&other.target).await?, Bare::Symlink(_));
-            if is_there {
+            if let Some(strict) = strict
+                && self.is_there(&other).await?
+            {
                 return Err(NodeError::Exclusive {
-                    volume: request.volume_id.clone(),
-                    other: other.target.clone(),
+                    volume: other.volume_id,
+                    other: other.target,
                     mode: strict.as_str_name(),
                 });
             }
@@ -339,51 +293,75 @@ impl Volumes {
         Ok(())
     }
 
+    /// Whether what a record tells of is at its target, or being made or taken away.
+    pub(super) async fn is_there(&self, record: &PublishRecord) -> Result<bool, NodeError> {
+        // In this order: what does not run any more has its mount.
+        Ok(self.operations.is_running(&record.target)
+            || self.mounted(&record.target)?.is_some()
+            || record.symlink.is_some()
+                && matches!(target::look(&record.target).await?, Bare::Symlink(_)))
+    }
+
     async fn mount(
         &self,
         request: &PublishRequest,
+        staging: Option<&Path>,
         source: &Source,
         target: &Path,
     ) -> Result<Note, NodeError> {
-        match source {
-            Source::Nfs {
-                share,
-                below,
-                whole,
-            } => {
-                let bound = self.config.bounds.mount;
-                let task = Task::MountNfs {
-                    source: NfsSource {
-                        server: share.server().to_owned(),
-                        path: share.path().to_owned(),
-                        options: request.options.clone(),
-                        timeout_ms: u64::try_from(timeout(bound).as_millis()).unwrap_or(u64::MAX),
-                    },
-                    below: below.clone(),
-                    target: target.to_owned(),
-                    without: hidden(request),
+        let bounds = self.config.bounds;
+        let bind = |root: &Path, below: &Path, asks_first: bool| Task::Bind {
+            root: root.to_owned(),
+            below: below.to_owned(),
+            target: target.to_owned(),
+            flags: request.options.flags,
+            without: hidden(request),
+            ownership: request.ownership,
+            asks_first,
+        };
+        let (task, bound) = match source {
+            Source::Nfs => {
+                let source = NfsSource {
+                    export: request.arguments.share.clone(),
+                    options: request.options.clone(),
+                    timeout: timeout(bounds.mount),
                 };
-                let (done, _) = self
-                    .helpers
-                    .run(&task, bound)
-                    .await
-                    .map_err(|error| NodeError::mount(whole, error))?;
-                let version = done.version.map_or("", |version| version.as_str());
-                self.log.event(
-                    Level::Debug,
-                    "mounted",
-                    &[
-                        ("export", whole.to_string().into()),
-                        ("vers", version.into()),
-                    ],
-                );
-                Ok(None)
+                let place = Place::At {
+                    target: target.to_owned(),
+                    below: request.arguments.below(),
+                    without: hidden(request),
+                    ownership: request.ownership,
+                };
+                (Task::MountNfs { source, place }, bounds.mount)
             }
-            Source::Local { root, below } => self.bind(request, root, below, target).await,
+            Source::Local { root, below } => (bind(root, below, false), BIND_BOUND),
             Source::Staged(mount) => {
-                let nothing = Path::new("");
-                self.bind(request, &mount.target, nothing, target).await
+                let bind = bind(&mount.target, Path::new(""), mount.is_nfs());
+                (bind, BIND_BOUND + bounds.stats)
             }
+        };
+        let asks_no_server = self.asks_no_server(source, target).await?;
+        let helpers = &self.helpers;
+        let mounting = helpers.run_where_it_fits(task, asks_no_server, bound, ());
+        let error = match mounting.await {
+            Ok(done) => {
+                if let Some(version) = done.version {
+                    let export = request.arguments.export().to_string();
+                    let fields = [("export", export.into()), ("vers", version.as_str().into())];
+                    self.log.event(Level::Debug, "mounted", &fields);
+                }
+                return Ok(None);
+            }
+            Err(error) => error,
+        };
+        match source.bound_folder() {
+            Some((root, below))
+                if self.config.symlink_fallback
+                    && error.kind() == Some(FailureKind::NotPermitted) =>
+            {
+                self.link(request, staging, &root.join(below), target).await
+            }
+            _ => Err(NodeError::mount(&request.arguments.export(), error)),
         }
     }
 
@@ -396,63 +374,23 @@ impl Volumes {
         request: &PublishRequest,
         target: &Path,
     ) -> Result<(), NodeError> {
-        let Some(ownership) = request.ownership else {
+        let ownership = request.ownership;
+        if ownership == Ownership::default() {
             return Ok(());
-        };
-        let task = Task::SetOwnership {
-            target: target.to_owned(),
-            ownership,
-        };
+        }
+        let target = target.to_owned();
+        let task = Task::SetOwnership { target, ownership };
         match self.helpers.run(&task, self.config.bounds.mount).await {
             Ok(_) => Ok(()),
-            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
+            Err(error) => Err(NodeError::mount(&request.arguments.export(), error)),
         }
     }
 
-    async fn bind(
-        &self,
-        request: &PublishRequest,
-        root: &Path,
-        below: &Path,
-        target: &Path,
-    ) -> Result<Note, NodeError> {
-        if self.mounted(target)?.is_some() {
-            // Bound from a staged mount that has been replaced since.
-            self.take_away(target, true, BIND_BOUND).await?;
-        }
-        let task = Task::Bind {
-            root: root.to_owned(),
-            below: below.to_owned(),
-            target: target.to_owned(),
-            flags: request.options.flags,
-            without: hidden(request),
+    /// Whether a mount of `source` at `target` asks no server.
+    async fn asks_no_server(&self, source: &Source, target: &Path) -> Result<bool, NodeError> {
+        let Some((root, below)) = source.bound_folder() else {
+            return Ok(false);
         };
-        let bound = match self.asks_no_server(root, below, target).await? {
-            true => self.helpers.run_here(task, BIND_BOUND, ()).await,
-            false => {
-                let helped = self.helpers.run(&task, BIND_BOUND).await;
-                helped.map(|(done, _)| done)
-            }
-        };
-        match bound {
-            Ok(_) => Ok(None),
-            Err(error)
-                if self.config.symlink_fallback
-                    && error.kind() == Some(FailureKind::NotPermitted) =>
-            {
-                self.link(request, &root.join(below), target).await
-            }
-            Err(error) => Err(NodeError::mount(&request.arguments.export()?, error)),
-        }
-    }
-
-    /// Whether a bind mount of the folder `below` inside `root` at `target` asks no server.
-    async fn asks_no_server(
-        &self,
-        root: &Path,
-        below: &Path,
-        target: &Path,
-    ) -> Result<bool, NodeError> {
         let mounts = self.mounts()?;
         let is_local = |path: &Path| mountinfo::asks_no_server(&mounts, path);
         // As it is written, before it is touched.
@@ -471,29 +409,25 @@ impl Volumes {
     async fn link(
         &self,
         request: &PublishRequest,
+        staging: Option<&Path>,
         folder: &Path,
         target: &Path,
     ) -> Result<Note, NodeError> {
         if request.options.flags.read_only {
             return Err(NodeError::NoReadOnly);
         }
-        let records = self.records_for(request);
-        let before = records.get(target).await?;
         let record = PublishRecord {
-            volume_id: request.volume_id.clone(),
-            target: target.to_owned(),
-            arguments: request.arguments.clone(),
             symlink: Some(folder.to_owned()),
-            staging: before.and_then(|record| record.staging),
+            ..request.record_at(target, staging)
         };
-        records.put(&record).await?;
+        self.records_for(request).put(&record).await?;
+        let note = symlink_note(folder);
         if request.purpose == Purpose::Stage {
             // The folder is the caller's; what is published from it is a symlink too.
-            return Ok(Some(symlink_note(folder)));
+            return Ok(Some(note));
         }
         target::remove_folder(target).await?;
         target::make_symlink(folder, target).await?;
-        let note = symlink_note(folder);
         let fields = [
             ("target", target.display().to_string().into()),
             ("why", note.clone().into()),

@@ -38,67 +38,53 @@ pub enum NoAnswer {
 impl NoAnswer {
     /// Whether the file system has answered that the folder is one that the server does not know any more.
     pub fn is_stale(&self) -> bool {
-        match self {
-            Self::Helper(HelperError::Failed(failure)) => {
-                failure.errno == rustix::io::Errno::STALE.raw_os_error()
-            }
-            _ => false,
-        }
+        matches!(self, Self::Helper(error) if error.is_stale())
     }
 }
 
-/// What is asked about.
-#[derive(Clone, Copy, Debug)]
-pub struct Inquiry<'a> {
-    /// A path of the file system.
-    pub path: &'a Path,
-    /// The mount that it lies in.
-    pub mount: Option<&'a Mount>,
-    /// Whether no server is asked on the way, so that it takes no helper.
-    pub asks_no_server: bool,
-}
-
 /// Who is asked now. Cheap to copy.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Questions {
+    helpers: Helpers,
     servers: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
 }
 
 impl Questions {
-    /// How full a file system is; waits for that for at most `bound`. A question goes on when its caller gives up, and counts
-    /// until its helper has ended.
+    /// Questions by `helpers`.
+    pub fn new(helpers: Helpers) -> Self {
+        Self {
+            helpers,
+            servers: Arc::default(),
+        }
+    }
+
+    /// How full the file system at `path` is, which lies in `mount`; waits for that for at most `bound`. A question goes on when its
+    /// caller gives up, and counts until its helper has ended; it takes none where it `asks_no_server`.
     ///
     /// # Errors
     /// When there is no answer in time, or it is an error.
     pub async fn usage(
         &self,
-        helpers: &Helpers,
-        asked: Inquiry<'_>,
+        path: &Path,
+        mount: Option<&Mount>,
+        asks_no_server: bool,
         bound: Duration,
     ) -> Result<Usage, NoAnswer> {
         let deadline = Instant::now() + bound;
-        let server = asked.mount.map_or_else(String::new, server_of);
-        let crowded = || NoAnswer::Crowded {
-            server: server.clone(),
-            after: bound,
-        };
+        let server = mount.map_or_else(String::new, server_of);
         let turn = self.of(&server).acquire_owned();
-        let permit = match tokio::time::timeout_at(deadline, turn).await {
-            Ok(Ok(permit)) => permit,
-            _ => return Err(crowded()),
+        let Ok(Ok(permit)) = tokio::time::timeout_at(deadline, turn).await else {
+            return Err(NoAnswer::Crowded {
+                server,
+                after: bound,
+            });
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        let (helpers, path) = (helpers.clone(), asked.path.to_owned());
-        let asks_no_server = asked.asks_no_server;
+        let (helpers, path) = (self.helpers.clone(), path.to_owned());
         let asking = tokio::spawn(async move {
             let task = Task::Usage { path };
-            match asks_no_server {
-                true => helpers.run_here(task, left, permit).await,
-                false => {
-                    let helped = helpers.run_holding(&task, left, permit).await;
-                    helped.map(|(done, _)| done)
-                }
-            }
+            let asking = helpers.run_where_it_fits(task, asks_no_server, left, permit);
+            asking.await
         });
         let done = asking.await.map_err(|_| NoAnswer::NoUsage)??;
         done.usage.ok_or(NoAnswer::NoUsage)
@@ -128,10 +114,11 @@ fn server_of(mount: &Mount) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::log::Log;
 
     #[tokio::test]
     async fn one_server_is_asked_by_so_many_and_no_more() {
-        let questions = Questions::default();
+        let questions = Questions::new(Helpers::new(Log::off()));
         let held: Vec<_> = (0..AT_A_TIME)
             .map(|_| questions.of("nas").try_acquire_owned().unwrap())
             .collect();

@@ -14,7 +14,9 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::{Instant, sleep};
 
 /// One publish.
@@ -38,6 +40,8 @@ pub struct PublishRecord {
 pub struct PublishRecords {
     files: RecordFiles,
     thread: DiskThread,
+    /// Whose turn it is in this process.
+    turn: Arc<Mutex<()>>,
 }
 
 /// The files of these records. All that it does waits for the disk.
@@ -55,46 +59,29 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A lock on a file of the work folder, until this is dropped.
 #[derive(Debug)]
-pub struct RecordsLock {
+pub struct FileLock {
     file: Option<File>,
     thread: DiskThread,
 }
 
-/// How the attempt to get one has ended.
-enum Locked {
-    Here(RecordsLock),
-    ByAnother,
-    NoFile,
-}
-
-impl Drop for RecordsLock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         self.thread.close(self.file.take());
     }
 }
 
 impl PublishRecords {
-    /// The records of publishes in `work_dir`, whose folder is made when it is missing. Blocks.
+    /// The records in the folder `name` of `work_dir`, which is made when it is missing. Blocks.
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn open(work_dir: &Path, thread: &DiskThread, log: Log) -> io::Result<Self> {
-        Self::in_folder(work_dir.join("publishes"), thread, log)
-    }
-
-    /// The same of stages.
-    ///
-    /// # Errors
-    /// When the folder cannot be made.
-    pub fn of_stages(work_dir: &Path, thread: &DiskThread, log: Log) -> io::Result<Self> {
-        Self::in_folder(work_dir.join("stages"), thread, log)
-    }
-
-    fn in_folder(folder: PathBuf, thread: &DiskThread, log: Log) -> io::Result<Self> {
+    pub fn open(work_dir: &Path, name: &str, thread: &DiskThread, log: Log) -> io::Result<Self> {
+        let folder = work_dir.join(name);
         private_folder(&folder)?;
         Ok(Self {
             files: RecordFiles { folder, log },
             thread: thread.clone(),
+            turn: Arc::default(),
         })
     }
 
@@ -107,24 +94,22 @@ impl PublishRecords {
         self.files.forget_gone()
     }
 
-    /// Waits until no other process compares or writes records, and keeps them from it until the answer is dropped. The folder itself
-    /// is locked, which takes no room on its disk.
+    /// Waits until nobody else, in this process or another one, compares or writes records, and keeps them from it until the answer
+    /// is dropped. The folder itself is locked, which takes no room on its disk.
     ///
     /// # Errors
     /// When the folder cannot be opened, or the other process does not let go in time (`TimedOut`).
-    pub async fn lock(&self) -> Result<RecordsLock, NodeError> {
+    pub async fn lock(&self) -> Result<(FileLock, OwnedMutexGuard<()>), NodeError> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         let end = Instant::now() + LOCK_BOUND;
-        loop {
+        while Instant::now() < end {
             // No thread waits for the other process.
-            match self.locked(self.files.folder.clone()).await? {
-                Locked::Here(lock) => return Ok(lock),
-                Locked::NoFile => return Err(record_error(io::ErrorKind::NotFound.into())),
-                Locked::ByAnother if Instant::now() >= end => {
-                    return Err(record_error(io::ErrorKind::TimedOut.into()));
-                }
-                Locked::ByAnother => sleep(LOCK_PAUSE).await,
+            match self.try_lock(self.files.folder.clone()).await {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(LOCK_PAUSE).await,
+                locked => return Ok((locked.map_err(record_error)?, turn)),
             }
         }
+        Err(record_error(io::ErrorKind::TimedOut.into()))
     }
 
     /// Says to other calls, and other processes, that what the record of `target` tells of is being taken away, until the
@@ -133,11 +118,13 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When the record cannot be opened.
-    pub async fn hold(&self, target: &Path) -> Result<Option<RecordsLock>, NodeError> {
-        Ok(match self.locked(self.files.path(target)).await? {
-            Locked::Here(lock) => Some(lock),
-            Locked::ByAnother | Locked::NoFile => None,
-        })
+    pub async fn hold(&self, target: &Path) -> Result<Option<FileLock>, NodeError> {
+        match self.try_lock(self.files.path(target)).await {
+            Err(error) if is_nothing(&error) || error.kind() == io::ErrorKind::WouldBlock => {
+                Ok(None)
+            }
+            locked => locked.map(Some).map_err(record_error),
+        }
     }
 
     /// Whether somebody holds the record of `target`.
@@ -158,19 +145,14 @@ impl PublishRecords {
         self.on_disk(looking).await
     }
 
-    /// Tries to lock a file of the work folder.
-    async fn locked(&self, path: PathBuf) -> Result<Locked, NodeError> {
+    /// Locks a file of the work folder, unless somebody else has (`WouldBlock`).
+    async fn try_lock(&self, path: PathBuf) -> io::Result<FileLock> {
         let thread = self.thread.clone();
-        let locking =
-            move |_: &RecordFiles| match lock(&path, FlockOperation::NonBlockingLockExclusive) {
-                Err(error) if is_nothing(&error) => Ok(Locked::NoFile),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Locked::ByAnother),
-                locked => {
-                    let file = Some(locked?);
-                    Ok(Locked::Here(RecordsLock { file, thread }))
-                }
-            };
-        self.on_disk(locking).await
+        let locking = move || {
+            let file = Some(lock(&path, FlockOperation::NonBlockingLockExclusive)?);
+            Ok(FileLock { file, thread })
+        };
+        self.thread.run(locking).await
     }
 
     /// The record of a target. A damaged one is logged and counts for none: then the mount has to prove whose it is, as where the
@@ -181,16 +163,6 @@ impl PublishRecords {
     pub async fn get(&self, target: &Path) -> Result<Option<PublishRecord>, NodeError> {
         let target = target.to_owned();
         self.on_disk(move |files| files.get(&target)).await
-    }
-
-    /// The records of a volume.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
-    pub async fn of_volume(&self, volume_id: &str) -> Result<Vec<PublishRecord>, NodeError> {
-        let mut records = self.all().await?;
-        records.retain(|record| record.volume_id == volume_id);
-        Ok(records)
     }
 
     /// All records. One that is damaged or cannot be read is logged and skipped.
@@ -347,6 +319,7 @@ fn is_nothing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::export::Export;
     use std::os::unix::fs::MetadataExt;
 
     fn record(volume: &str, target: &str) -> PublishRecord {
@@ -354,8 +327,7 @@ mod tests {
             volume_id: volume.into(),
             target: PathBuf::from(target),
             arguments: Arguments {
-                server: "nas".into(),
-                share: "/srv".into(),
+                share: Export::parse("nas", "/srv").unwrap(),
                 sub_dir: None,
                 mode: "SINGLE_NODE_WRITER".into(),
                 readonly: false,
@@ -366,18 +338,23 @@ mod tests {
         }
     }
 
+    fn open(work_dir: &Path) -> PublishRecords {
+        let thread = DiskThread::default();
+        PublishRecords::open(work_dir, "publishes", &thread, Log::off()).unwrap()
+    }
+
     #[tokio::test]
     async fn records_outlive_their_writer() {
         let dir = tempfile::tempdir().unwrap();
         let long = format!("/{}", "a/".repeat(400));
-        let records = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        let records = open(dir.path());
         for target in ["/a", "/a/b", long.as_str()] {
             let _lock = records.lock().await.unwrap();
             records.put(&record("v", target)).await.unwrap();
         }
         records.put(&record("w", "/c")).await.unwrap();
-        let again = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
-        assert_eq!(again.of_volume("v").await.unwrap().len(), 3);
+        let again = open(dir.path());
+        assert_eq!(again.all().await.unwrap().len(), 4);
         assert_eq!(
             again.get(Path::new("/a/b")).await.unwrap().unwrap(),
             record("v", "/a/b")
@@ -385,7 +362,7 @@ mod tests {
         assert_eq!(again.get(Path::new("/b")).await.unwrap(), None);
         again.remove(Path::new("/a")).await.unwrap();
         again.remove(Path::new("/a")).await.unwrap();
-        assert_eq!(again.of_volume("v").await.unwrap().len(), 2);
+        assert_eq!(again.all().await.unwrap().len(), 3);
         let mode = dir.path().join("publishes").metadata().unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
     }
@@ -395,13 +372,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let here = dir.path().join("here");
         std::fs::create_dir(&here).unwrap();
-        let records = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        let records = open(dir.path());
         for target in ["/nonexistent/target", "/proc", here.to_str().unwrap()] {
             records.put(&record("v", target)).await.unwrap();
         }
         records.forget_gone().unwrap();
         let mut left: Vec<_> = records
-            .of_volume("v")
+            .all()
             .await
             .unwrap()
             .into_iter()
@@ -414,9 +391,9 @@ mod tests {
     #[tokio::test]
     async fn a_damaged_record_hides_no_other() {
         let dir = tempfile::tempdir().unwrap();
-        let records = PublishRecords::open(dir.path(), &DiskThread::default(), Log::off()).unwrap();
+        let records = open(dir.path());
         records.put(&record("v", "/a")).await.unwrap();
         std::fs::write(dir.path().join("publishes/x.json"), "{").unwrap();
-        assert_eq!(records.of_volume("v").await.unwrap().len(), 1);
+        assert_eq!(records.all().await.unwrap().len(), 1);
     }
 }

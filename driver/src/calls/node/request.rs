@@ -4,7 +4,7 @@
 use crate::calls::capability;
 use crate::calls::export::Export;
 use crate::calls::limits::{self, LimitError};
-use crate::calls::node::arguments::{Arguments, export_of};
+use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
 use crate::calls::node::inline;
 use crate::calls::node::record::PublishRecord;
@@ -17,7 +17,7 @@ use crate::process::config::Config;
 use crate::share::paths::sub_path::SubPath;
 use crate::upstream::attributes;
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest, VolumeCapability};
+use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
@@ -39,7 +39,7 @@ pub struct PublishRequest {
     /// What the volume is mounted for.
     pub purpose: Purpose,
     /// What the volume's folder is given when it is mounted; only volumes of kubernetes-csi's driver ask for that.
-    pub ownership: Option<Ownership>,
+    pub ownership: Ownership,
 }
 
 impl PublishRequest {
@@ -59,8 +59,19 @@ impl PublishRequest {
             arguments,
             options,
             purpose: Purpose::Stage,
-            ownership: None,
+            ownership: Ownership::default(),
         })
+    }
+
+    /// The record of this publish at `target`, bound from `staging` or mounted by itself.
+    pub fn record_at(&self, target: &Path, staging: Option<&Path>) -> PublishRecord {
+        PublishRecord {
+            volume_id: self.volume_id.clone(),
+            target: target.to_owned(),
+            arguments: self.arguments.clone(),
+            symlink: None,
+            staging: staging.map(Path::to_owned),
+        }
     }
 }
 
@@ -90,28 +101,11 @@ pub fn publish(
         "" => None,
         path => Some(absolute("staging_target_path", path)?),
     };
-    let is_inline = inline::is_inline(&request.volume_id, &request.volume_context);
-    let nothing = BTreeMap::new();
-    let asked = Asked {
-        volume_id: &request.volume_id,
-        target: ("target_path", &request.target_path),
-        contexts: Context {
-            volume: &request.volume_context,
-            // No controller has a say in an inline volume.
-            publish: if is_inline {
-                &nothing
-            } else {
-                &request.publish_context
-            },
-        },
-        secrets: &request.secrets,
-        capability: request.volume_capability.as_ref(),
-        readonly: request.readonly,
+    let purpose = match inline::is_inline(&request.volume_id, &request.volume_context) {
+        true => Purpose::Inline,
+        false => Purpose::Publish { staging },
     };
-    if is_inline {
-        return check(asked, Purpose::Inline, config);
-    }
-    check(asked, Purpose::Publish { staging }, config)
+    check(request, "target_path", purpose, config)
 }
 
 /// Checks a request to stage a volume, which is a publish at the staging path.
@@ -119,21 +113,19 @@ pub fn publish(
 /// # Errors
 /// As [`publish`].
 pub fn stage(
-    request: &NodeStageVolumeRequest,
+    request: NodeStageVolumeRequest,
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
-    let asked = Asked {
-        volume_id: &request.volume_id,
-        target: ("staging_target_path", &request.staging_target_path),
-        contexts: Context {
-            volume: &request.volume_context,
-            publish: &request.publish_context,
-        },
-        secrets: &request.secrets,
-        capability: request.volume_capability.as_ref(),
-        readonly: false,
+    let request = NodePublishVolumeRequest {
+        volume_id: request.volume_id,
+        publish_context: request.publish_context,
+        target_path: request.staging_target_path,
+        volume_capability: request.volume_capability,
+        secrets: request.secrets,
+        volume_context: request.volume_context,
+        ..NodePublishVolumeRequest::default()
     };
-    check(asked, Purpose::Stage, config)
+    check(&request, "staging_target_path", Purpose::Stage, config)
 }
 
 /// Which mount options are allowed, and which are the default. Only volumes of kubernetes-csi's driver keep its defaults.
@@ -149,73 +141,62 @@ fn is_own(volume_id: &str) -> bool {
     volume_id.parse::<VolumeId>().is_ok()
 }
 
-/// What both requests have.
-struct Asked<'a> {
-    volume_id: &'a str,
-    /// The field's name and its value.
-    target: (&'static str, &'a str),
-    contexts: Context<'a>,
-    secrets: &'a BTreeMap<String, String>,
-    capability: Option<&'a VolumeCapability>,
-    readonly: bool,
-}
-
 fn check(
-    request: Asked<'_>,
+    request: &NodePublishVolumeRequest,
+    target_field: &'static str,
     purpose: Purpose,
     config: &Config,
 ) -> Result<PublishRequest, NodeError> {
-    let context = request.contexts;
-    config.check_volume_id(request.volume_id)?;
-    let target = absolute(request.target.0, request.target.1)?;
-    limits::map("volume_context", context.volume)?;
-    limits::map("publish_context", context.publish)?;
-    limits::map("secrets", request.secrets)?;
-    let access = capability::check(request.capability)?;
-    let (mode, mount) = (access.mode, access.mount);
-    if !mount.volume_mount_group.is_empty() {
-        return Err(NodeError::Invalid {
-            field: "volume_capability.mount.volume_mount_group",
-            problem: "the driver has no capability VOLUME_MOUNT_GROUP: leave it empty".into(),
-        });
-    }
     let is_inline = purpose == Purpose::Inline;
+    config.check_volume_id(&request.volume_id)?;
+    let target = absolute(target_field, &request.target_path)?;
+    limits::map("volume_context", &request.volume_context)?;
+    limits::map("publish_context", &request.publish_context)?;
+    limits::map("secrets", &request.secrets)?;
+    let access = capability::check(request.volume_capability.as_ref())?;
+    let (mode, mount) = (access.mode, access.mount);
     if is_inline && config.policy.inline_shares.is_empty() {
         return Err(NodeError::InlineOff);
     }
+    let given = |key: &str| {
+        // No controller has a say in an inline volume.
+        let publish = (!is_inline).then_some(&request.publish_context);
+        let by_volume = value_of(&request.volume_context, key);
+        let by_either = by_volume.or_else(|| value_of(publish?, key));
+        by_either.filter(|value| !value.is_empty())
+    };
     let required = |key: &'static str| {
-        context.get(key).ok_or(if is_inline {
-            NodeError::NoInlineSource(key)
-        } else {
-            NodeError::NoSource(key)
+        given(key).ok_or(match is_inline {
+            true => NodeError::NoInlineSource(key),
+            false => NodeError::NoSource(key),
         })
     };
     let mut export = Export::parse(required("server")?, required("share")?)?;
     if !config.may_use_server(export.server()) {
         return Err(NodeError::ServerDenied(export.server().to_owned()));
     }
-    let sub_dir = context
-        .get("subDir")
-        .filter(|text| !text.trim_matches('/').is_empty());
+    let sub_dir = given("subDir").filter(|text| !text.trim_matches('/').is_empty());
     let mut sub_dir = match (sub_dir, config.upstream) {
-        (Some(text), true) if !is_inline => Some(attributes::sub_dir(text, context.volume)?),
+        (Some(text), true) if !is_inline => {
+            Some(attributes::sub_dir(text, &request.volume_context)?)
+        }
         (text, _) => text.map(SubPath::parse).transpose()?,
     };
     if is_inline {
-        let whole = export_of(export.server(), export.path(), sub_dir.as_ref())?;
+        let whole = export.folder(sub_dir.as_ref());
         (export, sub_dir) = inline::source(&whole, &config.policy)?;
     }
-    let from_context = context.get("mountOptions").into_iter();
-    let given = from_context.chain(mount.mount_flags.iter().map(String::as_str));
-    let mount_options: Vec<String> = given
+    let from_context = given("mountOptions").into_iter();
+    let texts = from_context.chain(mount.mount_flags.iter().map(String::as_str));
+    let mount_options: Vec<String> = texts
         .flat_map(|text| text.split(','))
         .map(|word| word.trim().to_owned())
         .filter(|word| !word.is_empty())
         .collect();
     // Those of a secret are used and forgotten: they are no argument to compare a repeat with.
-    let secret = secret_options(request.secrets);
+    let secret = secret_options(&request.secrets);
     let all = mount_options.iter().chain(&secret).map(String::as_str);
-    let policy = mount_policy(config, request.volume_id, is_inline);
+    let policy = mount_policy(config, &request.volume_id, is_inline);
     let mut options = MountOptions::parse(all.clone(), &policy)?;
     if is_inline {
         inline::check_options(all, &config.policy)?;
@@ -225,18 +206,17 @@ fn check(
     let ownership = match config.upstream && may_dress {
         true => {
             // Volumes of this driver got the mode when they were made, and may have changed it since.
-            let driver_wide = config.defaults.mode.filter(|_| !is_own(request.volume_id));
-            Ownership::of_upstream(context.volume, driver_wide)?
+            let driver_wide = config.defaults.mode.filter(|_| !is_own(&request.volume_id));
+            Ownership::of_upstream(&request.volume_context, driver_wide)?.unwrap_or_default()
         }
-        false => None,
+        false => Ownership::default(),
     };
     Ok(PublishRequest {
-        volume_id: request.volume_id.to_owned(),
+        volume_id: request.volume_id.clone(),
         target,
         purpose,
         arguments: Arguments {
-            server: export.server().to_owned(),
-            share: export.path().to_owned(),
+            share: export,
             sub_dir,
             mode: mode.as_str_name().to_owned(),
             readonly: request.readonly,
@@ -247,28 +227,14 @@ fn check(
     })
 }
 
-/// Both contexts, of which the volume's counts first.
-#[derive(Clone, Copy)]
-struct Context<'a> {
-    volume: &'a BTreeMap<String, String>,
-    publish: &'a BTreeMap<String, String>,
-}
-
-impl<'a> Context<'a> {
-    /// The value of `key`, whatever the case of its letters: users write `subdir` and `subDir`.
-    fn get(&self, key: &str) -> Option<&'a str> {
-        let find = |map: &'a BTreeMap<String, String>| {
-            map.get(key).or_else(|| {
-                map.iter()
-                    .find(|(given, _)| given.eq_ignore_ascii_case(key))
-                    .map(|(_, value)| value)
-            })
-        };
-        find(self.volume)
-            .or_else(|| find(self.publish))
-            .map(String::as_str)
-            .filter(|value| !value.is_empty())
-    }
+/// The value of `key`, whatever the case of its letters: users write `subdir` and `subDir`.
+fn value_of<'a>(context: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
+    let any_case = || {
+        let mut entries = context.iter();
+        entries.find(|(given, _)| given.eq_ignore_ascii_case(key))
+    };
+    let exact = context.get_key_value(key);
+    exact.or_else(any_case).map(|(_, value)| value.as_str())
 }
 
 /// Checks that `text` is not too long for a path.
@@ -321,11 +287,8 @@ pub fn stats_path(volume: &str, text: &str) -> Result<PathBuf, NodeError> {
     if text.is_empty() || text.starts_with('/') || text.len() > MAX_PATH {
         return absolute("volume_path", text);
     }
-    Err(NodeError::NotPublished {
-        volume: volume.to_owned(),
-        path: PathBuf::from(text),
-        detail: ", which is not an absolute path".to_owned(),
-    })
+    let detail = ", which is not an absolute path";
+    Err(NodeError::not_published(volume, Path::new(text), detail))
 }
 
 /// Whether a volume with that mode may be published at several targets of a node (the second of the specification's

@@ -2,13 +2,10 @@
 //!
 //! Decides alone. It looks at nothing, and writes, mounts and removes nothing.
 
-use crate::calls::export::Export;
 use crate::calls::node::error::NodeError;
 use crate::calls::node::record::PublishRecord;
 use crate::calls::node::request::{PublishRequest, Purpose};
-use crate::calls::node::stage::shows;
 use crate::calls::node::target::{Bare, foreign_mount, taken};
-use crate::calls::node::volumes::Note;
 use crate::mount::mountinfo::Mount;
 use crate::mount::options::MountFlags;
 use std::path::{Path, PathBuf};
@@ -16,16 +13,9 @@ use std::path::{Path, PathBuf};
 /// What a volume is on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The folder `below` of the share `share`, together `whole`. The share is what is mounted, since a server would
-    /// follow a symlink in a longer path.
-    Nfs {
-        /// The share.
-        share: Export,
-        /// The volume's folder in it.
-        below: PathBuf,
-        /// Both.
-        whole: Export,
-    },
+    /// The folder of the share that the arguments name. The share is what is mounted, since a server would follow a symlink in a
+    /// longer path.
+    Nfs,
     /// A folder of this machine: `below` in `root`. It is bound, not mounted by NFS: a mount from oneself can deadlock
     /// when memory is short.
     Local {
@@ -38,16 +28,15 @@ pub enum Source {
     Staged(Mount),
 }
 
-/// What is asked for.
-pub struct Asked<'a> {
-    /// The request.
-    pub request: &'a PublishRequest,
-    /// Where, without symlinks above the last component.
-    pub target: &'a Path,
-    /// The staging path that it is published from.
-    pub staging: Option<&'a Path>,
-    /// What is to appear at the target.
-    pub source: &'a Source,
+impl Source {
+    /// The folder of this machine that a target is bound from, as one that the path below must not leave, and that path.
+    pub fn bound_folder(&self) -> Option<(&Path, &Path)> {
+        match self {
+            Self::Nfs => None,
+            Self::Local { root, below } => Some((root, below)),
+            Self::Staged(mount) => Some((&mount.target, Path::new(""))),
+        }
+    }
 }
 
 /// What is at the target.
@@ -64,30 +53,28 @@ pub struct Here {
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing: it is a symlink, since mounting is refused here.
-    None(Note),
-    /// Nothing but to have this record: the mount is the one that was asked for.
-    Keep {
-        /// What is mounted.
-        mount: Box<Mount>,
-        /// What the record has to say.
-        record: Box<PublishRecord>,
-    },
+    /// Nothing: it is a symlink, since mounting is refused here, as this note says.
+    Link(String),
+    /// Nothing but to have the record: the mount is the one that was asked for.
+    Keep,
     /// The volume is to be mounted.
     Mount {
         /// Whether the folder is missing.
         makes_folder: bool,
-        /// What the record has to say.
-        record: Box<PublishRecord>,
     },
 }
 
-/// Decides what is to be done.
+/// Decides what is to be done for a publish that would have the record `new`, and what the record has to say.
 ///
 /// # Errors
 /// When something else is published at the target, or stands there.
-pub fn decide(asked: &Asked<'_>, here: &Here) -> Result<Action, NodeError> {
-    let (request, target) = (asked.request, asked.target);
+pub fn decide(
+    request: &PublishRequest,
+    new: PublishRecord,
+    source: &Source,
+    here: &Here,
+) -> Result<(Action, PublishRecord), NodeError> {
+    let target = &new.target;
     let before = here.record.as_ref();
     let linked = before.and_then(|record| record.symlink.as_deref());
     // A stage where mounting is refused leaves nothing but its record.
@@ -98,75 +85,56 @@ pub fn decide(asked: &Asked<'_>, here: &Here) -> Result<Action, NodeError> {
     if let Some(before) = before
         && is_published
     {
-        compare(before, request, target)?;
+        compare(before, &new)?;
     }
-    let new = PublishRecord {
-        volume_id: request.volume_id.clone(),
-        target: target.to_owned(),
-        arguments: request.arguments.clone(),
-        symlink: None,
-        staging: asked.staging.map(Path::to_owned),
-    };
-    let mount = |makes_folder| {
-        let record = Box::new(new.clone());
-        Ok(Action::Mount {
-            makes_folder,
-            record,
-        })
-    };
     if let Some(mounted) = &here.mounted {
-        if is_what_was_asked_for(mounted, before, request, asked.source) {
+        if is_what_was_asked_for(mounted, before, request, source) {
             // Also where a driver that staged has published it.
             let staging = before.map_or(new.staging.clone(), |before| before.staging.clone());
-            return Ok(Action::Keep {
-                mount: Box::new(mounted.clone()),
-                record: Box::new(PublishRecord { staging, ..new }),
-            });
+            return Ok((Action::Keep, PublishRecord { staging, ..new }));
         }
         // Bound from a staged mount that has been replaced since.
-        let is_outdated = matches!(asked.source, Source::Staged(staged) if !shows(mounted, staged));
+        let is_outdated = matches!(source, Source::Staged(staged) if !shows(mounted, staged));
         return match before {
-            Some(_) if is_outdated => mount(false),
+            Some(_) if is_outdated => {
+                let makes_folder = false;
+                Ok((Action::Mount { makes_folder }, new))
+            }
             None if !mounted.is_nfs() => Err(taken(target, &foreign_mount(mounted))),
             _ => Err(different_mount(mounted, request, target)),
         };
     }
-    match &here.bare {
-        Bare::Nothing | Bare::EmptyFolder if is_on_paper => {
-            Ok(Action::None(linked.map(symlink_note)))
+    let action = match (&here.bare, linked) {
+        (Bare::Nothing | Bare::EmptyFolder, Some(to)) if is_on_paper => {
+            Action::Link(symlink_note(to))
         }
-        Bare::Symlink(to) if linked == Some(to) => Ok(Action::None(Some(symlink_note(to)))),
-        Bare::Symlink(to) => Err(taken(
-            target,
-            &format!("is a symlink to {}; remove it", to.display()),
-        )),
-        Bare::Nothing => mount(true),
-        Bare::EmptyFolder => mount(false),
-        Bare::FullFolder => Err(taken(
-            target,
-            "is a folder with files in it, which a mount would hide; move them away",
-        )),
-        Bare::Other => Err(taken(target, "is not a folder; remove it")),
-    }
+        (Bare::Symlink(to), linked) if linked == Some(to) => Action::Link(symlink_note(to)),
+        (Bare::Symlink(to), _) => {
+            let problem = format!("is a symlink to {}; remove it", to.display());
+            return Err(taken(target, &problem));
+        }
+        (Bare::Nothing | Bare::EmptyFolder, _) => Action::Mount {
+            makes_folder: here.bare == Bare::Nothing,
+        },
+        (Bare::FullFolder, _) => {
+            let problem = "is a folder with files in it, which a mount would hide; move them away";
+            return Err(taken(target, problem));
+        }
+        (Bare::Other, _) => return Err(taken(target, "is not a folder; remove it")),
+    };
+    Ok((action, new))
 }
 
 /// Refuses another volume, or other arguments, than those of `before`.
-fn compare(
-    before: &PublishRecord,
-    request: &PublishRequest,
-    target: &Path,
-) -> Result<(), NodeError> {
-    let difference = match before.volume_id == request.volume_id {
+fn compare(before: &PublishRecord, new: &PublishRecord) -> Result<(), NodeError> {
+    let difference = match before.volume_id == new.volume_id {
         false => Some(format!("it holds volume {}", before.volume_id)),
-        true => before.arguments.difference(&request.arguments),
+        true => before.arguments.difference(&new.arguments),
     };
-    match difference {
-        None => Ok(()),
-        Some(difference) => Err(NodeError::Different {
-            target: target.to_owned(),
-            difference,
-        }),
-    }
+    let target = new.target.clone();
+    difference.map_or(Ok(()), |difference| {
+        Err(NodeError::Different { target, difference })
+    })
 }
 
 /// Whether a mount at the target is the one that `request` would make. Its arguments are those of the record, if there is
@@ -179,9 +147,10 @@ fn is_what_was_asked_for(
 ) -> bool {
     let read_only = request.options.flags.read_only;
     match source {
-        Source::Nfs { whole, .. } => {
+        Source::Nfs => {
+            let whole = request.arguments.export().to_string();
             let same = record.is_some()
-                || (mount.source.to_string_lossy() == whole.to_string()
+                || (mount.source.to_string_lossy() == whole
                     && allows_no_more(mount, request.options.flags));
             same && mount.is_nfs() && mount.read_only == read_only
         }
@@ -198,6 +167,11 @@ fn is_what_was_asked_for(
     }
 }
 
+/// Whether two mounts show one folder of one file system.
+pub(super) fn shows(mount: &Mount, staged: &Mount) -> bool {
+    (&mount.device, &mount.root, &mount.source) == (&staged.device, &staged.root, &staged.source)
+}
+
 /// Whether `mount` forbids what one with the flags `wanted` does. It may forbid more, as its file system may.
 fn allows_no_more(mount: &Mount, wanted: MountFlags) -> bool {
     let here = mount.flags;
@@ -209,10 +183,7 @@ fn allows_no_more(mount: &Mount, wanted: MountFlags) -> bool {
 
 fn different_mount(mount: &Mount, request: &PublishRequest, target: &Path) -> NodeError {
     let words = |read_only| if read_only { ", read-only" } else { "" };
-    let export = match request.arguments.export() {
-        Ok(export) => export,
-        Err(error) => return error,
-    };
+    let export = request.arguments.export();
     NodeError::Different {
         target: target.to_owned(),
         difference: format!(
@@ -235,16 +206,17 @@ pub fn symlink_note(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::export::Export;
     use crate::calls::node::arguments::Arguments;
     use crate::calls::policy::Policy;
     use crate::mount::options::MountOptions;
+    use crate::mount::task::Ownership;
 
     const TARGET: &str = "/pods/1/mount";
 
     fn arguments(server: &str) -> Arguments {
         Arguments {
-            server: server.to_owned(),
-            share: "/share".to_owned(),
+            share: Export::parse(server, "/share").unwrap(),
             sub_dir: None,
             mode: "MULTI_NODE_MULTI_WRITER".to_owned(),
             readonly: false,
@@ -259,7 +231,7 @@ mod tests {
             arguments: arguments("h"),
             options: MountOptions::parse([], &Policy::default()).unwrap(),
             purpose,
-            ownership: None,
+            ownership: Ownership::default(),
         }
     }
 
@@ -290,20 +262,14 @@ mod tests {
     /// The decision in a word, or what the error says after the target.
     fn decided(purpose: Purpose, source: &Source, here: &Here) -> String {
         let request = request(purpose);
-        let asked = Asked {
-            request: &request,
-            target: Path::new(TARGET),
-            staging: None,
-            source,
-        };
-        match decide(&asked, here) {
-            Ok(Action::None(Some(_))) => "nothing, a symlink".to_owned(),
-            Ok(Action::None(None)) => "nothing".to_owned(),
-            Ok(Action::Keep { record, .. }) => match record.staging {
+        let new = request.record_at(Path::new(TARGET), None);
+        match decide(&request, new, source, here) {
+            Ok((Action::Link(_), _)) => "nothing, a symlink".to_owned(),
+            Ok((Action::Keep, record)) => match record.staging {
                 None => "keep".to_owned(),
                 Some(staging) => format!("keep from {}", staging.display()),
             },
-            Ok(Action::Mount { makes_folder, .. }) => match makes_folder {
+            Ok((Action::Mount { makes_folder }, _)) => match makes_folder {
                 true => "make the folder and mount".to_owned(),
                 false => "mount".to_owned(),
             },
@@ -316,15 +282,6 @@ mod tests {
             mounted: None,
             bare: Bare::Nothing,
             record: None,
-        }
-    }
-
-    fn nfs() -> Source {
-        let share = Export::parse("h", "/share").unwrap();
-        Source::Nfs {
-            whole: share.clone(),
-            share,
-            below: PathBuf::new(),
         }
     }
 
@@ -412,7 +369,7 @@ mod tests {
                 bare: bare.clone(),
                 record: record.clone(),
             };
-            let decided = decided(purpose.clone(), &nfs(), &here);
+            let decided = decided(purpose.clone(), &Source::Nfs, &here);
             assert!(
                 decided.starts_with(expected),
                 "{purpose:?} {bare:?} {record:?}: {decided}"
@@ -457,37 +414,42 @@ mod tests {
             ..record()
         };
         for (source, mounted, record, expected) in [
-            (nfs(), &ours, Some(record()), "keep"),
-            (nfs(), &ours, Some(from), "keep from /staging"),
-            (nfs(), &ours, None, "keep"),
+            (Source::Nfs, &ours, Some(record()), "keep"),
+            (Source::Nfs, &ours, Some(from), "keep from /staging"),
+            (Source::Nfs, &ours, None, "keep"),
             (
-                nfs(),
+                Source::Nfs,
                 &ours,
                 Some(changed),
                 "- is in use for a volume already: the source is i:/share and h:/share was",
             ),
             (
-                nfs(),
+                Source::Nfs,
                 &other,
                 None,
                 "- is in use for a volume already: its source is h:/other, and h:/share was asked for",
             ),
             (
-                nfs(),
+                Source::Nfs,
                 &read_only,
                 Some(record()),
                 "- is in use for a volume already: its source is h:/share, read-only, and",
             ),
-            (nfs(), &no_flags, Some(record()), "keep"),
-            (nfs(), &no_flags, None, "- is in use for a volume already"),
+            (Source::Nfs, &no_flags, Some(record()), "keep"),
             (
-                nfs(),
+                Source::Nfs,
+                &no_flags,
+                None,
+                "- is in use for a volume already",
+            ),
+            (
+                Source::Nfs,
                 &disk,
                 None,
                 "- is a mount of /dev/sda (ext4) that this driver did not make",
             ),
             (
-                nfs(),
+                Source::Nfs,
                 &disk,
                 Some(record()),
                 "- is in use for a volume already: its source is /dev/sda",

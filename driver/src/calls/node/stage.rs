@@ -3,28 +3,17 @@
 
 use crate::calls::node::error::NodeError;
 use crate::calls::node::ownership;
-use crate::calls::node::record::{PublishRecord, RecordsLock};
+use crate::calls::node::record::{FileLock, PublishRecord};
 use crate::calls::node::request::{PublishRequest, Purpose};
-use crate::calls::node::target::{self, Bare, foreign_mount, taken};
+use crate::calls::node::second_publish::{Source, shows};
+use crate::calls::node::target::{self, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::mountinfo::{self, Mount};
 use crate::process::log::Level;
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
-
-/// A volume that is staged.
-pub(super) enum Staged {
-    /// Mounted at the staging path.
-    Mounted(Mount),
-    /// Where mounting is refused there is only the record.
-    OnPaper,
-}
-
-/// A volume that is being unstaged. Without a record nobody is kept from it.
-struct Leaving(#[allow(dead_code)] Option<RecordsLock>);
 
 impl Volumes {
     /// The staging path that a publish at `target` has to be bound from; `None` where it is mounted by itself: when the
@@ -68,7 +57,7 @@ impl Volumes {
         &self,
         request: &PublishRequest,
         staging: &Path,
-    ) -> Result<Staged, NodeError> {
+    ) -> Result<Source, NodeError> {
         let volume = &request.volume_id;
         let not_staged = |detail: String| NodeError::NotStaged {
             volume: volume.clone(),
@@ -88,7 +77,7 @@ impl Volumes {
             if is_held {
                 return Err(not_staged(" any more".into()));
             }
-            let (here, wanted) = (record.arguments.export()?, request.arguments.export()?);
+            let (here, wanted) = (record.arguments.export(), request.arguments.export());
             if here != wanted {
                 return Err(NodeError::Different {
                     target: staging.to_owned(),
@@ -96,21 +85,16 @@ impl Volumes {
                 });
             }
             if record.symlink.is_some() && mount.is_none() {
-                return Ok(Staged::OnPaper);
+                // Where mounting is refused there is only the record.
+                return Ok(self.source(&request.arguments));
             }
         }
         let Some(mount) = mount else {
             return Err(not_staged(": nothing is mounted there".into()));
         };
         // Without a record the mount has to tell, and of one share it may be another volume's.
-        let is_the_volume = async || {
-            let whole = request.arguments.export()?;
-            Ok::<_, NodeError>(
-                self.shows_folder(&whole, mount, &mounts).await?
-                    && self.is_publish_of(volume, mount, &mounts).await?,
-            )
-        };
-        if record.is_none() && !is_the_volume().await? {
+        let whole = request.arguments.export();
+        if record.is_none() && !self.proves(volume, Some(whole), mount, &mounts).await? {
             let source = mount.source.to_string_lossy();
             return Err(not_staged(format!(": it is a mount of {source}")));
         }
@@ -120,33 +104,30 @@ impl Volumes {
                 difference: "it is staged read-only, and writing was asked for".into(),
             });
         }
-        Ok(Staged::Mounted(mount.clone()))
+        Ok(Source::Staged(mount.clone()))
     }
 
-    /// Mounts a staged volume anew whose folder the server does not know any more, as after its export was made anew: the
-    /// orchestrator stages a volume once and would never do so again.
-    pub(super) async fn renew_stale(
-        &self,
-        staging: &Path,
-        timeout: Duration,
-    ) -> Result<(), NodeError> {
+    /// Mounts a staged volume anew whose mount is gone, or whose folder the server does not know any more, as after its export was
+    /// made anew: the orchestrator stages a volume once and would never do so again.
+    pub(super) async fn renew(&self, staging: &Path) -> Result<(), NodeError> {
         let Some(record) = self.stages.get(staging).await? else {
             return Ok(());
         };
-        if self.stages.is_held(staging).await? {
-            return Ok(());
-        }
-        // Without a mount where the one that was stale is gone, and no new one could be made then.
-        let is_lost = record.symlink.is_none() && self.mounted(staging)?.is_none();
-        if !is_lost && !self.is_stale_at(staging).await? {
+        if record.symlink.is_some() || self.stages.is_held(staging).await? {
             return Ok(());
         }
         let request = PublishRequest::of_stage(&record, &self.config)?;
         let fingerprint = format!("renewal of {}", record.volume_id);
-        let work = self.clone().restage(request, record, staging.to_owned());
-        self.run(staging, "NodeStageVolume", fingerprint, timeout, work)
-            .await
-            .map(drop)
+        let timeout = self.config.bounds.mount;
+        let work = |this: Self, staging| this.restage(request, record, staging);
+        let renewed = self.run(
+            staging.to_owned(),
+            "NodeStageVolume",
+            fingerprint,
+            timeout,
+            work,
+        );
+        renewed.await.map(drop)
     }
 
     /// Boxed, because a publish that stages would be a future that holds itself.
@@ -166,15 +147,6 @@ impl Volumes {
         })
     }
 
-    /// Whether the NFS mount at `path` is of a folder that the server does not know any more. One that does not answer may
-    /// do so again, and is not.
-    pub(super) async fn is_stale_at(&self, path: &Path) -> Result<bool, NodeError> {
-        Ok(match self.mounted(path)? {
-            Some(mount) if mount.is_nfs() => self.is_stale(&mount).await,
-            _ => false,
-        })
-    }
-
     /// Takes the staged `volume_id` away from `staging`, and waits for that for at most `patience`. Once it is gone, a repeat
     /// is fine.
     ///
@@ -189,12 +161,11 @@ impl Volumes {
         let Some(staging) = target::locate(staging).await? else {
             return Ok(None);
         };
-        let this = self.clone();
-        let work = {
-            let (volume_id, staging) = (volume_id.clone(), staging.clone());
-            async move { this.unstage_at(&volume_id, &staging).await.map(|()| None) }
+        let arguments = volume_id.clone();
+        let work = |this: Self, staging: PathBuf| async move {
+            this.unstage_at(&volume_id, &staging).await.map(|()| None)
         };
-        self.run(&staging, "NodeUnstageVolume", volume_id, timeout, work)
+        self.run(staging, "NodeUnstageVolume", arguments, timeout, work)
             .await
     }
 
@@ -215,7 +186,7 @@ impl Volumes {
         volume_id: &str,
         staging: &Path,
     ) -> Result<(), NodeError> {
-        let Some(_leaving) = self.begin_unstage(volume_id, staging).await? else {
+        let Some(_held) = self.begin_unstage(volume_id, staging).await? else {
             return Ok(());
         };
         self.take_all_away(staging).await?;
@@ -226,34 +197,16 @@ impl Volumes {
     }
 
     /// Whether the volume may go from `staging`, as one step among all publishes: nothing is published from it while the answer
-    /// lives. `None` when there is nothing of it.
+    /// lives, if there is a record. `None` when there is nothing of it.
     async fn begin_unstage(
         &self,
         volume_id: &str,
         staging: &Path,
-    ) -> Result<Option<Leaving>, NodeError> {
-        let _comparing = self.comparing.lock().await;
+    ) -> Result<Option<Option<FileLock>>, NodeError> {
         let _lock = self.records.lock().await?;
         let record = self.stages.get(staging).await?;
-        let mounts = self.mounts()?;
-        let here = mountinfo::at(&mounts, staging);
-        match &record {
-            Some(other) if other.volume_id != volume_id => {
-                if here.is_empty() && other.symlink.is_none() {
-                    return Ok(None);
-                }
-                return Err(NodeError::NotPublished {
-                    volume: volume_id.to_owned(),
-                    path: staging.to_owned(),
-                    detail: format!("; volume {} is", other.volume_id),
-                });
-            }
-            None => {
-                if let Some(mount) = self.foreign(volume_id, staging, &mounts).await? {
-                    return Err(taken(staging, &foreign_mount(mount)));
-                }
-            }
-            Some(_) => {}
+        if !self.may_go(volume_id, staging, record.as_ref()).await? {
+            return Ok(None);
         }
         if let Some(target) = self.published_from(staging).await? {
             return Err(NodeError::StillPublished {
@@ -261,39 +214,25 @@ impl Volumes {
                 target,
             });
         }
-        let held = self.stages.hold(staging).await?;
-        Ok(Some(Leaving(held)))
+        Ok(Some(self.stages.hold(staging).await?))
     }
 
     /// A target that shows what is staged at `staging`.
     async fn published_from(&self, staging: &Path) -> Result<Option<PathBuf>, NodeError> {
         let records = self.records.all().await?;
-        // What does not run any more has its mount.
-        let running = records
-            .iter()
-            .map(|it| self.operations.is_running(&it.target));
-        let running: Vec<bool> = running.collect();
-        let mounts = self.mounts()?;
-        let mut known = BTreeSet::new();
-        for (record, is_running) in records.into_iter().zip(running) {
-            let target = record.target;
-            known.insert(target.clone());
-            let there = !mountinfo::at(&mounts, &target).is_empty()
-                || is_running
-                || (record.symlink.is_some()
-                    && matches!(target::look(&target).await, Ok(Bare::Symlink(_))));
-            if record.staging.as_deref() == Some(staging) && there {
-                return Ok(Some(target));
+        for record in &records {
+            if record.staging.as_deref() == Some(staging) && self.is_there(record).await? {
+                return Ok(Some(record.target.clone()));
             }
         }
         // Without records, as after a lost work folder, where the kubelet puts the volumes of pods has to tell.
+        let mounts = self.mounts()?;
         let Some(staged) = mountinfo::at(&mounts, staging).last().copied() else {
             return Ok(None);
         };
+        let known = |mount: &Mount| records.iter().any(|record| record.target == mount.target);
         let mut pods = mounts.iter().filter(|mount| {
-            !known.contains(&mount.target)
-                && ownership::is_pods_target(&mount.target)
-                && shows(mount, staged)
+            ownership::is_pods_target(&mount.target) && shows(mount, staged) && !known(mount)
         });
         Ok(pods.next().map(|mount| mount.target.clone()))
     }
@@ -328,9 +267,4 @@ impl Volumes {
             }
         }
     }
-}
-
-/// Whether two mounts show one folder of one file system.
-pub(super) fn shows(mount: &Mount, staged: &Mount) -> bool {
-    (&mount.device, &mount.root, &mount.source) == (&staged.device, &staged.root, &staged.source)
 }

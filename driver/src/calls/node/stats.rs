@@ -2,7 +2,7 @@
 //! tell when the server is gone.
 
 use crate::calls::node::error::NodeError;
-use crate::calls::node::questions::{Inquiry, NoAnswer};
+use crate::calls::node::questions::NoAnswer;
 use crate::calls::node::record::PublishRecord;
 use crate::calls::node::target::{self, Bare};
 use crate::calls::node::volumes::Volumes;
@@ -36,7 +36,7 @@ impl Volumes {
         path: &Path,
         timeout: Duration,
     ) -> Result<Condition, NodeError> {
-        let not_published = |detail: &str| not_published(volume_id, path, detail);
+        let not_published = |detail: &str| NodeError::not_published(volume_id, path, detail);
         // The node's own disks have a bound of their own: a short patience with servers is none with them.
         let bound = timeout.max(disk_thread::BOUND);
         let known = tokio::time::timeout(bound, self.known_at(volume_id, path)).await;
@@ -48,7 +48,7 @@ impl Volumes {
         let mounted = mountinfo::at(&mounts, &path).last().copied();
         match mounted {
             Some(_) if record.is_some() => {}
-            Some(mount) if self.is_publish_of(volume_id, mount, &mounts).await? => {}
+            Some(mount) if self.proves(volume_id, None, mount, &mounts).await? => {}
             Some(mount) => {
                 return Err(not_published(&format!(
                     ": it is a mount of {} ({}) that is not known to be this volume",
@@ -64,13 +64,13 @@ impl Volumes {
             }
         }
         let key = (volume_id.to_owned(), path.clone());
-        let inquiry = Inquiry {
-            path: &path,
-            mount: mountinfo::covering(&mounts, &path),
-            // A symlink may lead anywhere.
-            asks_no_server: mounted.is_some() && mountinfo::asks_no_server(&mounts, &path),
-        };
-        let answer = self.questions.usage(&self.helpers, inquiry, timeout).await;
+        let covering = mountinfo::covering(&mounts, &path);
+        // A symlink may lead anywhere.
+        let asks_no_server = mounted.is_some() && mountinfo::asks_no_server(&mounts, &path);
+        let asking = self
+            .questions
+            .usage(&path, covering, asks_no_server, timeout);
+        let answer = asking.await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
             return Err(not_published(": it was unpublished in this moment"));
@@ -86,13 +86,18 @@ impl Volumes {
             }
             Err(NoAnswer::NoUsage) => Err(NodeError::NoUsage),
             Err(error) => match known.get(&key) {
-                Some(usage) => Ok(Condition {
-                    usage: *usage,
-                    problem: Some(format!(
-                        "{error}{}; the usage is the last known",
-                        hint(&error)
-                    )),
-                }),
+                Some(usage) => {
+                    let hint = match error.is_stale() {
+                        true => {
+                            " (the server does not know the folder any more: publish the volume again, which mounts it anew)"
+                        }
+                        false => "",
+                    };
+                    Ok(Condition {
+                        usage: *usage,
+                        problem: Some(format!("{error}{hint}; the usage is the last known")),
+                    })
+                }
                 None => Err(NodeError::NoAnswer {
                     path,
                     cause: Arc::new(error),
@@ -109,7 +114,7 @@ impl Volumes {
     ) -> Result<(PathBuf, Option<PublishRecord>), NodeError> {
         let Some(real) = target::locate(path).await? else {
             let detail = ": the folder above it does not exist";
-            return Err(not_published(volume_id, path, detail));
+            return Err(NodeError::not_published(volume_id, path, detail));
         };
         let record = match self.records.get(&real).await? {
             None => self.stages.get(&real).await?,
@@ -118,18 +123,10 @@ impl Volumes {
         match record {
             Some(other) if other.volume_id != volume_id => {
                 let detail = format!("; volume {} is", other.volume_id);
-                Err(not_published(volume_id, path, &detail))
+                Err(NodeError::not_published(volume_id, path, &detail))
             }
             record => Ok((real, record)),
         }
-    }
-}
-
-fn not_published(volume_id: &str, path: &Path, detail: &str) -> NodeError {
-    NodeError::NotPublished {
-        volume: volume_id.to_owned(),
-        path: path.to_owned(),
-        detail: detail.to_owned(),
     }
 }
 
@@ -139,15 +136,6 @@ fn loss(mount: &Mount) -> Option<String> {
     (mount.is_of_deleted_folder() || is_in_records()).then(|| {
         "the volume's folder was deleted on its share, and what is written to it now is lost: unpublish the volume".to_owned()
     })
-}
-
-/// What helps.
-fn hint(error: &NoAnswer) -> &'static str {
-    if error.is_stale() {
-        " (the server does not know the folder any more: publish the volume again, which mounts it anew)"
-    } else {
-        ""
-    }
 }
 
 #[cfg(test)]

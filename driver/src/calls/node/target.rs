@@ -66,14 +66,23 @@ fn is_nothing(error: &io::Error) -> bool {
     )
 }
 
+/// Does `work` with `target`, as `doing` says, off the thread.
+async fn on<T: Send + 'static>(
+    target: &Path,
+    doing: &str,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Result<T, NodeError> {
+    let context = format!("{doing} {}", target.display());
+    let path = target.to_owned();
+    off_thread(context, target, move || work(&path)).await
+}
+
 /// What stands at `target`, on which nothing is mounted.
 ///
 /// # Errors
 /// When it cannot be looked at.
 pub async fn look(target: &Path) -> Result<Bare, NodeError> {
-    let context = format!("looking at {}", target.display());
-    let path = target.to_owned();
-    let looking = move || {
+    let looking = |path: &Path| {
         let there = match path.symlink_metadata() {
             Ok(there) => there.file_type(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Bare::Nothing),
@@ -89,7 +98,7 @@ pub async fn look(target: &Path) -> Result<Bare, NodeError> {
             Bare::FullFolder
         })
     };
-    off_thread(context, target, looking).await
+    on(target, "looking at", looking).await
 }
 
 /// Makes the folder of a target, for nobody but its owner: what is mounted there has permissions of its own.
@@ -97,11 +106,8 @@ pub async fn look(target: &Path) -> Result<Bare, NodeError> {
 /// # Errors
 /// When it cannot be made.
 pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
-    let context = format!("making the folder {}", target.display());
-    let path = target.to_owned();
-    let mut folder = std::fs::DirBuilder::new();
-    folder.mode(0o750);
-    off_thread(context, target, move || folder.create(path)).await
+    let making = |path: &Path| std::fs::DirBuilder::new().mode(0o750).create(path);
+    on(target, "making the folder", making).await
 }
 
 /// Removes the empty folder of a target; one that is gone already is fine.
@@ -109,9 +115,8 @@ pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
 /// # Errors
 /// When it cannot be removed.
 pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
-    let context = format!("removing the folder {}", target.display());
-    let path = target.to_owned();
-    off_thread(context, target, move || gone(std::fs::remove_dir(path))).await
+    let removing = |path: &Path| gone(std::fs::remove_dir(path));
+    on(target, "removing the folder", removing).await
 }
 
 /// Removes the symlink at a target; one that is gone already is fine.
@@ -119,9 +124,8 @@ pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
 /// # Errors
 /// When it cannot be removed.
 pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
-    let context = format!("removing the symlink {}", target.display());
-    let path = target.to_owned();
-    off_thread(context, target, move || gone(std::fs::remove_file(path))).await
+    let removing = |path: &Path| gone(std::fs::remove_file(path));
+    on(target, "removing the symlink", removing).await
 }
 
 /// Makes the target a symlink to `folder`.
@@ -129,10 +133,9 @@ pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
 /// # Errors
 /// When it cannot be made.
 pub async fn make_symlink(folder: &Path, target: &Path) -> Result<(), NodeError> {
-    let context = format!("making the symlink {}", target.display());
-    let (folder, path) = (folder.to_owned(), target.to_owned());
-    let making = move || std::os::unix::fs::symlink(folder, path);
-    off_thread(context, target, making).await
+    let folder = folder.to_owned();
+    let making = |path: &Path| std::os::unix::fs::symlink(folder, path);
+    on(target, "making the symlink", making).await
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

@@ -9,7 +9,7 @@ use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::{FailureKind, Task};
 use crate::process::log::Level;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,45 +40,28 @@ impl Volumes {
             // The parent has gone, and the target with it.
             return Ok(None);
         };
-        let this = self.clone();
-        let work = {
-            let (volume_id, target) = (volume_id.clone(), target.clone());
-            async move { this.unpublish_at(&volume_id, &target).await.map(|()| None) }
+        let arguments = volume_id.clone();
+        let work = |this: Self, target: PathBuf| async move {
+            this.unpublish_at(&volume_id, &target).await.map(|()| None)
         };
-        self.run(&target, "NodeUnpublishVolume", volume_id, timeout, work)
+        self.run(target, "NodeUnpublishVolume", arguments, timeout, work)
             .await
     }
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
         let record = self.records.get(target).await?;
-        let mounts = self.mounts()?;
-        let here = mountinfo::at(&mounts, target);
-        if let Some(other) = record
-            .as_ref()
-            .filter(|record| record.volume_id != volume_id)
-        {
-            if here.is_empty() && other.symlink.is_none() {
-                // Neither volume is there, and the record and its folder are the other one's.
-                return Ok(());
-            }
-            return Err(NodeError::NotPublished {
-                volume: volume_id.to_owned(),
-                path: target.to_owned(),
-                detail: format!("; volume {} is", other.volume_id),
-            });
+        if !self.may_go(volume_id, target, record.as_ref()).await? {
+            return Ok(());
         }
-        if record.is_none()
-            && let Some(mount) = self.foreign(volume_id, target, &mounts).await?
-        {
-            return Err(taken(target, &foreign_mount(mount)));
-        }
-        let ours = record.is_some() || !here.is_empty();
-        if !here.is_empty() {
+        let is_mounted = self.mounted(target)?.is_some();
+        if is_mounted {
             self.take_all_away(target).await?;
         }
         match target::look(target).await? {
             Bare::Nothing => {}
-            Bare::EmptyFolder if ours => target::remove_folder(target).await?,
+            Bare::EmptyFolder if is_mounted || record.is_some() => {
+                target::remove_folder(target).await?;
+            }
             // Somebody else's: the volume is not published there.
             Bare::EmptyFolder => {}
             Bare::Symlink(to) if self.made(volume_id, target, &to, record.as_ref()) => {
@@ -107,6 +90,41 @@ impl Volumes {
             self.release_stages().await;
         }
         Ok(())
+    }
+
+    /// Whether `volume_id`, of which `record` tells, may be taken away from `target`; `false` when there is nothing of it.
+    ///
+    /// # Errors
+    /// When another volume is there, or a mount that is not proved to be this one's.
+    pub(super) async fn may_go(
+        &self,
+        volume_id: &str,
+        target: &Path,
+        record: Option<&PublishRecord>,
+    ) -> Result<bool, NodeError> {
+        let mounts = self.mounts()?;
+        let here = mountinfo::at(&mounts, target);
+        match record {
+            // Neither volume is there, and the record and its folder are the other one's.
+            Some(other)
+                if other.volume_id != volume_id && here.is_empty() && other.symlink.is_none() =>
+            {
+                Ok(false)
+            }
+            Some(other) if other.volume_id != volume_id => {
+                let detail = format!("; volume {} is", other.volume_id);
+                Err(NodeError::not_published(volume_id, target, &detail))
+            }
+            Some(_) => Ok(true),
+            None => {
+                for mount in here {
+                    if !self.proves(volume_id, None, mount, &mounts).await? {
+                        return Err(taken(target, &foreign_mount(mount)));
+                    }
+                }
+                Ok(true)
+            }
+        }
     }
 
     /// Whether a symlink at a target is one that a publish made.
@@ -181,7 +199,7 @@ impl Volumes {
         self.take_away(target, true, bound - plain).await
     }
 
-    /// One unmount in a helper.
+    /// One unmount in a helper: it may have to write back.
     pub(super) async fn take_away(
         &self,
         target: &Path,

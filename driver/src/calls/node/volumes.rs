@@ -32,8 +32,6 @@ pub struct Volumes {
     pub(super) operations: Arc<Operations<PathBuf, Result<Note, NodeError>>>,
     /// The last known usage, by volume and path.
     pub(super) usage: Arc<Mutex<HashMap<(String, PathBuf), Usage>>>,
-    /// Held while a publish is checked against the others of its volume.
-    pub(super) comparing: Arc<tokio::sync::Mutex<()>>,
     pub(super) log: Log,
 }
 
@@ -47,20 +45,19 @@ impl Volumes {
     /// When the work folder cannot be used.
     pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
         let work_folder = DiskThread::default();
-        let records = PublishRecords::open(&config.work_dir, &work_folder, log)?;
-        let stages = PublishRecords::of_stages(&config.work_dir, &work_folder, log)?;
+        let records = PublishRecords::open(&config.work_dir, "publishes", &work_folder, log)?;
+        let stages = PublishRecords::open(&config.work_dir, "stages", &work_folder, log)?;
         records.forget_gone()?;
         stages.forget_gone()?;
         Ok(Self {
             config,
+            questions: Questions::new(helpers.clone()),
             helpers,
-            questions: Questions::default(),
             work_folder,
             records,
             stages,
             operations: Arc::default(),
             usage: Arc::default(),
-            comparing: Arc::default(),
             log,
         })
     }
@@ -72,7 +69,6 @@ impl Volumes {
 
     /// Tells the metrics what is published and staged here. What cannot be read keeps its number.
     pub async fn observe(&self) {
-        METRICS.helpers_stuck.set(count(self.helpers.stuck().len()));
         if let Ok(all) = self.records.all().await {
             METRICS.published_targets.set(count(all.len()));
         }
@@ -85,11 +81,11 @@ impl Volumes {
     /// its caller gives up.
     pub(super) async fn run<W>(
         &self,
-        target: &Path,
+        target: PathBuf,
         rpc: &'static str,
         arguments: String,
         timeout: Duration,
-        work: W,
+        work: impl FnOnce(Self, PathBuf) -> W,
     ) -> Result<Note, NodeError>
     where
         W: Future<Output = Result<Note, NodeError>> + Send + 'static,
@@ -98,9 +94,10 @@ impl Volumes {
             rpc,
             arguments: arguments.into_bytes(),
         };
+        let work = || work(self.clone(), target.clone());
         let run = self
             .operations
-            .run(target.to_owned(), operation, timeout, || work);
+            .run(target.clone(), operation, timeout, work);
         match (run.await, self.work_folder.holdup()) {
             // The caller's time is over, and that is why.
             (Err(Busy::RunningOperation { .. }), Some(error)) => Err(record_error(error)),

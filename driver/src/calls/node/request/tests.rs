@@ -3,6 +3,7 @@
 use super::*;
 use crate::calls::defaults::Defaults;
 use crate::process::config::Bounds;
+use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
 pub(crate) fn config() -> Config {
@@ -69,7 +70,7 @@ fn request() -> NodePublishVolumeRequest {
 fn the_source_comes_from_either_context() {
     let parsed = publish(&request(), &config()).unwrap();
     assert_eq!(parsed.target, Path::new("/mnt/x"));
-    assert_eq!(parsed.arguments.export().unwrap().to_string(), "nas:/srv");
+    assert_eq!(parsed.arguments.export().to_string(), "nas:/srv");
     let mut csc = request();
     csc.volume_context = BTreeMap::new();
     csc.publish_context = map(&[
@@ -78,7 +79,7 @@ fn the_source_comes_from_either_context() {
         ("subdir", "/a/b/"),
     ]);
     let parsed = publish(&csc, &config()).unwrap();
-    let export = parsed.arguments.export().unwrap();
+    let export = parsed.arguments.export();
     assert_eq!(export.to_string(), "10.0.0.4:/nfs_share/a/b");
     csc.publish_context = BTreeMap::new();
     let error = publish(&csc, &config()).unwrap_err().to_string();
