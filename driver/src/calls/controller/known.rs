@@ -4,11 +4,11 @@ use super::looks::SILENT_IN;
 use super::options::KnownOptions;
 use crate::calls::export::Export;
 use crate::share::agents::Capabilities;
+use crate::share::comparison::Comparison;
 use crate::share::measures::MeasuredShare;
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,10 +25,8 @@ pub(super) struct Known {
     pub(super) purge_asked: bool,
     /// What was told last of subjects that are looked at again and again.
     pub(super) told: BTreeMap<&'static str, Vec<String>>,
-    /// Whether this process enforces the sizes of its volumes, as the last comparison found.
-    pub(super) limits_here: bool,
-    /// What that comparison has written down, kept open.
-    pub(super) limits_report: Option<OwnedFd>,
+    /// What has come of the last comparison of its limits by this process.
+    pub(super) limits: Comparison,
     /// What was told of things on it that cannot be used.
     pub(super) odd_told: BTreeSet<String>,
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
