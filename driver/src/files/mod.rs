@@ -7,7 +7,7 @@ pub mod copying;
 pub(crate) mod crash_points;
 pub mod descriptors;
 pub mod owner;
+pub(crate) mod pool;
 pub mod roots;
-pub(crate) mod side_by_side;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod walking;

@@ -13,7 +13,6 @@ use crate::share::records::volume::OnDelete;
 use crate::share::token::fnv;
 use crate::share::volume::delete;
 use rustix::fs::{self, FileType};
-use std::ffi::CString;
 use std::os::fd::OwnedFd;
 
 /// What an archive may be called after the name of its volume.
@@ -43,24 +42,8 @@ fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
 /// # Errors
 /// I/O errors.
 pub(crate) fn is_empty(root: &Root) -> Result<bool, ShareError> {
-    let names = few(root, 2).context(|| "listing the share".to_owned())?;
+    let names = beneath::some_names(root, 2).context(|| "listing the share".to_owned())?;
     Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))
-}
-
-/// At most `most` of the names in a folder that may hold millions.
-fn few(folder: &OwnedFd, most: usize) -> std::io::Result<Vec<CString>> {
-    let folder = beneath::folder(folder, ".")?;
-    let mut names = Vec::new();
-    for entry in fs::Dir::read_from(folder)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-        if names.len() == most {
-            break;
-        }
-    }
-    Ok(names)
 }
 
 /// The archive at `path`, which is its name less the ending, open for reading; nothing when it is not there.
@@ -118,7 +101,7 @@ pub(crate) fn delete_volume(
         false => OnDelete::Delete,
     };
     delete(share, id, path, on_delete, |folder| {
-        let names = few(folder, 2)?;
+        let names = beneath::some_names(folder, 2)?;
         let only = match names.as_slice() {
             [only] => only.to_str().unwrap_or_default(),
             _ => "",
@@ -146,7 +129,7 @@ pub(crate) fn delete_snapshot(
     archives: &[String],
 ) -> Result<(), ShareError> {
     delete(share, id, path, OnDelete::Delete, |folder| {
-        for name in few(folder, archives.len() + 1)? {
+        for name in beneath::some_names(folder, archives.len() + 1)? {
             let stat = fs::statat(folder, &*name, fs::AtFlags::SYMLINK_NOFOLLOW)?;
             let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             let known = archives

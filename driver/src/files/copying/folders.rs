@@ -2,7 +2,6 @@
 //! does not know them, and given their attributes in the end. The order in which that is done is the business of `tree`.
 
 use super::attributes::{self, Attribute, Basics};
-use super::descriptors::Held;
 use super::entry::EntryCopier;
 use super::error::CopyError;
 use super::node::{Node, Pair, State};
@@ -11,6 +10,7 @@ use super::tree::Tree;
 use super::view::{View, is_same};
 use crate::files::beneath;
 use crate::files::crash_points;
+use crate::files::descriptors::Held;
 use crate::files::walking::listing::Listing;
 use rustix::fs::{self, AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -362,16 +362,9 @@ mod tests {
     use super::super::view::Views;
     use super::*;
     use std::ffi::CString;
-    use std::sync::Mutex;
-    use std::sync::atomic::AtomicUsize;
 
     fn node(name: &str, parent: Option<&Arc<Node>>) -> Arc<Node> {
-        Arc::new(Node {
-            parent: parent.cloned(),
-            name: CString::new(name).unwrap(),
-            state: Mutex::default(),
-            unfinished: AtomicUsize::new(1),
-        })
+        Node::new(parent.cloned(), CString::new(name).unwrap())
     }
 
     #[test]

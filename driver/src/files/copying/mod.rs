@@ -10,7 +10,6 @@
 
 pub mod attributes;
 mod content;
-mod descriptors;
 mod distance;
 mod entry;
 mod error;
@@ -60,6 +59,6 @@ pub fn copy(first: View, more: More<'_>, progress: &Progress) -> Result<Report, 
     let (course, omissions) = (CopyProgress::of(progress), Omissions::default());
     let views = Views::new(first, more);
     tree::copy(&views, &course, &methods, &omissions)?;
-    views.finish(methods.threads, &progress.threads)?;
+    views.finish(&progress.threads)?;
     Ok(omissions.into_report(progress.files(), progress.bytes()))
 }

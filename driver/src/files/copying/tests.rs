@@ -302,7 +302,7 @@ fn a_wide_folder_is_copied_through_several_views() {
     );
     (methods.remote, methods.distance, methods.threads) = (true, Distance::micros(20_000), 32);
     tree::copy(&views, &course, &methods, &omissions).unwrap();
-    views.finish(4, &progress.threads).unwrap();
+    views.finish(&progress.threads).unwrap();
     trial.equal();
     let asked = asked.into_inner();
     assert!((3..distance::MOST).contains(&asked), "{asked}");

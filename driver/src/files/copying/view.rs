@@ -5,12 +5,12 @@
 //! mounts with superblocks of their own it makes them side by side. What is made through one view is found through each
 //! other by asking the server; link(2), rename(2) and FICLONE stay within one.
 
-use super::descriptors::Held;
 use super::distance::Distance;
 use super::error::CopyError;
 use super::links::LinksFolder;
 use crate::calls::admission::ExtraThreads;
 use crate::files::beneath;
+use crate::files::descriptors::Held;
 use crate::files::owner::Owner;
 use crate::files::roots::Mounted;
 use csi_proto::lock::lock;
@@ -124,15 +124,15 @@ impl<'a> Views<'a> {
         }
     }
 
-    /// Removes what files with several names have needed, by as many threads as `extra` gives, `most` at the most, and
-    /// returns when all that was written through any view is on disk.
-    pub fn finish(&self, most: usize, extra: &ExtraThreads) -> Result<(), CopyError> {
+    /// Removes what files with several names have needed, by as many threads as `extra` gives, and returns when all that was
+    /// written through any view is on disk.
+    pub fn finish(&self, extra: &ExtraThreads) -> Result<(), CopyError> {
         let views = self.lock();
         let first = &views[0];
         if views.iter().any(|view| view.links.is_made()) {
             first
                 .links
-                .remove(most, extra)
+                .remove(extra)
                 .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
         }
         // Once for all files, which is the cheapest; it reports what a write in the background met.
