@@ -18,7 +18,6 @@ use crate::process::log::Level;
 use crate::process::privileges::Needs;
 use crate::process::server::{Ended, StopSignals};
 use crate::process::start;
-use crate::upstream;
 use attendance::ShareSession;
 use flags::Agent;
 use std::error::Error;
@@ -48,7 +47,6 @@ async fn attend(agent: Agent) -> Result<Ended, Box<dyn Error>> {
     let controller = Controller::new(ControllerConfig {
         role: Role::Agent,
         quotas: agent.quotas,
-        archives: upstream::archives(),
         admission: Admission::default(),
         measure: agent.measure.map(Pace::every),
         other_exports: agent.shares.iter().map(|it| it.export.clone()).collect(),

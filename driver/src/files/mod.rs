@@ -1,6 +1,8 @@
 //! Files and folders below a root that others change meanwhile: how they are opened, walked and copied. Knows no records.
 
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
+pub(crate) mod archive;
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod beneath;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub mod copying;

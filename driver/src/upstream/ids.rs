@@ -4,6 +4,7 @@
 
 use crate::calls::export::Export;
 use crate::calls::volume_id::{SnapshotId, VolumeId};
+use crate::share::archives::ENDINGS;
 use crate::share::paths::sub_path::{SubPath, SubPathError};
 use crate::share::records::origin::Origin;
 use crate::share::records::volume::OnDelete;
@@ -205,7 +206,7 @@ impl UpstreamSnapshotId {
 impl UpstreamSnapshotId {
     /// The names that the archive may have in its folder, the likelier one first.
     pub fn archives(&self) -> [String; 2] {
-        ["tar.gz", "tar"].map(|kind| format!("{}.{kind}", self.source))
+        ENDINGS.map(|kind| format!("{}.{kind}", self.source))
     }
 }
 

@@ -44,12 +44,13 @@ pub(super) const PATH_COST: usize = 64;
 /// # Errors
 /// [`CopyError::Archive`] for one that is damaged, cut short or would write elsewhere; else as for copying. The target then
 /// holds a part.
-pub(super) fn unpack(
-    archive: OwnedFd,
+pub fn unpack(
+    archive: &OwnedFd,
     target: &OwnedFd,
     progress: &Progress,
 ) -> Result<Report, CopyError> {
     let reading = |error| CopyError::io("reading", "the archive".to_owned(), error);
+    let archive = archive.try_clone().map_err(reading)?;
     let mut input = BufReader::with_capacity(BUFFER, File::from(archive));
     let packed = input.fill_buf().map_err(reading)?.starts_with(b"\x1f\x8b");
     let input: Box<dyn Read> = match packed {
