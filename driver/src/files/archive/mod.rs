@@ -10,6 +10,21 @@ mod unpack;
 #[cfg(feature = "upstream")]
 pub use unpack::unpack;
 
+/// Why an entry cannot be unpacked: its own fault, or the file system's.
+#[cfg(feature = "upstream")]
+enum Trouble {
+    Refused(String),
+    Io(&'static str, std::io::Error),
+    Stopped,
+}
+
+#[cfg(feature = "upstream")]
+impl Trouble {
+    fn refused(problem: impl Into<String>) -> Self {
+        Self::Refused(problem.into())
+    }
+}
+
 /// Unpacks nothing: this build has no reader of archives.
 ///
 /// # Errors

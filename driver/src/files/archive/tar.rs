@@ -5,8 +5,8 @@
 //! Our own, because the readers that there are keep an extension header of any size in memory: a few kilobytes of gzip
 //! can say that a name has gigabytes.
 
+use super::Trouble;
 use std::io::{self, Read};
-use thiserror::Error;
 
 const BLOCK: usize = 512;
 /// The longest extension header: a path of 4 KiB, and attributes of 64 KiB each.
@@ -17,49 +17,6 @@ const MAX_EXTENSIONS: usize = 8;
 const MAX_ATTRIBUTE: usize = 1 << 16;
 /// What may follow the end, which writers pad to a record; all of it zeros.
 const MAX_PADDING: u64 = 1 << 20;
-
-/// An archive that cannot be read.
-#[derive(Debug, Error)]
-pub(super) enum TarError {
-    /// The stream ends before the archive does.
-    #[error("it ends in the middle: it was cut short, or never written to its end")]
-    Truncated,
-    /// A header's sum is not what it says.
-    #[error("a header has a wrong checksum: the archive is damaged, or is no tar archive")]
-    Checksum,
-    /// A number is none.
-    #[error("a header has no number where its {0} should be")]
-    Number(&'static str),
-    /// An extension header is longer than any that makes sense.
-    #[error("an extension header has {0} bytes, at most {MAX_EXTENSION} are read")]
-    Extension(u64),
-    /// Extension headers without end.
-    #[error("more than {MAX_EXTENSIONS} extension headers stand before one entry")]
-    Extensions,
-    /// An extension header is not of the form `length key=value`.
-    #[error("an extension header is not of its form")]
-    Pax,
-    /// An extended attribute is longer than Linux has them.
-    #[error("an extended attribute has {0} bytes, and at most {MAX_ATTRIBUTE} can be set")]
-    Attribute(usize),
-    /// An entry of a kind that tar does not make unless it is asked to.
-    #[error("it has an entry of the type {0:?}, which is not supported")]
-    Kind(char),
-    /// A file with holes, in one of the forms that tar has for them.
-    #[error(
-        "it has a sparse file, which is not supported: such archives are made with tar --sparse only"
-    )]
-    Sparse,
-    /// What is no file has content.
-    #[error("an entry without content has a size of {0} bytes")]
-    Content(u64),
-    /// Something follows the end.
-    #[error("something follows its end")]
-    Trailing,
-    /// The stream's word, such as a wrong checksum of the compression.
-    #[error("it cannot be read: {0}")]
-    Io(io::Error),
-}
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,18 +83,15 @@ impl<R: Read> Archive<R> {
 
     /// The next entry; nothing at the archive's end, which is read to the end of the stream, so that its checksum is seen.
     /// What was not read of the entry before is passed over.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>, TarError> {
+    pub(super) fn next(&mut self) -> Result<Option<Entry>, Trouble> {
         let mut extensions = Extensions::default();
-        for count in 0.. {
-            if count > MAX_EXTENSIONS {
-                return Err(TarError::Extensions);
-            }
+        for count in 0..=MAX_EXTENSIONS {
             self.skip()?;
             let mut block = [0; BLOCK];
             self.exactly(&mut block)?;
             if block.iter().all(|byte| *byte == 0) {
                 if count > 0 {
-                    return Err(TarError::Truncated);
+                    return Err(truncated());
                 }
                 return self.end().map(|()| None);
             }
@@ -157,11 +111,11 @@ impl<R: Read> Archive<R> {
                 }
             }
         }
-        Err(TarError::Extensions)
+        Err(too_many())
     }
 
     /// Reads content of the current entry; nothing at its end.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TarError> {
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
         let most = usize::try_from(self.content)
             .unwrap_or(usize::MAX)
             .min(buffer.len());
@@ -170,7 +124,7 @@ impl<R: Read> Archive<R> {
         }
         let read = self.some(&mut buffer[..most])?;
         if read == 0 {
-            return Err(TarError::Truncated);
+            return Err(truncated());
         }
         self.content -= read as u64;
         Ok(read)
@@ -182,9 +136,11 @@ impl<R: Read> Archive<R> {
         self.padding = if over == 0 { 0 } else { BLOCK as u64 - over };
     }
 
-    fn extension(&mut self, size: u64) -> Result<Vec<u8>, TarError> {
+    fn extension(&mut self, size: u64) -> Result<Vec<u8>, Trouble> {
         if size > MAX_EXTENSION {
-            return Err(TarError::Extension(size));
+            return Err(Trouble::refused(format!(
+                "an extension header has {size} bytes, at most {MAX_EXTENSION} are read"
+            )));
         }
         self.set_content(size);
         let mut content = vec![0; usize::try_from(size).unwrap_or(0)];
@@ -193,7 +149,7 @@ impl<R: Read> Archive<R> {
         Ok(content)
     }
 
-    fn skip(&mut self) -> Result<(), TarError> {
+    fn skip(&mut self) -> Result<(), Trouble> {
         let mut nothing = [0; 8192];
         let mut left = self.content.saturating_add(self.padding);
         (self.content, self.padding) = (0, 0);
@@ -202,50 +158,56 @@ impl<R: Read> Archive<R> {
                 .unwrap_or(usize::MAX)
                 .min(nothing.len());
             match self.some(&mut nothing[..most])? {
-                0 => return Err(TarError::Truncated),
+                0 => return Err(truncated()),
                 read => left -= read as u64,
             }
         }
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), TarError> {
+    fn end(&mut self) -> Result<(), Trouble> {
         let mut rest = [0; 8192];
         let mut seen = 0;
         loop {
             match self.some(&mut rest)? {
                 0 => return Ok(()),
                 read if rest[..read].iter().any(|byte| *byte != 0) => {
-                    return Err(TarError::Trailing);
+                    return Err(trailing());
                 }
                 read => seen += read as u64,
             }
             if seen > MAX_PADDING {
-                return Err(TarError::Trailing);
+                return Err(trailing());
             }
         }
     }
 
-    fn exactly(&mut self, buffer: &mut [u8]) -> Result<(), TarError> {
+    fn exactly(&mut self, buffer: &mut [u8]) -> Result<(), Trouble> {
         let mut filled = 0;
         while filled < buffer.len() {
             match self.some(&mut buffer[filled..])? {
-                0 => return Err(TarError::Truncated),
+                0 => return Err(truncated()),
                 read => filled += read,
             }
         }
         Ok(())
     }
 
-    fn some(&mut self, buffer: &mut [u8]) -> Result<usize, TarError> {
+    fn some(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
         loop {
             match self.input.read(buffer) {
                 Ok(read) => return Ok(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(TarError::Truncated);
+                    return Err(truncated());
                 }
-                Err(error) => return Err(TarError::Io(error)),
+                // The file system's; what is wrong with the archive itself has no number.
+                Err(error) if error.raw_os_error().is_some() => {
+                    return Err(Trouble::Io("reading the archive at", error));
+                }
+                Err(error) => {
+                    return Err(Trouble::refused(format!("it cannot be read: {error}")));
+                }
             }
         }
     }
@@ -254,7 +216,7 @@ impl<R: Read> Archive<R> {
 struct Header<'a>(&'a [u8; BLOCK]);
 
 impl Header<'_> {
-    fn check(&self) -> Result<(), TarError> {
+    fn check(&self) -> Result<(), Trouble> {
         let said = self.number(148..156, "checksum")?;
         let bytes = || {
             let sum = 148..156;
@@ -266,14 +228,16 @@ impl Header<'_> {
         let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
         match said == sum || i64::try_from(said) == Ok(signed) {
             true => Ok(()),
-            false => Err(TarError::Checksum),
+            false => Err(Trouble::refused(
+                "a header has a wrong checksum: the archive is damaged, or is no tar archive",
+            )),
         }
     }
 
     /// Octal digits, or a big-endian number after a set bit where there are too few of them.
-    fn number(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u64, TarError> {
+    fn number(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u64, Trouble> {
         let field = &self.0[at];
-        let wrong = || TarError::Number(what);
+        let wrong = || no_number(what);
         if field[0] == 0x80 {
             let (high, low) = field.split_at(field.len().saturating_sub(8).max(1));
             if high[1..].iter().any(|byte| *byte != 0) {
@@ -295,18 +259,16 @@ impl Header<'_> {
     }
 
     /// As [`Header::number`], which may also be before 1970.
-    fn time(&self, at: std::ops::Range<usize>) -> Result<i64, TarError> {
+    fn time(&self, at: std::ops::Range<usize>) -> Result<i64, Trouble> {
         let field = &self.0[at.clone()];
         if field[0] == 0xff {
             let low = field[field.len() - 8..].try_into();
-            return low
-                .map(i64::from_be_bytes)
-                .map_err(|_| TarError::Number("time"));
+            return low.map(i64::from_be_bytes).map_err(|_| no_number("time"));
         }
-        i64::try_from(self.number(at, "time")?).map_err(|_| TarError::Number("time"))
+        i64::try_from(self.number(at, "time")?).map_err(|_| no_number("time"))
     }
 
-    fn id(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u32, TarError> {
+    fn id(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u32, Trouble> {
         as_id(self.number(at, what)?, what)
     }
 
@@ -320,7 +282,7 @@ impl Header<'_> {
         name.to_vec()
     }
 
-    fn entry(&self, kind: u8, size: u64, extensions: Extensions) -> Result<Entry, TarError> {
+    fn entry(&self, kind: u8, size: u64, extensions: Extensions) -> Result<Entry, Trouble> {
         let path = match extensions.path {
             Some(path) => path,
             None => self.path(),
@@ -334,12 +296,19 @@ impl Header<'_> {
             b'3' | b'4' => Kind::Device,
             b'5' => Kind::Folder,
             b'6' => Kind::Fifo,
-            b'S' => return Err(TarError::Sparse),
-            other => return Err(TarError::Kind(char::from(other))),
+            b'S' => return Err(sparse()),
+            other => {
+                return Err(Trouble::refused(format!(
+                    "it has an entry of the type {:?}, which is not supported",
+                    char::from(other)
+                )));
+            }
         };
         let size = extensions.size.unwrap_or(size);
         if kind != Kind::File && size != 0 {
-            return Err(TarError::Content(size));
+            return Err(Trouble::refused(format!(
+                "an entry without content has a size of {size} bytes"
+            )));
         }
         let id = |given: Option<u32>, at, what| match given {
             Some(id) => Ok(id),
@@ -368,7 +337,7 @@ impl Header<'_> {
 }
 
 impl Extensions {
-    fn read_pax(&mut self, content: &[u8]) -> Result<(), TarError> {
+    fn read_pax(&mut self, content: &[u8]) -> Result<(), Trouble> {
         for_each_pax(content, |key, value| {
             match key {
                 b"path" => self.path = Some(value.to_vec()),
@@ -378,11 +347,14 @@ impl Extensions {
                 b"gid" => self.gid = Some(as_id(decimal(value)?, "group")?),
                 b"mtime" => self.modified = Some(pax_time(value)?),
                 b"atime" => self.accessed = Some(pax_time(value)?),
-                key if key.starts_with(b"GNU.sparse.") => return Err(TarError::Sparse),
+                key if key.starts_with(b"GNU.sparse.") => return Err(sparse()),
                 key => {
                     if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
                         if value.len() > MAX_ATTRIBUTE {
-                            return Err(TarError::Attribute(value.len()));
+                            return Err(Trouble::refused(format!(
+                                "an extended attribute has {} bytes, and at most {MAX_ATTRIBUTE} can be set",
+                                value.len()
+                            )));
                         }
                         self.attributes.push((name.to_vec(), value.to_vec()));
                     } else if key.starts_with(b"SCHILY.acl.") {
@@ -395,11 +367,11 @@ impl Extensions {
     }
 
     /// What it says is for all entries, and nothing of it may decide what is written where.
-    fn read_global(mut self, content: &[u8]) -> Result<(), TarError> {
+    fn read_global(mut self, content: &[u8]) -> Result<(), Trouble> {
         self.read_pax(content)?;
         let decides = self.path.or(self.link).is_some() || self.size.is_some();
         match decides {
-            true => Err(TarError::Pax),
+            true => Err(not_of_its_form()),
             false => Ok(()),
         }
     }
@@ -408,14 +380,14 @@ impl Extensions {
 /// Records of the form `length key=value\n`, where the length counts the whole record.
 fn for_each_pax(
     mut content: &[u8],
-    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), TarError>,
-) -> Result<(), TarError> {
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
     while !content.is_empty() {
         // Some writers pad with zeros.
         if content.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        let wrong = || TarError::Pax;
+        let wrong = not_of_its_form;
         let space = content.iter().take(20).position(|byte| *byte == b' ');
         let space = space.ok_or_else(wrong)?;
         let length = usize::try_from(decimal(&content[..space])?).map_err(|_| wrong())?;
@@ -432,16 +404,16 @@ fn for_each_pax(
     Ok(())
 }
 
-fn decimal(text: &[u8]) -> Result<u64, TarError> {
+fn decimal(text: &[u8]) -> Result<u64, Trouble> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(text).ok().filter(|_| digits);
     number
         .and_then(|text| text.parse().ok())
-        .ok_or(TarError::Pax)
+        .ok_or_else(not_of_its_form)
 }
 
 /// Seconds, with a sign and a fraction where there is one.
-fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
+fn pax_time(text: &[u8]) -> Result<(i64, u32), Trouble> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
         None => (false, text),
@@ -451,9 +423,9 @@ fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
         Some(dot) => (&text[..dot], &text[dot + 1..]),
         None => (text, &[][..]),
     };
-    let seconds = i64::try_from(decimal(whole)?).map_err(|_| TarError::Pax)?;
+    let seconds = i64::try_from(decimal(whole)?).map_err(|_| not_of_its_form())?;
     if !fraction.iter().all(u8::is_ascii_digit) {
-        return Err(TarError::Pax);
+        return Err(not_of_its_form());
     }
     let digits = fraction.iter().copied().chain(std::iter::repeat(b'0'));
     let nanoseconds = digits
@@ -467,10 +439,10 @@ fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
 }
 
 /// The kernel takes the largest number for "leave it as it is".
-fn as_id(number: u64, what: &'static str) -> Result<u32, TarError> {
+fn as_id(number: u64, what: &'static str) -> Result<u32, Trouble> {
     match u32::try_from(number) {
         Ok(id) if id != u32::MAX => Ok(id),
-        _ => Err(TarError::Number(what)),
+        _ => Err(no_number(what)),
     }
 }
 
@@ -479,4 +451,32 @@ fn until_nul(field: &[u8]) -> &[u8] {
         Some(end) => &field[..end],
         None => field,
     }
+}
+
+fn truncated() -> Trouble {
+    Trouble::refused("it ends in the middle: it was cut short, or never written to its end")
+}
+
+fn trailing() -> Trouble {
+    Trouble::refused("something follows its end")
+}
+
+fn too_many() -> Trouble {
+    Trouble::refused(format!(
+        "more than {MAX_EXTENSIONS} extension headers stand before one entry"
+    ))
+}
+
+fn not_of_its_form() -> Trouble {
+    Trouble::refused("an extension header is not of its form")
+}
+
+fn no_number(what: &str) -> Trouble {
+    Trouble::refused(format!("a header has no number where its {what} should be"))
+}
+
+fn sparse() -> Trouble {
+    Trouble::refused(
+        "it has a sparse file, which is not supported: such archives are made with tar --sparse only",
+    )
 }

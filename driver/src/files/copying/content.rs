@@ -185,11 +185,7 @@ impl Stream<'_> {
             };
             let data = &self.buffer[..read];
             if self.seek_holes {
-                for (index, block) in data.chunks(BLOCK).enumerate() {
-                    if block.iter().any(|byte| *byte != 0) {
-                        write_all(self.target, block, at + (index * BLOCK) as u64)?;
-                    }
-                }
+                write_around_holes(self.target, data, at)?;
             } else {
                 write_all(self.target, data, at)?;
             }
@@ -197,6 +193,19 @@ impl Stream<'_> {
         }
         Ok(Some(at))
     }
+}
+
+/// Writes `data` but for blocks of zeros: a file of them, however long, takes no room.
+///
+/// # Errors
+/// Whatever pwrite(2) says.
+pub fn write_around_holes(target: &OwnedFd, data: &[u8], at: u64) -> io::Result<()> {
+    for (index, block) in data.chunks(BLOCK).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            write_all(target, block, at + (index * BLOCK) as u64)?;
+        }
+    }
+    Ok(())
 }
 
 fn write_all(target: &OwnedFd, mut data: &[u8], mut at: u64) -> io::Result<()> {

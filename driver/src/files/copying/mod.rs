@@ -9,7 +9,7 @@
 //! in which nobody else works.
 
 pub mod attributes;
-mod content;
+pub mod content;
 mod distance;
 mod entry;
 mod error;
