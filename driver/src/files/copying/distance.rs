@@ -19,14 +19,10 @@ const QUESTIONS: u32 = 16;
 pub struct Distance(Duration);
 
 impl Distance {
-    /// That of the server which has `folder`.
+    /// That of the server which has `folder`. A late answer is asked for again: this process may have had to wait for a
+    /// processor.
     pub fn of(folder: &OwnedFd) -> Self {
-        Self::confirmed(ask(folder), folder)
-    }
-
-    /// The same, when it was asked once and took `first`. A late answer is asked for again: this process may have had to
-    /// wait for a processor.
-    pub(super) fn confirmed(first: Duration, folder: &OwnedFd) -> Self {
+        let first = ask(folder);
         match first < QUICK {
             true => Self(first),
             false => Self(first.min(ask(folder))),

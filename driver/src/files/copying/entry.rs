@@ -6,7 +6,7 @@
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
 use super::error::CopyError;
-use super::links::{FileIdentity, First, Links, Turn};
+use super::links::{FileIdentity, Links};
 use super::methods::CopyMethods;
 use super::named::Named;
 use super::node::Pair;
@@ -31,40 +31,32 @@ pub(super) struct EntryCopier<'a> {
     pub names: Vec<u8>,
 }
 
-/// What became of an entry.
-pub(super) enum Done {
-    /// It is dealt with.
-    Yes,
-    /// It is a folder.
-    Folder,
-}
-
 /// How often an entry may turn out to be of another kind than it was a moment ago.
 const TURNS: usize = 16;
 
 impl<'a> EntryCopier<'a> {
-    /// Copies the entry `name` of a folder, of which the listing said `kind`.
+    /// Copies the entry `name` of a folder, of which the listing said `kind`. Returns false when it is a folder.
     pub(super) fn copy(
         &mut self,
         pair: &Pair,
         name: &CStr,
         mut kind: FileType,
         path: impl Fn() -> String,
-    ) -> Result<Done, CopyError> {
+    ) -> Result<bool, CopyError> {
         for _ in 0..TURNS {
             let step = match kind {
-                FileType::Directory => return Ok(Done::Folder),
+                FileType::Directory => return Ok(false),
                 FileType::RegularFile => self.file(pair, name, &path),
                 _ => self.other(pair, name, &path),
             };
             match step.map_err(|(context, error)| CopyError::io(context, path(), error))? {
                 EntryStep::Done(bytes) => {
                     self.course.progress.count(bytes);
-                    return Ok(Done::Yes);
+                    return Ok(true);
                 }
                 EntryStep::LeftOut(what) => {
                     self.omissions.add(what, &path);
-                    return Ok(Done::Yes);
+                    return Ok(true);
                 }
                 EntryStep::Stopped => return Err(CopyError::Stopped),
                 EntryStep::Is(other) => kind = other,
@@ -76,8 +68,8 @@ impl<'a> EntryCopier<'a> {
     fn file(&mut self, pair: &Pair, name: &CStr, path: &impl Fn() -> String) -> Result_ {
         let [from, to] = pair.named(name);
         let source = match self.open(from) {
-            Ok(SourceEntry::File(source)) => source,
-            Ok(SourceEntry::Other(kind)) => return Ok(EntryStep::Is(kind)),
+            Ok(Ok(source)) => source,
+            Ok(Err(other)) => return Ok(EntryStep::Is(other)),
             Err(error) => return changed(from, error, "opening"),
         };
         let stat = match fs::fstat(&source) {
@@ -91,10 +83,9 @@ impl<'a> EntryCopier<'a> {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let identity = || FileIdentity::of(&source, c"", &stat);
-        let first = match self.turn(pair, &stat, identity, to)? {
-            Some(Turn::Linked) => return Ok(EntryStep::Done(0)),
-            Some(Turn::First(first)) => Some(first),
-            None => None,
+        let turn = self.links.turn(&pair.view.links, &stat, identity, to);
+        let Some(first) = turn.map_err(because("linking"))? else {
+            return Ok(EntryStep::Done(0));
         };
         match self.regular(&source, &stat, to, path) {
             Ok(true) => {}
@@ -109,26 +100,8 @@ impl<'a> EntryCopier<'a> {
             }
             Err(failure) => return Err(failure),
         }
-        keep(first, to)?;
+        first.keep(to).map_err(because("linking"))?;
         Ok(EntryStep::Done(size))
-    }
-
-    /// Whether an entry of several names is to be copied here, or is linked by now. None: it has one name.
-    fn turn<'t>(
-        &self,
-        pair: &'t Pair,
-        stat: &Stat,
-        identity: impl FnOnce() -> FileIdentity,
-        to: Named<'_>,
-    ) -> Result<Option<Turn<'t>>, (&'static str, io::Error)>
-    where
-        'a: 't,
-    {
-        if stat.st_nlink <= 1 {
-            return Ok(None);
-        }
-        let turn = self.links.turn(&pair.view.links, identity(), to);
-        turn.map(Some).map_err(because("linking"))
     }
 
     /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was over first.
@@ -174,26 +147,24 @@ impl<'a> EntryCopier<'a> {
     }
 
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
-    /// at first.
-    fn open(&self, from: Named<'_>) -> io::Result<SourceEntry> {
+    /// at first. Returns what it is instead, when it is no file.
+    fn open(&self, from: Named<'_>) -> io::Result<Result<OwnedFd, FileType>> {
         crash_points::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
         if self.methods.harmless {
-            return beneath::file(from.folder, path).map(SourceEntry::File);
+            return beneath::file(from.folder, path).map(Ok);
         }
         let seen = beneath::handle(from.folder, path)?;
         let kind = FileType::from_raw_mode(fs::fstat(&seen)?.st_mode);
         if kind != FileType::RegularFile {
-            return Ok(SourceEntry::Other(kind));
+            return Ok(Err(kind));
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
         // Reading must not change the source, not even the time of its last access; only its owner may ask for that.
         match fs::open(&*again, flags | OFlags::NOATIME, fs::Mode::empty()) {
-            Err(Errno::PERM) => {
-                Ok(fs::open(&*again, flags, fs::Mode::empty()).map(SourceEntry::File)?)
-            }
-            other => Ok(other.map(SourceEntry::File)?),
+            Err(Errno::PERM) => Ok(fs::open(&*again, flags, fs::Mode::empty()).map(Ok)?),
+            other => Ok(other.map(Ok)?),
         }
     }
 
@@ -209,10 +180,9 @@ impl<'a> EntryCopier<'a> {
             return Ok(EntryStep::Is(kind));
         }
         let identity = || FileIdentity::of(from.folder, from.name, &stat);
-        let first = match self.turn(pair, &stat, identity, to)? {
-            Some(Turn::Linked) => return Ok(EntryStep::Done(0)),
-            Some(Turn::First(first)) => Some(first),
-            None => None,
+        let turn = self.links.turn(&pair.view.links, &stat, identity, to);
+        let Some(first) = turn.map_err(because("linking"))? else {
+            return Ok(EntryStep::Done(0));
         };
         let basics = Basics::of(&stat);
         if kind == FileType::Symlink {
@@ -234,14 +204,9 @@ impl<'a> EntryCopier<'a> {
         basics
             .give_by_name(to, &made, self.omissions, path)
             .map_err(because("giving its attributes to"))?;
-        keep(first, to)?;
+        first.keep(to).map_err(because("linking"))?;
         Ok(EntryStep::Done(0))
     }
-}
-
-enum SourceEntry {
-    File(OwnedFd),
-    Other(FileType),
 }
 
 enum EntryStep {
@@ -291,11 +256,4 @@ fn make_special(
         _ => 0,
     };
     fs::mknodat(to.folder, to.name, kind, basics.first_mode(), device)
-}
-
-fn keep(first: Option<First<'_>>, copy: Named<'_>) -> Result<(), (&'static str, io::Error)> {
-    match first {
-        Some(first) => first.keep(copy).map_err(because("linking")),
-        None => Ok(()),
-    }
 }

@@ -119,16 +119,10 @@ pub(super) struct Links {
     changed: Condvar,
 }
 
-/// What is to be done with a file that has several names.
-pub(super) enum Turn<'a> {
-    /// It is linked already.
-    Linked,
-    /// It is to be copied, and then kept with [`First::keep`].
-    First(First<'a>),
-}
+/// The duty to copy an entry. Where that has several names, others with the same inode wait, and it is to be kept then.
+pub(super) struct First<'a>(Option<Kept<'a>>);
 
-/// The duty to copy a file, while others with the same inode wait.
-pub(super) struct First<'a> {
+struct Kept<'a> {
     links: &'a Links,
     folder: &'a LinksFolder,
     key: FileIdentity,
@@ -139,14 +133,19 @@ impl Links {
         lock(&self.copying)
     }
 
-    /// Makes `to` a link to the copy of the file `key` that `folder` has, or says that it is to be copied. Waits while another
-    /// thread copies it. `folder` is of the same view as `to`.
+    /// Makes `to` a link to the copy that `folder` has of the file which `stat` describes, or says that it is to be copied. Waits
+    /// while another thread copies it. `folder` is of the same view as `to`.
     pub(super) fn turn<'a>(
         &'a self,
         folder: &'a LinksFolder,
-        key: FileIdentity,
+        stat: &Stat,
+        identity: impl FnOnce() -> FileIdentity,
         to: Named<'_>,
-    ) -> std::io::Result<Turn<'a>> {
+    ) -> std::io::Result<Option<First<'a>>> {
+        if stat.st_nlink <= 1 {
+            return Ok(Some(First(None)));
+        }
+        let key = identity();
         let mut copying = self.lock();
         while copying.contains(&key) {
             copying = wait(&self.changed, copying);
@@ -154,21 +153,16 @@ impl Links {
         // Claimed before it is tried, so that of two only one finds nothing.
         copying.insert(key.clone());
         drop(copying);
-        let first = First {
+        let kept = Kept {
             links: self,
             folder,
             key,
         };
-        match fs::linkat(
-            folder.folder()?,
-            &*first.key.0,
-            to.folder,
-            to.name,
-            AtFlags::empty(),
-        ) {
-            Ok(()) => Ok(Turn::Linked),
+        let at = folder.folder()?;
+        match fs::linkat(at, &*kept.key.0, to.folder, to.name, AtFlags::empty()) {
+            Ok(()) => Ok(None),
             // Too many links is no reason to lose the file.
-            Err(Errno::NOENT | Errno::MLINK) => Ok(Turn::First(first)),
+            Err(Errno::NOENT | Errno::MLINK) => Ok(Some(First(Some(kept)))),
             Err(error) => Err(error.into()),
         }
     }
@@ -177,13 +171,9 @@ impl Links {
 impl First<'_> {
     /// Keeps the finished copy for its further names.
     pub(super) fn keep(self, copy: Named<'_>) -> std::io::Result<()> {
-        match fs::linkat(
-            copy.folder,
-            copy.name,
-            self.folder.folder()?,
-            &*self.key.0,
-            AtFlags::empty(),
-        ) {
+        let Some(kept) = self.0 else { return Ok(()) };
+        let at = kept.folder.folder()?;
+        match fs::linkat(copy.folder, copy.name, at, &*kept.key.0, AtFlags::empty()) {
             // There when it has reached the greatest number of links.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
@@ -191,7 +181,7 @@ impl First<'_> {
     }
 }
 
-impl Drop for First<'_> {
+impl Drop for Kept<'_> {
     fn drop(&mut self) {
         self.links.lock().remove(&self.key);
         self.links.changed.notify_all();

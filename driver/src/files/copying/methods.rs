@@ -4,7 +4,6 @@ use super::distance::Distance;
 use super::view::View;
 use std::io;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
 
 /// What is found out about a source and a target once, for all entries.
 #[derive(Debug)]
@@ -35,10 +34,7 @@ impl CopyMethods {
         let View { source, target, .. } = view;
         use rustix::fs::{NFS_SUPER_MAGIC, StatVfsMountFlags, fstat, fstatfs};
         // A server is asked each time, but within one file system the answer is the same.
-        let began = Instant::now();
         let from = fstatfs(source)?;
-        let took = began.elapsed();
-        let distance = (view.distance).unwrap_or_else(|| Distance::confirmed(took, source));
         let from_server = from.f_type == NFS_SUPER_MAGIC;
         let remote = if fstat(source)?.st_dev == fstat(target)?.st_dev {
             from_server
@@ -52,7 +48,7 @@ impl CopyMethods {
             attributes: AtomicBool::new(true),
             remote,
             harmless: from_server && flags.contains(StatVfsMountFlags::NODEV),
-            distance,
+            distance: (view.distance).unwrap_or_else(|| Distance::of(source)),
             threads: if remote {
                 THREADS_REMOTE
             } else {

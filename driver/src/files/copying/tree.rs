@@ -6,7 +6,7 @@
 //! above them, so that a folder is open while these are copied. A long listing pauses below what it has found, and goes on when
 //! that is taken up.
 
-use super::entry::{Done, EntryCopier};
+use super::entry::EntryCopier;
 use super::error::{CopyError, step};
 use super::links::Links;
 use super::methods::CopyMethods;
@@ -242,12 +242,12 @@ impl<'a> Tree<'a> {
             return Err(CopyError::Stopped);
         }
         match copier.copy(pair, name, kind, || node.path(Some(name))) {
-            Ok(Done::Yes) => {}
+            Ok(true) => {}
             Err(error) if error.is_stale() && self.is_gone(node, &pair.source, Some(name))? => {
                 self.leave_out(node, Some(name));
             }
             Err(error) => return Err(error),
-            Ok(Done::Folder) => {
+            Ok(false) => {
                 self.pool.put([self.child(node, name.to_owned())]);
             }
         }
