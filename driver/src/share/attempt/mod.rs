@@ -36,40 +36,11 @@ use std::thread::Builder;
 /// What this process copies now.
 static ATTEMPTS: Mutex<Vec<Nonce>> = Mutex::new(Vec::new());
 
-/// An attempt of this process, for as long as it lives.
-struct Attempt(Nonce);
-
-impl Attempt {
-    fn begin() -> std::io::Result<(Self, Copying)> {
-        let attempt = Nonce::random()?;
-        let copying = Copying {
-            attempt,
-            process: process::own().to_owned(),
-        };
-        let mut attempts = lock(&ATTEMPTS);
-        attempts.push(attempt);
-        Ok((Self(attempt), copying))
-    }
-
-    fn lives(copying: &Copying) -> bool {
-        let attempts = lock(&ATTEMPTS);
-        attempts.contains(&copying.attempt)
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        let mut attempts = lock(&ATTEMPTS);
-        attempts.retain(|attempt| *attempt != self.0);
-    }
-}
-
-/// A copy that is about to be made.
+/// A copy that is about to be made. It is among the attempts of this process for as long as this lives.
 pub(in crate::share) struct Begun {
     from: OpenSource,
     /// What is on record of the source.
     pub source: SourceRecord,
-    attempt: Attempt,
     /// The claim, which a record may be published with.
     pub copying: Copying,
 }
@@ -81,32 +52,36 @@ impl Begun {
     /// As for [`Source::open`].
     pub(in crate::share) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
         let (from, source) = source.open(share)?;
-        let (attempt, copying) = Attempt::begin().context(|| "drawing a nonce".to_owned())?;
+        let copying = Copying::by(process::own().to_owned())?;
+        lock(&ATTEMPTS).push(copying.attempt);
         Ok(Self {
             from,
             source,
-            attempt,
             copying,
         })
     }
 
     /// The same, which this process makes: what it will want is on its way from now on.
-    pub(in crate::share) fn looking_ahead(self, share: &Share) -> Self {
-        let from = self.from.looking_ahead(share);
-        Self { from, ..self }
+    pub(in crate::share) fn looking_ahead(mut self, share: &Share) -> Self {
+        self.from.look_ahead(share);
+        self
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        lock(&ATTEMPTS).retain(|attempt| *attempt != self.copying.attempt);
     }
 }
 
 impl Copying {
-    /// A claim in the name of the process `agent`, to which the copy is left.
+    /// A claim in the name of `process`: this one, or an agent to which the copy is left.
     ///
     /// # Errors
     /// When no nonce can be drawn.
-    pub(in crate::share) fn left_to(agent: String) -> std::io::Result<Self> {
-        Ok(Self {
-            attempt: Nonce::random()?,
-            process: agent,
-        })
+    pub(in crate::share) fn by(process: String) -> Result<Self, ShareError> {
+        let attempt = Nonce::random().context(|| "drawing a nonce".to_owned())?;
+        Ok(Self { attempt, process })
     }
 
     /// Whether it is in this process's name.
@@ -178,19 +153,16 @@ pub(in crate::share) fn make<K: Kind>(
     let Some((claimed, begun)) = claim(share, found, source, begun)? else {
         return Ok(None);
     };
-    let Begun {
-        from,
-        attempt: Attempt(nonce),
-        ..
-    } = &begun;
+    let Begun { from, copying, .. } = &begun;
+    let nonce = copying.attempt;
     let seen = from.keep_open()?;
     let names = COPYING.map(|kind| format!("{kind}.{nonce}"));
     let [data, links, beat] = &names;
-    let begin = || begin_folder(&claimed.record, *nonce);
+    let begin = || begin_folder(&claimed.record, nonce);
     let copied = copy_beating(
         share,
         &claimed,
-        (from, *nonce),
+        (from, nonce),
         begin,
         [data, links],
         progress,
@@ -204,7 +176,7 @@ pub(in crate::share) fn make<K: Kind>(
         finish_folder(&folder)?;
         let synced = beneath::sync(&folder).and_then(|()| beneath::sync(&claimed.folder));
         synced.context(|| "finishing the copy".to_owned())?;
-        Ok(Some(claimed.record.filled(*nonce, report.omissions())))
+        Ok(Some(claimed.record.filled(nonce, report.omissions())))
     });
     let result = match filled {
         Ok(Some(next)) => match store::update(share, &claimed, &next) {
@@ -286,8 +258,8 @@ fn is_ours<K: Kind>(claimed: &Found<K>, data: &str) -> Result<bool, ShareError> 
 
 /// Whether a claim is held by somebody who lives.
 fn is_alive<K: Kind>(found: &Found<K>, copying: &Copying) -> Result<bool, ShareError> {
-    if copying.process == process::own() {
-        return Ok(Attempt::lives(copying));
+    if copying.is_ours() {
+        return Ok(lock(&ATTEMPTS).contains(&copying.attempt));
     }
     Ok(!heartbeat::is_dead(
         found,

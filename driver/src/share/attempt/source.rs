@@ -65,17 +65,15 @@ impl OpenSource {
     }
 
     /// Looks how far the source is, and begins the mounts that its copy will want: they take as long as what comes first.
-    pub(in crate::share) fn looking_ahead(self, share: &Share) -> Self {
-        let Self::Tree(from, path, _) = self else {
-            return self;
-        };
-        let (distance, views) = copying::outlook(&from);
-        let mounts = (1..views).map_while(|_| share.mount_again());
-        let ahead = Ahead {
-            distance: Some(distance),
-            mounts: Mutex::new(mounts.collect()),
-        };
-        Self::Tree(from, path, ahead)
+    pub(in crate::share) fn look_ahead(&mut self, share: &Share) {
+        if let Self::Tree(from, _, ahead) = self {
+            let (distance, views) = copying::outlook(from);
+            let mounts = (1..views).map_while(|_| share.mount_again());
+            *ahead = Ahead {
+                distance: Some(distance),
+                mounts: Mutex::new(mounts.collect()),
+            };
+        }
     }
 
     /// Copies it to the empty folder `target`, which is `data` beside the record `claimed`. What files with several names need
