@@ -6,6 +6,7 @@
 //! can say that a name has gigabytes.
 
 use super::Trouble;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 const BLOCK: usize = 512;
@@ -15,6 +16,8 @@ pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 const MAX_EXTENSIONS: usize = 8;
 /// What an extended attribute may hold at most, in bytes (xattr(7)).
 const MAX_ATTRIBUTE: usize = 1 << 16;
+/// What stands before the name of one in its key.
+const XATTR: &[u8] = b"SCHILY.xattr.";
 /// What may follow the end, which writers pad to a record; all of it zeros.
 const MAX_PADDING: u64 = 1 << 20;
 
@@ -59,18 +62,9 @@ pub(super) struct Archive<R> {
     padding: u64,
 }
 
-/// What extension headers say of the entry after them.
+/// What extension headers say of the entry after them, by the keys of pax.
 #[derive(Default)]
-struct Extensions {
-    path: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    size: Option<u64>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    modified: Option<(i64, u32)>,
-    accessed: Option<(i64, u32)>,
-    attributes: Vec<(Vec<u8>, Vec<u8>)>,
-}
+struct Extensions(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl<R: Read> Archive<R> {
     pub(super) fn new(input: R) -> Self {
@@ -102,10 +96,10 @@ impl<R: Read> Archive<R> {
                 b'x' => extensions.read_pax(&self.extension(size)?)?,
                 // For all that follows; the writers that are expected here put a comment there, if anything.
                 b'g' => Extensions::default().read_global(&self.extension(size)?)?,
-                b'L' => extensions.path = Some(until_nul(&self.extension(size)?).to_vec()),
-                b'K' => extensions.link = Some(until_nul(&self.extension(size)?).to_vec()),
+                b'L' => extensions.set("path", until_nul(&self.extension(size)?)),
+                b'K' => extensions.set("linkpath", until_nul(&self.extension(size)?)),
                 kind => {
-                    let entry = header.entry(kind, size, extensions)?;
+                    let entry = header.entry(kind, size, &extensions)?;
                     self.set_content(entry.size);
                     return Ok(Some(entry));
                 }
@@ -268,10 +262,6 @@ impl Header<'_> {
         i64::try_from(self.number(at, "time")?).map_err(|_| no_number("time"))
     }
 
-    fn id(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u32, Trouble> {
-        as_id(self.number(at, what)?, what)
-    }
-
     fn path(&self) -> Vec<u8> {
         let name = until_nul(&self.0[..100]);
         let prefix = until_nul(&self.0[345..500]);
@@ -282,11 +272,9 @@ impl Header<'_> {
         name.to_vec()
     }
 
-    fn entry(&self, kind: u8, size: u64, extensions: Extensions) -> Result<Entry, Trouble> {
-        let path = match extensions.path {
-            Some(path) => path,
-            None => self.path(),
-        };
+    fn entry(&self, kind: u8, size: u64, extensions: &Extensions) -> Result<Entry, Trouble> {
+        let path = extensions.get("path").cloned();
+        let path = path.unwrap_or_else(|| self.path());
         let kind = match kind {
             // Before there was a type for folders.
             b'0' | 0 if path.ends_with(b"/") => Kind::Folder,
@@ -304,64 +292,63 @@ impl Header<'_> {
                 )));
             }
         };
-        let size = extensions.size.unwrap_or(size);
+        let size = match extensions.get("size") {
+            Some(size) => decimal(size)?,
+            None => size,
+        };
         if kind != Kind::File && size != 0 {
             return Err(Trouble::refused(format!(
                 "an entry without content has a size of {size} bytes"
             )));
         }
-        let id = |given: Option<u32>, at, what| match given {
-            Some(id) => Ok(id),
-            None => self.id(at, what),
+        let id = |key, at, what| match extensions.get(key) {
+            Some(id) => as_id(decimal(id)?, what),
+            None => as_id(self.number(at, what)?, what),
         };
+        let time = |key| extensions.get(key).map(|time| pax_time(time)).transpose();
         Ok(Entry {
             path,
-            link: match extensions.link {
-                Some(link) => link,
+            link: match extensions.get("linkpath") {
+                Some(link) => link.clone(),
                 None => until_nul(&self.0[157..257]).to_vec(),
             },
             kind,
             // Beyond the permissions stand bits of the type.
             mode: (self.number(100..108, "mode")? & 0o7777) as u32,
-            uid: id(extensions.uid, 108..116, "owner")?,
-            gid: id(extensions.gid, 116..124, "group")?,
-            modified: match extensions.modified {
+            uid: id("uid", 108..116, "owner")?,
+            gid: id("gid", 116..124, "group")?,
+            modified: match time("mtime")? {
                 Some(time) => time,
                 None => (self.time(136..148)?, 0),
             },
-            accessed: extensions.accessed,
+            accessed: time("atime")?,
             size,
-            attributes: extensions.attributes,
+            attributes: extensions.attributes(),
         })
     }
 }
 
 impl Extensions {
+    fn get(&self, key: &str) -> Option<&Vec<u8>> {
+        self.0.get(key.as_bytes())
+    }
+
+    fn set(&mut self, key: &str, value: &[u8]) {
+        self.0.insert(key.into(), value.to_vec());
+    }
+
     fn read_pax(&mut self, content: &[u8]) -> Result<(), Trouble> {
         for_each_pax(content, |key, value| {
-            match key {
-                b"path" => self.path = Some(value.to_vec()),
-                b"linkpath" => self.link = Some(value.to_vec()),
-                b"size" => self.size = Some(decimal(value)?),
-                b"uid" => self.uid = Some(as_id(decimal(value)?, "owner")?),
-                b"gid" => self.gid = Some(as_id(decimal(value)?, "group")?),
-                b"mtime" => self.modified = Some(pax_time(value)?),
-                b"atime" => self.accessed = Some(pax_time(value)?),
-                key if key.starts_with(b"GNU.sparse.") => return Err(sparse()),
-                key => {
-                    if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-                        if value.len() > MAX_ATTRIBUTE {
-                            return Err(Trouble::refused(format!(
-                                "an extended attribute has {} bytes, and at most {MAX_ATTRIBUTE} can be set",
-                                value.len()
-                            )));
-                        }
-                        self.attributes.push((name.to_vec(), value.to_vec()));
-                    } else if key.starts_with(b"SCHILY.acl.") {
-                        self.attributes.push((b"system.acl".to_vec(), Vec::new()));
-                    }
-                }
+            if key.starts_with(b"GNU.sparse.") {
+                return Err(sparse());
             }
+            if key.starts_with(XATTR) && value.len() > MAX_ATTRIBUTE {
+                return Err(Trouble::refused(format!(
+                    "an extended attribute has {} bytes, and at most {MAX_ATTRIBUTE} can be set",
+                    value.len()
+                )));
+            }
+            self.0.insert(key.to_vec(), value.to_vec());
             Ok(())
         })
     }
@@ -369,11 +356,21 @@ impl Extensions {
     /// What it says is for all entries, and nothing of it may decide what is written where.
     fn read_global(mut self, content: &[u8]) -> Result<(), Trouble> {
         self.read_pax(content)?;
-        let decides = self.path.or(self.link).is_some() || self.size.is_some();
-        match decides {
+        match ["path", "linkpath", "size"]
+            .iter()
+            .any(|key| self.get(key).is_some())
+        {
             true => Err(not_of_its_form()),
             false => Ok(()),
         }
+    }
+
+    fn attributes(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let attribute = |(key, value): (&Vec<u8>, &Vec<u8>)| match key.strip_prefix(XATTR) {
+            Some(name) => Some((name.to_vec(), value.clone())),
+            None => (key.starts_with(b"SCHILY.acl.")).then(|| (b"system.acl".to_vec(), Vec::new())),
+        };
+        self.0.iter().filter_map(attribute).collect()
     }
 }
 
