@@ -5,13 +5,12 @@
 
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
+use super::course::Course;
 use super::error::CopyError;
-use super::links::{FileIdentity, Links};
-use super::methods::CopyMethods;
+use super::links::FileIdentity;
 use super::named::Named;
 use super::node::Pair;
-use super::progress::CopyProgress;
-use super::report::{LeftOut, Omissions};
+use super::report::LeftOut;
 use crate::files::beneath;
 use crate::files::crash_points;
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
@@ -21,12 +20,9 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// What all entries of a copy share, and one thread's buffers.
+/// What copies entries: the course of the copy, and one thread's buffers.
 pub(super) struct EntryCopier<'a> {
-    pub methods: &'a CopyMethods,
-    pub links: &'a Links,
-    pub course: &'a CopyProgress<'a>,
-    pub omissions: &'a Omissions,
+    pub course: &'a Course<'a>,
     pub bytes: Vec<u8>,
     pub names: Vec<u8>,
 }
@@ -55,7 +51,7 @@ impl<'a> EntryCopier<'a> {
                     return Ok(true);
                 }
                 EntryStep::LeftOut(what) => {
-                    self.omissions.add(what, &path);
+                    self.course.omissions.add(what, &path);
                     return Ok(true);
                 }
                 EntryStep::Stopped => return Err(CopyError::Stopped),
@@ -83,7 +79,10 @@ impl<'a> EntryCopier<'a> {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let identity = || FileIdentity::of(&source, c"", &stat);
-        let turn = self.links.turn(&pair.view.links, &stat, identity, to);
+        let turn = self
+            .course
+            .links
+            .turn(&pair.view.links, &stat, identity, to);
         let Some(first) = turn.map_err(because("linking"))? else {
             return Ok(EntryStep::Done(0));
         };
@@ -113,9 +112,8 @@ impl<'a> EntryCopier<'a> {
         path: &impl Fn() -> String,
     ) -> Result<bool, (&'static str, io::Error)> {
         let basics = Basics::of(stat);
-        let attributes =
-            attributes::read(source, self.methods, self.omissions, &mut self.names, path)
-                .map_err(because("reading the attributes of"))?;
+        let attributes = attributes::read(source, self.course, &mut self.names, path)
+            .map_err(because("reading the attributes of"))?;
         // Without EXCL, which takes one more call over NFS: nobody else works in the target.
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -123,25 +121,18 @@ impl<'a> EntryCopier<'a> {
             .map_err(because("making"))?;
         // Asked now, while the kernel knows it from the making.
         let made = fs::fstat(&target).map_err(because("making"))?;
-        let way = content::copy(
-            source,
-            &target,
-            stat,
-            self.methods,
-            self.course,
-            &mut self.bytes,
-        )
-        .map_err(because("copying"))?;
+        let way = content::copy(source, &target, stat, self.course, &mut self.bytes)
+            .map_err(because("copying"))?;
         match way {
             Way::Stopped => return Ok(false),
             // Closing would flush it as well, and not say what went wrong.
-            Way::Written if self.methods.remote => {
+            Way::Written if self.course.remote => {
                 fs::fsync(&target).map_err(because("writing"))?;
             }
             Way::Written | Way::Settled => {}
         }
         basics
-            .give(&target, &made, &attributes, self.omissions, path)
+            .give(&target, &made, &attributes, &self.course.omissions, path)
             .map_err(because("giving its attributes to"))?;
         Ok(true)
     }
@@ -151,7 +142,7 @@ impl<'a> EntryCopier<'a> {
     fn open(&self, from: Named<'_>) -> io::Result<Result<OwnedFd, FileType>> {
         crash_points::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
-        if self.methods.harmless {
+        if self.course.harmless {
             return beneath::file(from.folder, path).map(Ok);
         }
         let seen = beneath::handle(from.folder, path)?;
@@ -180,7 +171,10 @@ impl<'a> EntryCopier<'a> {
             return Ok(EntryStep::Is(kind));
         }
         let identity = || FileIdentity::of(from.folder, from.name, &stat);
-        let turn = self.links.turn(&pair.view.links, &stat, identity, to);
+        let turn = self
+            .course
+            .links
+            .turn(&pair.view.links, &stat, identity, to);
         let Some(first) = turn.map_err(because("linking"))? else {
             return Ok(EntryStep::Done(0));
         };
@@ -202,7 +196,7 @@ impl<'a> EntryCopier<'a> {
         let made =
             fs::statat(to.folder, to.name, AtFlags::SYMLINK_NOFOLLOW).map_err(because("making"))?;
         basics
-            .give_by_name(to, &made, self.omissions, path)
+            .give_by_name(to, &made, &self.course.omissions, path)
             .map_err(because("giving its attributes to"))?;
         first.keep(to).map_err(because("linking"))?;
         Ok(EntryStep::Done(0))

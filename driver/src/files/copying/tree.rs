@@ -6,13 +6,10 @@
 //! above them, so that a folder is open while these are copied. A long listing pauses below what it has found, and goes on when
 //! that is taken up.
 
+use super::course::Course;
 use super::entry::EntryCopier;
 use super::error::{CopyError, step};
-use super::links::Links;
-use super::methods::CopyMethods;
 use super::node::{Node, Pair};
-use super::progress::CopyProgress;
-use super::report::Omissions;
 use super::view::{View, Views};
 use crate::files::crash_points;
 use crate::files::descriptors::Held;
@@ -30,20 +27,12 @@ const MANY: usize = 1024;
 /// The stack of the thread that copies, where there may be no more: little, so that it can be had.
 const STACK: usize = 256 * 1024;
 
-pub(super) fn copy(
-    views: &Views<'_>,
-    course: &CopyProgress<'_>,
-    methods: &CopyMethods,
-    omissions: &Omissions,
-) -> Result<(), CopyError> {
-    let tree = Tree::new(views, course, methods, omissions);
+pub(super) fn copy(views: &Views<'_>, course: &Course<'_>) -> Result<(), CopyError> {
+    let tree = Tree::new(views, course);
     let worker = || {
         own_umask();
         let mut copier = EntryCopier {
-            methods,
-            links: &tree.links,
             course,
-            omissions,
             bytes: Vec::new(),
             names: Vec::new(),
         };
@@ -94,10 +83,7 @@ pub(super) struct Tree<'a> {
     pub(super) first: Arc<View>,
     /// Pairs of folders that are kept open.
     pub(super) open: AtomicUsize,
-    links: Links,
-    pub(super) course: &'a CopyProgress<'a>,
-    pub(super) methods: &'a CopyMethods,
-    pub(super) omissions: &'a Omissions,
+    pub(super) course: &'a Course<'a>,
     pool: Pool<'a, TreeStep>,
     /// How many views there are, or will be soon.
     views_wanted: AtomicUsize,
@@ -106,22 +92,14 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    pub(super) fn new(
-        views: &'a Views<'a>,
-        course: &'a CopyProgress<'a>,
-        methods: &'a CopyMethods,
-        omissions: &'a Omissions,
-    ) -> Self {
+    pub(super) fn new(views: &'a Views<'a>, course: &'a Course<'a>) -> Self {
         let root = TreeStep::Folder(Node::new(None, CString::default()));
         Self {
             views,
             first: views.first(),
             open: AtomicUsize::new(0),
-            links: Links::default(),
             course,
-            methods,
-            omissions,
-            pool: Pool::new(&course.progress.threads, methods.threads, vec![root]),
+            pool: Pool::new(&course.progress.threads, course.threads, vec![root]),
             views_wanted: AtomicUsize::new(1),
             failed: Mutex::default(),
         }
@@ -214,8 +192,8 @@ impl<'a> Tree<'a> {
 
     /// Has a folder with so many names worked in through as many views as it is worth. Returns how many more there are to be.
     fn widen(&self, node: &Arc<Node>, names: usize) -> usize {
-        let views = match self.methods.remote {
-            true => self.methods.distance.views(names),
+        let views = match self.course.remote {
+            true => self.course.distance.views(names),
             false => 1,
         };
         if views > 1 {

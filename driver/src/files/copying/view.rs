@@ -29,6 +29,8 @@ pub struct View {
     pub(super) owner: Option<Owner>,
     /// How far its server is, where somebody has asked.
     pub(super) distance: Option<Distance>,
+    /// The right to its descriptors, of one that is added.
+    _held: Option<Held>,
     /// What keeps the mount, if that is this view's alone. Dropped last.
     _mount: Option<Mounted>,
 }
@@ -42,6 +44,7 @@ impl View {
             links,
             owner: None,
             distance: None,
+            _held: None,
             _mount: None,
         }
     }
@@ -84,7 +87,6 @@ const DESCRIPTORS: usize = 6;
 /// The views of one copy. The first is there from the beginning; folders are finished through it.
 pub(super) struct Views<'a> {
     all: Mutex<Vec<Arc<View>>>,
-    held: Mutex<Vec<Held>>,
     turn: AtomicUsize,
     more: More<'a>,
 }
@@ -93,7 +95,6 @@ impl<'a> Views<'a> {
     pub fn new(first: View, more: More<'a>) -> Self {
         Self {
             all: Mutex::new(vec![Arc::new(first)]),
-            held: Mutex::default(),
             turn: AtomicUsize::new(0),
             more,
         }
@@ -119,8 +120,8 @@ impl<'a> Views<'a> {
             && let Some(view) = (self.more)()
             && view.shows_what(&self.first())
         {
-            self.lock().push(Arc::new(view));
-            lock(&self.held).push(held);
+            let _held = Some(held);
+            self.lock().push(Arc::new(View { _held, ..view }));
         }
     }
 
