@@ -82,7 +82,7 @@ impl<R: Read> Archive<R> {
         for count in 0..=MAX_EXTENSIONS {
             self.skip()?;
             let mut block = [0; BLOCK];
-            self.exactly(&mut block)?;
+            self.input.read_exact(&mut block).map_err(broken)?;
             if block.iter().all(|byte| *byte == 0) {
                 if count > 0 {
                     return Err(truncated());
@@ -105,23 +105,18 @@ impl<R: Read> Archive<R> {
                 }
             }
         }
-        Err(too_many())
+        Err(Trouble::refused(format!(
+            "more than {MAX_EXTENSIONS} extension headers stand before one entry"
+        )))
     }
 
-    /// Reads content of the current entry; nothing at its end.
+    /// Fills `buffer` with content of the current entry, as far as there is some. Returns how much that was.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
-        let most = usize::try_from(self.content)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
-        if most == 0 {
-            return Ok(0);
-        }
-        let read = self.some(&mut buffer[..most])?;
-        if read == 0 {
-            return Err(truncated());
-        }
-        self.content -= read as u64;
-        Ok(read)
+        let content = usize::try_from(self.content).unwrap_or(usize::MAX);
+        let most = content.min(buffer.len());
+        self.input.read_exact(&mut buffer[..most]).map_err(broken)?;
+        self.content -= most as u64;
+        Ok(most)
     }
 
     fn set_content(&mut self, size: u64) {
@@ -138,24 +133,14 @@ impl<R: Read> Archive<R> {
         }
         self.set_content(size);
         let mut content = vec![0; usize::try_from(size).unwrap_or(0)];
-        self.exactly(&mut content)?;
-        self.content = 0;
+        self.read(&mut content)?;
         Ok(content)
     }
 
     fn skip(&mut self) -> Result<(), Trouble> {
-        let mut nothing = [0; 8192];
-        let mut left = self.content.saturating_add(self.padding);
-        (self.content, self.padding) = (0, 0);
-        while left > 0 {
-            let most = usize::try_from(left)
-                .unwrap_or(usize::MAX)
-                .min(nothing.len());
-            match self.some(&mut nothing[..most])? {
-                0 => return Err(truncated()),
-                read => left -= read as u64,
-            }
-        }
+        self.content = self.content.saturating_add(self.padding);
+        self.padding = 0;
+        while self.read(&mut [0; 8192])? > 0 {}
         Ok(())
     }
 
@@ -163,47 +148,28 @@ impl<R: Read> Archive<R> {
         let mut rest = [0; 8192];
         let mut seen = 0;
         loop {
-            match self.some(&mut rest)? {
-                0 => return Ok(()),
-                read if rest[..read].iter().any(|byte| *byte != 0) => {
-                    return Err(trailing());
+            match self.input.read(&mut rest) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    seen += read as u64;
+                    if seen > MAX_PADDING || rest[..read].iter().any(|byte| *byte != 0) {
+                        return Err(Trouble::refused("something follows its end"));
+                    }
                 }
-                read => seen += read as u64,
-            }
-            if seen > MAX_PADDING {
-                return Err(trailing());
-            }
-        }
-    }
-
-    fn exactly(&mut self, buffer: &mut [u8]) -> Result<(), Trouble> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.some(&mut buffer[filled..])? {
-                0 => return Err(truncated()),
-                read => filled += read,
-            }
-        }
-        Ok(())
-    }
-
-    fn some(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
-        loop {
-            match self.input.read(buffer) {
-                Ok(read) => return Ok(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(truncated());
-                }
-                // The file system's; what is wrong with the archive itself has no number.
-                Err(error) if error.raw_os_error().is_some() => {
-                    return Err(Trouble::Io("reading the archive at", error));
-                }
-                Err(error) => {
-                    return Err(Trouble::refused(format!("it cannot be read: {error}")));
-                }
+                Err(error) => return Err(broken(error)),
             }
         }
+    }
+}
+
+/// What it means that the stream cannot be read.
+fn broken(error: io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => truncated(),
+        // The file system's; what is wrong with the archive itself has no number.
+        _ if error.raw_os_error().is_some() => Trouble::Io("reading the archive at", error),
+        _ => Trouble::refused(format!("it cannot be read: {error}")),
     }
 }
 
@@ -452,16 +418,6 @@ fn until_nul(field: &[u8]) -> &[u8] {
 
 fn truncated() -> Trouble {
     Trouble::refused("it ends in the middle: it was cut short, or never written to its end")
-}
-
-fn trailing() -> Trouble {
-    Trouble::refused("something follows its end")
-}
-
-fn too_many() -> Trouble {
-    Trouble::refused(format!(
-        "more than {MAX_EXTENSIONS} extension headers stand before one entry"
-    ))
 }
 
 fn not_of_its_form() -> Trouble {

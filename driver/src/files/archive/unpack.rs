@@ -363,13 +363,7 @@ impl Unpacking<'_> {
                 return Err(Trouble::Stopped);
             }
             // Full, but for the last, so that holes lie where they lay.
-            let mut filled = 0;
-            while filled < self.buffer.len() {
-                match self.archive.read(&mut self.buffer[filled..])? {
-                    0 => break,
-                    read => filled += read,
-                }
-            }
+            let filled = self.archive.read(&mut self.buffer)?;
             if filled == 0 {
                 break;
             }
