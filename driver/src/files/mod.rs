@@ -1,5 +1,6 @@
 //! Files and folders below a root that others change meanwhile: how they are opened, walked and copied. Knows no records.
 
+#[cfg(feature = "upstream")]
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod archive;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]

@@ -1,5 +1,6 @@
 //! The sources of copies: opens a source, and finds out whether it is still there. Must not change it.
 
+#[cfg(feature = "upstream")]
 use crate::files::archive;
 use crate::files::beneath;
 use crate::files::copying::{self, CopyError, Distance, LinksFolder, Progress, Report, View};
@@ -91,7 +92,15 @@ impl OpenSource {
     ) -> Result<Report, CopyError> {
         let (from, path, ahead) = match self {
             Self::Tree(from, path, ahead) => (from, path, ahead),
+            #[cfg(feature = "upstream")]
             Self::Archive(from) => return archive::unpack(from, target, progress),
+            #[cfg(not(feature = "upstream"))]
+            Self::Archive(_) => {
+                return Err(CopyError::Archive {
+                    path: ".".to_owned(),
+                    problem: "this build of the driver does not unpack archives".to_owned(),
+                });
+            }
         };
         let more = || {
             let begun = lock(&ahead.mounts).pop();
