@@ -85,6 +85,12 @@ impl<'a, W: Send> Pool<'a, W> {
         self.lock().work.len()
     }
 
+    /// Whether threads have nothing to do, or soon will: then whoever has several pieces puts them down one by one.
+    pub(crate) fn is_short_of_work(&self) -> bool {
+        let queue = self.lock();
+        queue.idle > 0 || queue.work.len() < 2 * self.most
+    }
+
     /// Has no more work taken up.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);

@@ -2,9 +2,10 @@
 //! no recursion however deep the tree, folders finished after all that is in them. What is done with an entry is the business
 //! of `entry`, how folders are opened and finished that of `folders`.
 //!
-//! Work lies on a stack, so the walk goes down first. A listing puts down the folders that it finds, and the other entries
-//! above them, so that a folder is open while these are copied. A long listing pauses below what it has found, and goes on when
-//! that is taken up.
+//! Work lies on a stack, so the walk goes down first. A thread that lists a folder puts down the folders that it finds, and the
+//! other entries above them. Of these, whoever goes through them hands some on while others have little to do, and else copies
+//! one itself: an NFS client makes the names of one folder one after the other, so threads had better be in several. A long
+//! listing pauses below what it has found, and goes on when that is taken up.
 
 use super::course::Course;
 use super::entry::EntryCopier;
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::vec::IntoIter;
 
 /// Names after which a listing pauses, with an open folder and a buffer.
 const MANY: usize = 1024;
@@ -70,8 +72,8 @@ pub(super) enum TreeStep {
     Folder(Arc<Node>),
     /// A listing that goes on.
     Listing(Arc<Node>, Arc<Pair>, Listing, Held),
-    /// A folder of which all is found, and all but folders taken up.
-    Listed(Arc<Node>),
+    /// Entries of a folder that nobody has taken up.
+    Entries(Arc<Node>, Arc<Pair>, IntoIter<(CString, FileType)>),
     /// An entry of a folder.
     Entry(Arc<Node>, CString, FileType),
     /// One more view is worth its cost.
@@ -112,16 +114,10 @@ impl<'a> Tree<'a> {
                 None => self.finished(node),
             },
             TreeStep::Listing(node, pair, listing, _held) => self.list(node, pair, listing),
-            TreeStep::Listed(node) => {
-                self.close_if_many(&node);
-                self.finished(node)
-            }
+            TreeStep::Entries(node, pair, entries) => self.entries(node, pair, entries, copier),
             TreeStep::Entry(node, name, kind) => {
                 match self.pair(&node)? {
-                    Some(pair) => {
-                        let pair = self.in_its_turn(&node, &pair);
-                        self.entry(&node, &pair, &name, kind, copier)?;
-                    }
+                    Some(pair) => self.entry(&node, &pair, &name, kind, copier)?,
                     None => self.leave_out(&node, Some(&name)),
                 }
                 self.finished(node)
@@ -170,24 +166,48 @@ impl<'a> Tree<'a> {
         let views = self.widen(&node, listing.names());
         let (folders, entries): (Vec<_>, Vec<_>) = found
             .into_iter()
-            .rev()
             .partition(|(_, kind)| *kind == FileType::Directory);
-        let mut steps = Vec::with_capacity(folders.len() + entries.len() + 2);
-        let listed = match pauses {
-            Some(held) => {
-                steps.push(TreeStep::Listing(Arc::clone(&node), pair, listing, held));
-                None
-            }
-            None => Some(TreeStep::Listed(Arc::clone(&node))),
-        };
+        let mut steps = Vec::with_capacity(folders.len() + 2 + views);
+        if let Some(held) = pauses {
+            node.unfinished.fetch_add(1, Ordering::AcqRel);
+            let (at, open) = (Arc::clone(&node), Arc::clone(&pair));
+            steps.push(TreeStep::Listing(at, open, listing, held));
+        }
         steps.extend(folders.into_iter().map(|(name, _)| self.child(&node, name)));
-        steps.extend(listed);
-        node.unfinished.fetch_add(entries.len(), Ordering::AcqRel);
-        let entry = |(name, kind)| TreeStep::Entry(Arc::clone(&node), name, kind);
-        steps.extend(entries.into_iter().map(entry));
+        steps.push(TreeStep::Entries(node, pair, entries.into_iter()));
         steps.extend((0..views).map(|_| TreeStep::View));
         self.pool.put(steps);
         Ok(())
+    }
+
+    /// Hands entries on while others have little to do, or copies the first. What is left is put down again.
+    fn entries(
+        &self,
+        node: Arc<Node>,
+        pair: Arc<Pair>,
+        mut entries: IntoIter<(CString, FileType)>,
+        copier: &mut EntryCopier<'_>,
+    ) -> Result<(), CopyError> {
+        let before = entries.len();
+        while self.pool.is_short_of_work()
+            && let Some((name, kind)) = entries.next()
+        {
+            node.unfinished.fetch_add(1, Ordering::AcqRel);
+            self.pool
+                .put([TreeStep::Entry(Arc::clone(&node), name, kind)]);
+        }
+        if entries.len() == before
+            && let Some((name, kind)) = entries.next()
+        {
+            self.entry(&node, &pair, &name, kind, copier)?;
+        }
+        if entries.len() > 0 {
+            self.pool.put([TreeStep::Entries(node, pair, entries)]);
+            return Ok(());
+        }
+        drop(pair);
+        self.close_if_many(&node);
+        self.finished(node)
     }
 
     /// Has a folder with so many names worked in through as many views as it is worth. Returns how many more there are to be.
@@ -208,10 +228,11 @@ impl<'a> Tree<'a> {
         TreeStep::Folder(Node::new(Some(Arc::clone(node)), name))
     }
 
+    /// Copies the entry `name` of a folder, of which `pair` is what the first view shows.
     pub(super) fn entry(
         &self,
         node: &Arc<Node>,
-        pair: &Pair,
+        pair: &Arc<Pair>,
         name: &CStr,
         kind: FileType,
         copier: &mut EntryCopier<'_>,
@@ -219,7 +240,8 @@ impl<'a> Tree<'a> {
         if self.course.is_over() {
             return Err(CopyError::Stopped);
         }
-        match copier.copy(pair, name, kind, || node.path(Some(name))) {
+        let pair = self.in_its_turn(node, pair);
+        match copier.copy(&pair, name, kind, || node.path(Some(name))) {
             Ok(true) => {}
             Err(error) if error.is_stale() && self.is_gone(node, &pair.source, Some(name))? => {
                 self.leave_out(node, Some(name));
