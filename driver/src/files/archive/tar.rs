@@ -5,7 +5,7 @@
 //! Our own, because the readers that there are keep an extension header of any size in memory: a few kilobytes of gzip
 //! can say that a name has gigabytes.
 
-use super::Trouble;
+use super::trouble::Trouble;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 

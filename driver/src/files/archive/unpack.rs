@@ -5,8 +5,8 @@
 //! is made by one name in a folder that was opened beneath the target without following a symlink, and what is there
 //! already is removed and never written to. Memory does not grow with the archive, but with the depth of its folders.
 
-use super::Trouble;
 use super::tar::{Archive, Entry, Kind};
+use super::trouble::Trouble;
 use crate::files::beneath;
 use crate::files::copying::attributes::{Attribute, Basics};
 use crate::files::copying::content::write_around_holes;
