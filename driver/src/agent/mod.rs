@@ -19,7 +19,6 @@ use crate::process::log::Level;
 use crate::process::privileges::Needs;
 use crate::process::server::{Ended, StopSignals};
 use crate::process::start;
-use crate::upstream;
 use attendance::ShareSession;
 use flags::AgentFlags;
 use std::error::Error;
@@ -49,7 +48,6 @@ async fn attend(flags: &AgentFlags, shares: &[LocalShare]) -> Result<Ended, Box<
     let controller = Controller::new(ControllerConfig {
         role: Role::Agent,
         quotas: flags.quotas,
-        archives: upstream::archives(),
         admission: Admission::default(),
         measure: flags.measure.map(Pace::every),
         other_exports: shares.iter().map(|it| it.export.clone()).collect(),

@@ -338,17 +338,28 @@ pub fn read(at: impl AsFd, name: &str, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// Whatever open(2) and getdents(2) say.
 pub fn names(folder: impl AsFd) -> io::Result<Vec<CString>> {
-    // Opened anew: an open folder's position is shared, and a handle has none.
-    names_in(Dir::new(self::folder(folder, ".")?)?)
+    some_names(folder, usize::MAX)
 }
 
-fn names_in(folder: Dir) -> io::Result<Vec<CString>> {
+/// At most `most` of them, in a folder that may have millions.
+///
+/// # Errors
+/// As for [`names`].
+pub fn some_names(folder: impl AsFd, most: usize) -> io::Result<Vec<CString>> {
+    // Opened anew: an open folder's position is shared, and a handle has none.
+    names_in(Dir::new(self::folder(folder, ".")?)?, most)
+}
+
+fn names_in(folder: Dir, most: usize) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in folder {
         let entry = entry?;
         let name = entry.file_name();
         if !matches!(name.to_bytes(), b"." | b"..") {
             names.push(name.to_owned());
+        }
+        if names.len() == most {
+            break;
         }
     }
     Ok(names)
@@ -360,7 +371,7 @@ fn names_in(folder: Dir) -> io::Result<Vec<CString>> {
 /// # Errors
 /// Whatever getdents(2) says.
 pub fn names_of_opened(folder: &OwnedFd) -> io::Result<Vec<CString>> {
-    names_in(Dir::new(folder.try_clone()?)?)
+    names_in(Dir::new(folder.try_clone()?)?, usize::MAX)
 }
 
 /// The names that are in a folder now, but `.` and `..`, in no order. Where others change the folder all the time, a name may be

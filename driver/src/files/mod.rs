@@ -1,5 +1,8 @@
 //! Files and folders below a root that others change meanwhile: how they are opened, walked and copied. Knows no records.
 
+#[cfg(feature = "upstream")]
+#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
+pub(crate) mod archive;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod beneath;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
@@ -7,7 +10,7 @@ pub mod copying;
 pub(crate) mod crash_points;
 pub mod descriptors;
 pub mod owner;
+pub(crate) mod pool;
 pub mod roots;
-pub(crate) mod side_by_side;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod walking;

@@ -12,7 +12,6 @@ use crate::process::config::Config;
 use crate::process::health::Health;
 use crate::process::log::{Level, Log};
 use crate::process::work_folder::{self, private_folder};
-use crate::upstream;
 use crate::upstream::ids::{DRIVER_NAME, UpstreamIds};
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
@@ -170,7 +169,6 @@ fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) ->
     let local = config.local_shares.iter().map(|share| share.export.clone());
     let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
     ControllerConfig {
-        archives: upstream::archives(),
         named_shares: config.shares.clone(),
         other_exports: local.collect(),
         quotas: config.quotas,

@@ -8,7 +8,6 @@ use crate::files::roots::{MoreMounts, Mounting, Root};
 use crate::quota::ability::{self, FileSystem, Unable};
 use crate::quota::exports;
 use crate::share::agent_memory::{AgentMemory, Compared};
-use crate::share::archives::Archives;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::Counting;
@@ -69,7 +68,6 @@ pub struct Share {
     pub(super) memory: Arc<AgentMemory>,
     /// How this process counts what is promised.
     pub(super) counting: Counting,
-    pub(super) archives: Option<&'static dyn Archives>,
     /// Whether this process can enforce the sizes of volumes, where it is to.
     pub(super) quotas: Option<Result<FileSystem, Unable>>,
     /// What the last comparison has found, as it was read when somebody first asked.
@@ -147,7 +145,6 @@ impl Share {
             position: Position::Alone,
             memory: Arc::default(),
             counting: Counting::default(),
-            archives: None,
             quotas: None,
             compared: OnceLock::new(),
             root,
@@ -268,11 +265,6 @@ impl Share {
         let records = beneath::folder(&self.root, RECORDS_FOLDER).context(context)?;
         self.make_folder(&records, name).context(context)?;
         beneath::folder(&records, name).context(context)
-    }
-
-    /// The same, of which archives can be unpacked.
-    pub fn with_archives(self, archives: Option<&'static dyn Archives>) -> Self {
-        Self { archives, ..self }
     }
 
     /// Whether `folder` is the root of a share too, with records in it. A volume's user may have made a folder of their name,

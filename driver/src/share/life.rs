@@ -245,7 +245,7 @@ fn begin<K: Life>(
         None => None,
     };
     let (begun, copying) = match agent {
-        Some(agent) => (None, Some(left_to(agent.process)?)),
+        Some(agent) => (None, Some(Copying::by(agent.process)?)),
         None => {
             let begun = begun.map(|begun| begun.looking_ahead(share));
             let copying = begun.as_ref().map(|begun| begun.copying.clone());
@@ -264,10 +264,6 @@ fn begin<K: Life>(
         K::prepare(draft, wanted)
     })?;
     Ok(found.map(|found| (found, begun)))
-}
-
-fn left_to(agent: String) -> Result<Copying, ShareError> {
-    Copying::left_to(agent).context(|| "drawing a nonce".to_owned())
 }
 
 /// Copies the source of `found`, a record that says creating; `begun` is the copy that it was published with. Returns it with

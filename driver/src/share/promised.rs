@@ -8,7 +8,7 @@
 //! other. Records are read once and remembered by their keys; names alone are listed again. So another controller's new volume
 //! is seen within a second, and its expansion of a volume that this one knows within a minute or more.
 
-use crate::files::side_by_side::of_each;
+use crate::files::pool::of_each;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::promise_memory::{Promised, RecordKey, Reserved};

@@ -8,9 +8,9 @@ use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
 use crate::share::limits::{self, Answered};
-use crate::share::records::record::{Kind, Record, State};
+use crate::share::records::record::{Kind, State};
 use crate::share::records::snapshot::Snapshot;
-use crate::share::records::store::{self, Kept};
+use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::volume::Volume;
 use crate::share::records::{leftovers, removal};
 use crate::share::token::NameKey;
@@ -65,9 +65,7 @@ pub fn recover<G>(
     share: &Share,
     claim: impl Fn(NameKey) -> Option<G>,
 ) -> Result<Recovered, ShareError> {
-    // Needs room for a file, and so fails on a full share, where the rest matters most.
-    let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
-    failures.extend(agents::sweep(share));
+    let mut failures = sweep(share);
     Ok(Recovered {
         volumes: recover_kind::<Volume, _>(share, claim, &mut failures)?,
         snapshots: recover_kind::<Snapshot, _>(share, |_| Some(()), &mut failures)?,
@@ -75,23 +73,29 @@ pub fn recover<G>(
     })
 }
 
-/// Goes through the whole share once for copies alone. Drafts are swept too: a killed agent may leave one that a controller may
-/// not move, where the server squashes root.
+/// Goes through the whole share once for copies alone.
 ///
 /// # Errors
 /// As for [`recover`].
 pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
-    let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
-    failures.extend(agents::sweep(share));
+    let mut failures = sweep(share);
     let (volumes, snapshots) = (
         store::keys::<Volume>(share)?,
         store::keys::<Snapshot>(share)?,
     );
     Ok(Recovered {
-        volumes: waiting::<Volume>(share, volumes, &mut failures, |_| {})?,
-        snapshots: waiting::<Snapshot>(share, snapshots, &mut failures, |_| {})?,
+        volumes: go_through::<Volume>(share, volumes, &mut failures, |_, _| Ok(()))?,
+        snapshots: go_through::<Snapshot>(share, snapshots, &mut failures, |_, _| Ok(()))?,
         failures,
     })
+}
+
+/// Drafts are swept by agents too: a killed one may leave one that a controller may not move, where the server squashes root.
+fn sweep(share: &Share) -> Vec<ShareError> {
+    // Needs room for a file, and so fails on a full share, where the rest matters most.
+    let mut failures: Vec<ShareError> = trash::sweep_drafts(share).err().into_iter().collect();
+    failures.extend(agents::sweep(share));
+    failures
 }
 
 /// As an agent: answers requests, where there are new ones, and finds the copies that wait for it among what has appeared.
@@ -104,69 +108,67 @@ pub fn take_up(
     appeared: Appeared,
 ) -> Result<(Recovered, Vec<Answered>), ShareError> {
     let (mut new, mut failures) = (Vec::new(), Vec::new());
-    let volumes = waiting::<Volume>(share, appeared.volumes, &mut failures, |record| {
-        new.extend(limits::as_request(record));
-    })?;
+    let note = |_, found: Option<Found<Volume>>| {
+        new.extend(found.and_then(|found| limits::as_request(&found.record)));
+        Ok(())
+    };
+    let volumes = go_through(share, appeared.volumes, &mut failures, note)?;
     let (answered, odd) = limits::answer(share, new, appeared.requests)?;
     failures.extend(odd);
+    let nothing = |_, _| Ok(());
     let copies = Recovered {
         volumes,
-        snapshots: waiting::<Snapshot>(share, appeared.snapshots, &mut failures, |_| {})?,
+        snapshots: go_through::<Snapshot>(share, appeared.snapshots, &mut failures, nothing)?,
         failures,
     };
     Ok((copies, answered))
 }
 
-/// Those of `keys` whose source is to be copied by whoever may take the copy up. Each `other` record is shown.
-///
-/// # Errors
-/// I/O errors of the share.
-fn waiting<K: Kind>(
-    share: &Share,
-    keys: Vec<NameKey>,
-    failures: &mut Vec<ShareError>,
-    mut other: impl FnMut(&Record<K>),
-) -> Result<Vec<NameKey>, ShareError> {
-    let mut waiting = Vec::new();
-    for key in keys {
-        match store::look_among::<K>(share, key)? {
-            Kept::Found(found) if found.record.needs_copy() => waiting.push(key),
-            Kept::Unreadable(record) => failures.push(record.error::<K>(key)),
-            Kept::Found(found) => other(&found.record),
-            Kept::Nothing => {}
-        }
-    }
-    Ok(waiting)
-}
-
-/// The same for one kind. Returns those whose source is to be copied: that may take hours, and is not waited for here.
+/// Recovers one kind.
 fn recover_kind<K: Life, G>(
     share: &Share,
     claim: impl Fn(NameKey) -> Option<G>,
     failures: &mut Vec<ShareError>,
 ) -> Result<Vec<NameKey>, ShareError> {
-    let mut copies = Vec::new();
-    for key in store::keys::<K>(share)? {
-        let done = match store::look_among::<K>(share, key)? {
-            Kept::Nothing => leftovers::clear_leftovers::<K>(share, key),
-            Kept::Unreadable(record) => Err(record.error::<K>(key)),
-            Kept::Found(found) => {
-                store::prune_leftovers(&found);
-                match found.record.state {
-                    State::Ready => removal::discard_attempts(share, &found),
-                    State::Creating if found.record.needs_copy() => {
-                        copies.push(key);
-                        Ok(())
-                    }
-                    unfinished => match claim(key) {
-                        None => Ok(()),
-                        Some(_guard) if unfinished == State::Creating => {
-                            K::finish_creation(share, &found).map(drop)
-                        }
-                        Some(_guard) => life::finish_deletion(share, &found).map(drop),
-                    },
+    go_through(share, store::keys::<K>(share)?, failures, |key, found| {
+        let Some(found): Option<Found<K>> = found else {
+            return leftovers::clear_leftovers::<K>(share, key);
+        };
+        store::prune_leftovers(&found);
+        match found.record.state {
+            State::Ready => removal::discard_attempts(share, &found),
+            unfinished => match claim(key) {
+                None => Ok(()),
+                Some(_guard) if unfinished == State::Creating => {
+                    K::finish_creation(share, &found).map(drop)
                 }
+                Some(_guard) => life::finish_deletion(share, &found).map(drop),
+            },
+        }
+    })
+}
+
+/// Does `otherwise` with what is kept under each of `keys`, but for those whose source is to be copied by whoever may take the
+/// copy up: these it returns, since a copy may take hours.
+///
+/// # Errors
+/// I/O errors of the share.
+fn go_through<K: Kind>(
+    share: &Share,
+    keys: Vec<NameKey>,
+    failures: &mut Vec<ShareError>,
+    mut otherwise: impl FnMut(NameKey, Option<Found<K>>) -> Result<(), ShareError>,
+) -> Result<Vec<NameKey>, ShareError> {
+    let mut copies = Vec::new();
+    for key in keys {
+        let done = match store::look_among::<K>(share, key)? {
+            Kept::Found(found) if found.record.needs_copy() => {
+                copies.push(key);
+                Ok(())
             }
+            Kept::Found(found) => otherwise(key, Some(found)),
+            Kept::Nothing => otherwise(key, None),
+            Kept::Unreadable(record) => Err(record.error::<K>(key)),
         };
         failures.extend(done.err());
     }

@@ -5,24 +5,25 @@
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
-use crate::calls::admission::{ExtraThread, ExtraThreads};
+use crate::calls::admission::ExtraThreads;
 use crate::files::beneath;
 use crate::files::crash_points::step;
+use crate::files::pool::Pool;
 use crate::process::metrics::METRICS;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::promise::Promise;
 use crate::share::token::Nonce;
-use csi_proto::lock::{lock, wait};
+use csi_proto::lock::lock;
 use rustix::fs::{self, AtFlags, Mode};
 use rustix::io::Errno;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::thread::{Builder, Scope};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const PURGE: &str = ".purge";
@@ -36,7 +37,7 @@ const TRIES: usize = 4;
 const PASS: usize = 1 << 22;
 /// How often the trash is gone through at most.
 const ROUNDS: usize = 256;
-/// Pieces of work kept in memory; what is above that is done where it is found.
+/// Pieces of work that may wait when one is added; what is above that is left to the next time.
 const QUEUE: usize = 64;
 
 /// Moves `name` from `folder` to the trash, whatever it is. `promise` says whose it is, and what that was promised.
@@ -149,21 +150,17 @@ fn purge_for(
         if round.is_empty() {
             return Ok(Purged::ButFor(left));
         }
-        let round = round.into_iter().map(PurgeStep::Entry).collect();
         let purger = Purger::new(share, threads, end, round);
-        std::thread::scope(|scope| {
-            let purger = &purger;
-            Worker { purger, scope }.run(None);
-        });
-        let mut queue = purger.lock();
-        for name in std::mem::take(&mut queue.stayed) {
+        purger.pool.work(|| |step| purger.perform(step));
+        for name in std::mem::take(&mut *lock(&purger.stayed)) {
             *tries.entry(name).or_default() += 1;
             left += 1;
         }
-        if !queue.work.is_empty() || (purger.is_over() && (left > 0 || queue.raised)) {
+        let raised = purger.raised.load(Ordering::Relaxed);
+        if purger.pool.waiting() > 0 || (purger.is_over() && (left > 0 || raised)) {
             return Ok(Purged::InPart);
         }
-        if left == 0 && !queue.raised {
+        if left == 0 && !raised {
             // Entries made by others meanwhile are purged by those who made them.
             return Ok(Purged::ButFor(0));
         }
@@ -175,36 +172,18 @@ fn purge_for(
 enum PurgeStep {
     /// An entry of the trash.
     Entry(CString),
-    /// Names in an entry that is a folder.
-    Names(Arc<OpenEntry>, Vec<CString>),
-    #[cfg(test)]
-    Panic,
+    /// An entry that is a folder, and the names in it that nobody has read yet.
+    Folder(Arc<OpenEntry>, fs::Dir),
 }
 
-/// An entry that is a folder.
+/// An entry that is a folder. Whoever has it last removes the folder itself.
 struct OpenEntry {
+    name: CString,
     folder: OwnedFd,
     /// What is promised to it, and so to what is raised from it.
     promise: Option<Promise>,
-}
-
-/// How going through an entry has ended.
-enum End {
-    /// It is gone.
-    Whole,
-    /// Others wait for their turn.
-    Interrupted,
-}
-
-struct Queue {
-    work: VecDeque<PurgeStep>,
-    /// Threads that wait for work, and those that do some.
-    idle: usize,
-    busy: usize,
-    /// Entries that are there although they were gone through.
-    stayed: Vec<CString>,
-    /// Whether there are entries that only the next round finds.
-    raised: bool,
+    /// Names of it that were read.
+    read: AtomicUsize,
 }
 
 struct Purger<'a> {
@@ -212,8 +191,11 @@ struct Purger<'a> {
     threads: &'a ExtraThreads,
     /// From then on others who wait come first.
     end: Instant,
-    queue: Mutex<Queue>,
-    changed: Condvar,
+    pool: Pool<'a, PurgeStep>,
+    /// Entries that are there although they were gone through.
+    stayed: Mutex<Vec<CString>>,
+    /// Whether there are entries that only the next round finds.
+    raised: AtomicBool,
 }
 
 impl<'a> Purger<'a> {
@@ -221,163 +203,96 @@ impl<'a> Purger<'a> {
         share: &'a Share,
         threads: &'a ExtraThreads,
         end: Instant,
-        work: VecDeque<PurgeStep>,
+        entries: Vec<CString>,
     ) -> Self {
+        let entries = entries.into_iter().map(PurgeStep::Entry).collect();
         Self {
             trash: &share.trash,
             threads,
             end,
-            queue: Mutex::new(Queue {
-                work,
-                idle: 0,
-                busy: 0,
-                stayed: Vec::new(),
-                raised: false,
-            }),
-            changed: Condvar::new(),
+            pool: Pool::new(threads, usize::MAX, entries),
+            stayed: Mutex::default(),
+            raised: AtomicBool::new(false),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        lock(&self.queue)
     }
 
     fn is_over(&self) -> bool {
         Instant::now() >= self.end && self.threads.others_wait()
     }
-}
 
-/// Has a thread that panics not waited for.
-struct Busy<'a, 'env>(&'a Purger<'env>);
-
-impl Drop for Busy<'_, '_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.lock().busy -= 1;
-            self.0.changed.notify_all();
+    fn perform(&self, step: PurgeStep) {
+        if self.is_over() {
+            self.pool.put([step]);
+            return self.pool.end();
         }
-    }
-}
-
-/// A thread of a purge.
-#[derive(Clone, Copy)]
-struct Worker<'scope, 'env> {
-    purger: &'scope Purger<'env>,
-    scope: &'scope Scope<'scope, 'env>,
-}
-
-impl<'scope> Worker<'scope, '_> {
-    /// Works until nothing is left, or its turn is over. `extra` is which thread this is, but for the one that the purge has
-    /// begun with.
-    fn run(self, mut extra: Option<ExtraThread>) {
-        let is_first = extra.is_none();
-        let mut queue = self.purger.lock();
-        loop {
-            let is_over = self.purger.is_over();
-            if queue.work.is_empty() || is_over {
-                if queue.busy == 0 || (is_over && !is_first) {
-                    self.purger.changed.notify_all();
-                    return;
-                }
-                // One that waits is free for other shares.
-                extra = None;
-                queue.idle += 1;
-                queue = wait(&self.purger.changed, queue);
-                queue.idle -= 1;
-                continue;
+        let (name, done) = match step {
+            PurgeStep::Entry(name) => {
+                let done = self.remove_entry(&name);
+                (name, done)
             }
-            if !is_first {
-                extra = extra.or_else(|| self.purger.threads.take());
-                if extra.as_ref().is_none_or(ExtraThread::is_wanted_back) {
-                    self.purger.changed.notify_all();
-                    return;
-                }
-            }
-            let Some(work) = queue.work.pop_front() else {
-                continue;
-            };
-            queue.busy += 1;
-            self.find_help(&queue);
-            drop(queue);
-            let busy = Busy(self.purger);
-            self.perform(work);
-            drop(busy);
-            queue = self.purger.lock();
-            queue.busy -= 1;
-            self.purger.changed.notify_all();
+            PurgeStep::Folder(entry, names) => (entry.name.clone(), self.remove_some(entry, names)),
+        };
+        if done.is_err() {
+            lock(&self.stayed).push(name);
         }
     }
 
-    /// One more thread, if there is work for it.
-    fn find_help(self, queue: &Queue) {
-        self.purger.changed.notify_one();
-        if queue.work.len() > queue.idle
-            && let Some(extra) = self.purger.threads.take()
-        {
-            let helps = move || self.run(Some(extra));
-            // Where no thread can be had, there is one less.
-            let _ = Builder::new().spawn_scoped(self.scope, helps);
-        }
-    }
-
-    fn perform(self, work: PurgeStep) {
-        match work {
-            #[cfg(test)]
-            PurgeStep::Panic => panic!("on purpose"),
-            PurgeStep::Names(entry, names) => self.remove_all(&entry, &names),
-            PurgeStep::Entry(name) => match self.remove_entry(&name) {
-                Ok(End::Whole) => {}
-                Ok(End::Interrupted) => self.purger.lock().work.push_front(PurgeStep::Entry(name)),
-                Err(_) => self.purger.lock().stayed.push(name),
-            },
-        }
-    }
-
-    fn remove_entry(self, name: &CStr) -> io::Result<End> {
-        match counted(beneath::unlink(self.purger.trash, name)) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(End::Whole),
+    fn remove_entry(&self, name: &CStr) -> io::Result<()> {
+        match counted(beneath::unlink(self.trash, name)) {
+            Ok(()) | Err(Errno::NOENT) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM | Errno::ACCESS) => {}
             Err(error) => return Err(error.into()),
         }
         let Some(folder) = self.open(name)? else {
-            return Ok(End::Whole);
+            return Ok(());
         };
-        let entry = Arc::new(OpenEntry {
+        let names = fs::Dir::read_from(&folder)?;
+        let entry = OpenEntry {
+            name: name.to_owned(),
             folder,
             promise: promise_of(name),
-        });
+            read: AtomicUsize::new(0),
+        };
+        self.remove_some(Arc::new(entry), names)
+    }
+
+    /// Removes the next of the `names` in a folder, while others read on.
+    fn remove_some(&self, entry: Arc<OpenEntry>, mut names: fs::Dir) -> io::Result<()> {
         let mut batch = Vec::with_capacity(BATCH);
-        let mut entries = fs::Dir::read_from(&entry.folder)?;
-        let mut pass = 0;
-        while pass < PASS
-            && let Some(file) = entries.read()
+        while batch.len() < BATCH
+            && let Some(file) = names.read()
         {
             let file = file?;
-            let file = file.file_name();
-            if matches!(file.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            pass += 1;
-            batch.push(file.to_owned());
-            if batch.len() == BATCH {
-                self.hand_on(&entry, std::mem::take(&mut batch));
-                if self.purger.is_over() {
-                    return Ok(End::Interrupted);
-                }
+            if !matches!(file.file_name().to_bytes(), b"." | b"..") {
+                batch.push(file.file_name().to_owned());
             }
         }
-        self.remove_all(&entry, &batch);
-        match counted(fs::unlinkat(self.purger.trash, name, AtFlags::REMOVEDIR)) {
-            Ok(()) | Err(Errno::NOENT) => Ok(End::Whole),
-            // Others still unlink their batches, somebody holds a file open (`.nfs…`), or writes new ones: the next round.
+        let read = entry.read.fetch_add(batch.len(), Ordering::Relaxed);
+        if batch.len() == BATCH && read < PASS {
+            let entry = Arc::clone(&entry);
+            self.pool.put([PurgeStep::Folder(entry, names)]);
+        }
+        for name in batch {
+            // What stays keeps its folder, which tells of it.
+            let removed = counted(fs::unlinkat(&entry.folder, &name, AtFlags::empty()));
+            if let Err(Errno::ISDIR | Errno::PERM) = removed {
+                let _ = self.raise(&entry, &name);
+            }
+        }
+        let Some(last) = Arc::into_inner(entry) else {
+            return Ok(());
+        };
+        match counted(fs::unlinkat(self.trash, &last.name, AtFlags::REMOVEDIR)) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // Somebody holds a file open (`.nfs…`), or writes new ones: the next round.
             Err(error) => Err(error.into()),
         }
     }
 
     /// Opens an entry; nothing when it is gone. A mode that keeps its owner out is changed: nobody else uses it.
-    fn open(self, name: &CStr) -> io::Result<Option<OwnedFd>> {
+    fn open(&self, name: &CStr) -> io::Result<Option<OwnedFd>> {
         let path = || OsStr::from_bytes(name.to_bytes());
-        match beneath::folder(self.purger.trash, path()) {
+        match beneath::folder(self.trash, path()) {
             Ok(folder) => {
                 let mode = fs::fstat(&folder)?.st_mode;
                 if mode & 0o300 != 0o300 {
@@ -387,39 +302,16 @@ impl<'scope> Worker<'scope, '_> {
             }
             Err(error) if beneath::is_gone(&error) => Ok(None),
             Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => {
-                beneath::change_mode(self.purger.trash, path(), Mode::RWXU)?;
-                beneath::folder(self.purger.trash, path()).map(Some)
+                beneath::change_mode(self.trash, path(), Mode::RWXU)?;
+                beneath::folder(self.trash, path()).map(Some)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn hand_on(self, entry: &Arc<OpenEntry>, names: Vec<CString>) {
-        let mut queue = self.purger.lock();
-        if queue.work.len() < QUEUE {
-            queue
-                .work
-                .push_front(PurgeStep::Names(Arc::clone(entry), names));
-            self.find_help(&queue);
-            return;
-        }
-        drop(queue);
-        self.remove_all(entry, &names);
-    }
-
-    fn remove_all(self, entry: &OpenEntry, names: &[CString]) {
-        for name in names {
-            // What stays keeps its folder, which tells of it.
-            let removed = counted(fs::unlinkat(&entry.folder, name, AtFlags::empty()));
-            if let Err(Errno::ISDIR | Errno::PERM) = removed {
-                let _ = self.raise(entry, name);
-            }
-        }
-    }
-
     /// Makes a folder within an entry an entry of its own, unless it is gone. A mount point refuses (EBUSY, EXDEV) and stays as
     /// it is.
-    fn raise(self, from: &OpenEntry, name: &CStr) -> io::Result<()> {
+    fn raise(&self, from: &OpenEntry, name: &CStr) -> io::Result<()> {
         let folder = &from.folder;
         // Most folders are the last of their branch or empty.
         match counted(fs::unlinkat(folder, name, AtFlags::REMOVEDIR)) {
@@ -427,20 +319,18 @@ impl<'scope> Worker<'scope, '_> {
             Err(_) => {}
         }
         let entry = CString::new(entry_of(from.promise)?)?;
-        match fs::renameat(folder, name, self.purger.trash, &*entry) {
+        match fs::renameat(folder, name, self.trash, &*entry) {
             // An ordinary user may move a folder to another one only with the right to write in it.
             Err(Errno::ACCESS) => {
                 beneath::change_mode(folder, OsStr::from_bytes(name.to_bytes()), Mode::RWXU)?;
-                fs::renameat(folder, name, self.purger.trash, &*entry)?;
+                fs::renameat(folder, name, self.trash, &*entry)?;
             }
             other => other?,
         }
-        let mut queue = self.purger.lock();
-        if queue.work.len() < QUEUE {
-            queue.work.push_back(PurgeStep::Entry(entry));
-            self.find_help(&queue);
+        if self.pool.waiting() < QUEUE {
+            self.pool.put([PurgeStep::Entry(entry)]);
         } else {
-            queue.raised = true;
+            self.raised.store(true, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Finds and deletes volumes and snapshots that kubernetes-csi's driver has made, which have no record, and opens their
-//! archives. Owns the checks that nothing else is deleted. Blocking; must not know ids or gRPC.
+//! Finds and deletes volumes and snapshots that kubernetes-csi's driver has made, which have no record. Owns the checks that nothing else is deleted. Blocking; must not know ids or gRPC.
 //!
 //! Such a volume is a folder that anybody may have made, so a path is all there is to go by.
 
 use crate::files::beneath;
 use crate::files::roots::Root;
+use crate::share::archives::{self, ENDINGS};
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::open::blocked;
@@ -13,11 +13,7 @@ use crate::share::records::volume::OnDelete;
 use crate::share::token::fnv;
 use crate::share::volume::delete;
 use rustix::fs::{self, FileType};
-use std::ffi::CString;
 use std::os::fd::OwnedFd;
-
-/// What an archive may be called after the name of its volume.
-const ENDINGS: [&str; 2] = ["tar.gz", "tar"];
 
 /// Under what name the deletion of `id` is recorded. Ids of other drivers may be longer than a name.
 pub(crate) fn deletion_name(id: &str) -> String {
@@ -43,58 +39,16 @@ fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
 /// # Errors
 /// I/O errors.
 pub(crate) fn is_empty(root: &Root) -> Result<bool, ShareError> {
-    let names = few(root, 2).context(|| "listing the share".to_owned())?;
+    let names = beneath::some_names(root, 2).context(|| "listing the share".to_owned())?;
     Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))
-}
-
-/// At most `most` of the names in a folder that may hold millions.
-fn few(folder: &OwnedFd, most: usize) -> std::io::Result<Vec<CString>> {
-    let folder = beneath::folder(folder, ".")?;
-    let mut names = Vec::new();
-    for entry in fs::Dir::read_from(folder)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-        if names.len() == most {
-            break;
-        }
-    }
-    Ok(names)
-}
-
-/// The archive at `path`, which is its name less the ending, open for reading; nothing when it is not there.
-///
-/// # Errors
-/// [`ShareError::Blocked`] when what is there is no file, and I/O errors.
-pub(crate) fn archive(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
-    for ending in ENDINGS {
-        let file = path
-            .to_path()
-            .with_file_name(format!("{}.{ending}", path.leaf()));
-        let context = || format!("opening the archive {path}.{ending}");
-        let seen =
-            beneath::if_there(beneath::handle(root, &file)).map_err(blocked(path, context))?;
-        let Some(seen) = seen else { continue };
-        // A device does things when it is opened, and a FIFO blocks.
-        let kind = FileType::from_raw_mode(fs::fstat(&seen).context(context)?.st_mode);
-        if kind != FileType::RegularFile {
-            return Err(ShareError::NotPlain {
-                path: path.clone(),
-                why: format!("the archive {path}.{ending} is no regular file"),
-            });
-        }
-        return beneath::if_there(beneath::file(root, &file)).map_err(blocked(path, context));
-    }
-    Ok(None)
 }
 
 /// When the archive at `path` was written to last, in seconds since 1970; nothing when it is not there.
 ///
 /// # Errors
-/// As for [`archive`].
+/// As for [`archives::open`].
 pub(crate) fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
-    let archive = archive(root, path)?;
+    let archive = archives::open(root, path)?;
     let stat = archive.map(fs::fstat).transpose();
     Ok(stat
         .context(|| format!("looking at the archive {path}"))?
@@ -118,7 +72,7 @@ pub(crate) fn delete_volume(
         false => OnDelete::Delete,
     };
     delete(share, id, path, on_delete, |folder| {
-        let names = few(folder, 2)?;
+        let names = beneath::some_names(folder, 2)?;
         let only = match names.as_slice() {
             [only] => only.to_str().unwrap_or_default(),
             _ => "",
@@ -146,7 +100,7 @@ pub(crate) fn delete_snapshot(
     archives: &[String],
 ) -> Result<(), ShareError> {
     delete(share, id, path, OnDelete::Delete, |folder| {
-        for name in few(folder, archives.len() + 1)? {
+        for name in beneath::some_names(folder, archives.len() + 1)? {
             let stat = fs::statat(folder, &*name, fs::AtFlags::SYMLINK_NOFOLLOW)?;
             let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             let known = archives

@@ -4,6 +4,7 @@
 
 use crate::calls::export::Export;
 use crate::calls::volume_id::{SnapshotId, VolumeId};
+use crate::share::archives::ENDINGS;
 use crate::share::paths::sub_path::{SubPath, SubPathError};
 use crate::share::records::origin::Origin;
 use crate::share::records::volume::OnDelete;
@@ -131,8 +132,9 @@ impl UpstreamVolumeId {
     /// # Errors
     /// When it has another form, or a part that could lead out of the share.
     pub fn parse(text: &str) -> Result<Self, UpstreamIdError> {
-        let shown = shown(text)?;
-        let form = || UpstreamIdError::Form(shown.clone(), OF_VOLUMES);
+        check_length(text)?;
+        let form = || UpstreamIdError::Form(text.to_owned(), OF_VOLUMES);
+        let part = |why| UpstreamIdError::Part(text.to_owned(), why);
         let mut parts = text.split(SEPARATOR);
         let first = parts.next().unwrap_or_default();
         let (server, share, sub_dir) = match (parts.next(), parts.next()) {
@@ -150,20 +152,17 @@ impl UpstreamVolumeId {
         if parts.next().is_some() {
             return Err(form());
         }
-        let export = export(&shown, server, share)?;
-        let path = folder(&shown, sub_dir)?;
+        let export = export(server, share).map_err(part)?;
+        let path = folder(sub_dir).map_err(part)?;
         if !name.is_empty() {
-            component(&shown, name)?;
+            component(name).map_err(part)?;
         }
-        let on_delete = match policy {
-            "" => None,
-            policy => Some(OnDelete::parse(policy).ok_or_else(|| {
-                part(
-                    &shown,
-                    format!("it ends in {policy:?}, not in delete, retain or archive"),
-                )
-            })?),
-        };
+        let on_delete = OnDelete::parse(policy);
+        if on_delete.is_none() && !policy.is_empty() {
+            return Err(part(format!(
+                "it ends in {policy:?}, not in delete, retain or archive"
+            )));
+        }
         Ok(Self {
             text: text.to_owned(),
             export,
@@ -179,19 +178,18 @@ impl UpstreamSnapshotId {
     /// # Errors
     /// As for [`UpstreamVolumeId::parse`].
     pub fn parse(text: &str) -> Result<Self, UpstreamIdError> {
-        let shown = shown(text)?;
+        check_length(text)?;
+        let part = |why| UpstreamIdError::Part(text.to_owned(), why);
         let parts: Vec<&str> = text.split(SEPARATOR).collect();
-        let [server, share, name, again, source] = parts[..] else {
-            return Err(UpstreamIdError::Form(shown, OF_SNAPSHOTS));
+        let (server, share, name, source) = match parts[..] {
+            [server, share, name, again, source] if name == again => (server, share, name, source),
+            _ => return Err(UpstreamIdError::Form(text.to_owned(), OF_SNAPSHOTS)),
         };
-        if name != again {
-            return Err(UpstreamIdError::Form(shown, OF_SNAPSHOTS));
-        }
-        let export = export(&shown, server, share)?;
-        component(&shown, source)?;
-        let folder = component(&shown, name)?;
-        let archive =
-            SubPath::parse(&format!("{folder}/{source}")).map_err(|error| part(&shown, error))?;
+        let export = export(server, share).map_err(part)?;
+        component(source).map_err(part)?;
+        let folder = component(name).map_err(part)?;
+        let archive = SubPath::parse(&format!("{folder}/{source}"));
+        let archive = archive.map_err(|error| part(error.to_string()))?;
         Ok(Self {
             text: text.to_owned(),
             export,
@@ -200,63 +198,52 @@ impl UpstreamSnapshotId {
             archive,
         })
     }
-}
 
-impl UpstreamSnapshotId {
     /// The names that the archive may have in its folder, the likelier one first.
     pub fn archives(&self) -> [String; 2] {
-        ["tar.gz", "tar"].map(|kind| format!("{}.{kind}", self.source))
+        ENDINGS.map(|kind| format!("{}.{kind}", self.source))
     }
 }
 
-/// The id as errors show it: all of it, unless it is longer than any that can be used.
-fn shown(text: &str) -> Result<String, UpstreamIdError> {
+fn check_length(text: &str) -> Result<(), UpstreamIdError> {
     match text.len() {
         length if length > MAX_LENGTH => Err(UpstreamIdError::TooLong(length)),
-        _ => Ok(text.to_owned()),
+        _ => Ok(()),
     }
 }
 
-fn part(id: &str, why: impl ToString) -> UpstreamIdError {
-    UpstreamIdError::Part(id.to_owned(), why.to_string())
-}
-
-fn export(id: &str, server: &str, share: &str) -> Result<Export, UpstreamIdError> {
+fn export(server: &str, share: &str) -> Result<Export, String> {
     let odd = |part: &str| matches!(part, "" | "." | "..");
     // Without slashes at its ends, so the root of a server's exports is nothing at all.
     if !share.is_empty() && share.split('/').any(odd) {
-        return Err(part(id, "its share has an empty component, '.' or '..'"));
+        return Err("its share has an empty component, '.' or '..'".to_owned());
     }
-    Export::parse(server, &format!("/{share}")).map_err(|error| part(id, error))
+    Export::parse(server, &format!("/{share}")).map_err(|error| error.to_string())
 }
 
 /// A template that was never filled in, so that several volumes may share the folder.
 const TEMPLATE: &str = "its folder is a template that was never filled in";
 
-fn folder(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
-    let path = SubPath::parse(text).map_err(|error| part(id, error))?;
+fn folder(text: &str) -> Result<SubPath, String> {
+    let path = SubPath::parse(text).map_err(|error| error.to_string())?;
     if path.to_string() != text {
-        let error = SubPathError::Empty(text.chars().take(128).collect());
-        return Err(part(id, error));
+        return Err(SubPathError::Empty(text.chars().take(128).collect()).to_string());
     }
     match text.contains("${") {
-        true => Err(part(id, TEMPLATE)),
+        true => Err(TEMPLATE.to_owned()),
         false => Ok(path),
     }
 }
 
 /// One component, which is a name.
-fn component(id: &str, text: &str) -> Result<SubPath, UpstreamIdError> {
+fn component(text: &str) -> Result<SubPath, String> {
     // The archive's name has an ending.
     match SubPath::parse(text) {
-        Ok(_) if text.contains("${") => Err(part(id, TEMPLATE)),
+        Ok(_) if text.contains("${") => Err(TEMPLATE.to_owned()),
         Ok(path) if path.components().len() == 1 && path.leaf() == text && text.len() <= 240 => {
             Ok(path)
         }
-        _ => Err(part(
-            id,
-            format!("{text:?} in it is not the name of a volume"),
-        )),
+        _ => Err(format!("{text:?} in it is not the name of a volume")),
     }
 }
 

@@ -4,7 +4,6 @@ use crate::calls::admission::Admission;
 use crate::calls::defaults::Defaults;
 use crate::calls::export::Export;
 use crate::files::roots::ShareRoots;
-use crate::share::archives::Archives;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIds;
 use std::path::PathBuf;
@@ -73,8 +72,6 @@ pub struct ControllerConfig {
     pub quotas: bool,
     /// How to get at the shares.
     pub roots: Arc<dyn ShareRoots>,
-    /// What unpacks archives that volumes are made of, if anything does.
-    pub archives: Option<&'static dyn Archives>,
     /// Where work on them waits for its turn.
     pub admission: Admission,
     /// How volumes are measured whose sizes are not enforced; without it they are not.
@@ -112,7 +109,6 @@ impl ControllerConfig {
             role: Role::default(),
             quotas: false,
             roots,
-            archives: None,
             admission: Admission::default(),
             measure: None,
             named_shares: Vec::new(),

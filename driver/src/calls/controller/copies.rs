@@ -2,12 +2,13 @@
 
 use super::error::ControllerError;
 use super::outcome::OperationKey;
+use crate::calls::admission::ExtraThreads;
 use crate::calls::operations::Operation;
 use crate::files::copying::Progress;
 use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a failure is kept for the retry.
@@ -34,25 +35,38 @@ struct UnheardFailure {
 /// The copies of this process.
 #[derive(Default)]
 pub(super) struct Copies {
-    pub(super) running: Mutex<HashMap<CopyKey, Arc<Progress>>>,
+    running: Mutex<Vec<Weak<Progress>>>,
     /// Whether the process ends.
-    pub(super) ending: AtomicBool,
+    ending: AtomicBool,
     failures: Mutex<HashMap<CopyKey, UnheardFailure>>,
 }
 
 impl Copies {
+    /// Begins one, which counts for as long as somebody has its progress.
+    pub(super) fn begin(&self, threads: ExtraThreads) -> Arc<Progress> {
+        let progress = Arc::new(Progress::with_threads(threads));
+        let mut running = lock(&self.running);
+        if self.ending.load(Ordering::SeqCst) {
+            progress.stop();
+        }
+        running.retain(|it| it.strong_count() > 0);
+        running.push(Arc::downgrade(&progress));
+        progress
+    }
+
     /// Ends all copies soon, and those that come.
     pub(super) fn stop_all(&self) {
         let running = lock(&self.running);
         self.ending.store(true, Ordering::SeqCst);
-        for progress in running.values() {
+        for progress in running.iter().filter_map(Weak::upgrade) {
             progress.stop();
         }
     }
 
     /// How many copies run or wait for their turn.
     pub(super) fn count(&self) -> usize {
-        lock(&self.running).len()
+        let running = lock(&self.running);
+        running.iter().filter(|it| it.strong_count() > 0).count()
     }
 
     /// Keeps a failure for the retry, which would otherwise begin anew and never hear of it.

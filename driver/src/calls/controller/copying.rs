@@ -15,10 +15,8 @@ use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
 use crate::share::records::record::Record;
 use crate::share::token::ShareUuid;
-use csi_proto::lock::lock;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How often the progress of a copy is told.
@@ -102,8 +100,7 @@ impl Shares {
     ) -> Result<T, ControllerError> {
         let export = &of.1.0;
         let threads = (self.config.admission).extra_threads(export.server(), Work::Copy);
-        let progress = Arc::new(Progress::with_threads(threads));
-        let _running = RunningCopy::begin(self, of.clone(), Arc::clone(&progress));
+        let progress = self.copies.begin(threads);
         let work = Arc::new(work);
         let began = Instant::now();
         loop {
@@ -163,32 +160,5 @@ impl Shares {
                 )),
             }
         }
-    }
-}
-
-/// A copy among the running ones, for as long as it runs.
-struct RunningCopy {
-    shares: Arc<Shares>,
-    key: CopyKey,
-}
-
-impl RunningCopy {
-    fn begin(shares: &Arc<Shares>, key: CopyKey, progress: Arc<Progress>) -> Self {
-        let mut running = lock(&shares.copies.running);
-        if shares.copies.ending.load(Ordering::SeqCst) {
-            progress.stop();
-        }
-        running.insert(key.clone(), progress);
-        drop(running);
-        Self {
-            shares: Arc::clone(shares),
-            key,
-        }
-    }
-}
-
-impl Drop for RunningCopy {
-    fn drop(&mut self) {
-        lock(&self.shares.copies.running).remove(&self.key);
     }
 }

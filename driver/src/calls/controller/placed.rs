@@ -21,8 +21,7 @@ impl Shares {
     ) -> Result<Share, ShareError> {
         let share = self
             .counting(export, share)
-            .remembering(Arc::clone(&self.agent_memory))
-            .with_archives(self.config.archives);
+            .remembering(Arc::clone(&self.agent_memory));
         let share = match kind {
             Work::Copy => share.with_more_mounts(MoreMounts {
                 roots: Arc::clone(&self.config.roots),

@@ -3,7 +3,7 @@
 //!
 //! Over NFS each setting is a call, so only what differs is set, and what the kernel has at hand is not asked for again.
 
-use super::methods::CopyMethods;
+use super::course::Course;
 use super::named::Named;
 use super::report::{LeftOut, Omissions};
 use crate::files::owner::Owner;
@@ -226,13 +226,12 @@ fn namespace(name: &CStr) -> String {
 /// The attributes of an open file or folder that have to be copied. `buffer` is for reuse.
 pub(super) fn read(
     source: &OwnedFd,
-    methods: &CopyMethods,
-    omissions: &Omissions,
+    course: &Course<'_>,
     buffer: &mut Vec<u8>,
     path: impl Fn() -> String,
 ) -> io::Result<Vec<Attribute>> {
     let mut found = Vec::new();
-    if !methods.attributes.load(Ordering::Relaxed) {
+    if !course.attributes.load(Ordering::Relaxed) {
         return Ok(found);
     }
     // One call where asking for the length first would make two over NFS.
@@ -242,7 +241,7 @@ pub(super) fn read(
             Ok(length) => break buffer[..length].to_vec(),
             Err(Errno::RANGE) if buffer.len() < 1 << 16 => buffer.resize(1 << 16, 0),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                methods.attributes.store(false, Ordering::Relaxed);
+                course.attributes.store(false, Ordering::Relaxed);
                 return Ok(found);
             }
             Err(error) => return Err(error),
@@ -264,7 +263,9 @@ pub(super) fn read(
             }
             Ok(None) => {}
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => {
-                omissions.add(LeftOut::Attributes(namespace(name)), &path);
+                course
+                    .omissions
+                    .add(LeftOut::Attributes(namespace(name)), &path);
             }
             Err(error) => return Err(error),
         }

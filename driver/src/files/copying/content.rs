@@ -1,8 +1,7 @@
 //! The bytes of one regular file: cloned, copied by the kernel or the server, or streamed; holes stay holes. Must not care
 //! for anything else of the file.
 
-use super::methods::CopyMethods;
-use super::progress::CopyProgress;
+use super::course::Course;
 use crate::files::crash_points;
 use rustix::fs::{self, SeekFrom, Stat};
 use rustix::io::{self, Errno};
@@ -35,20 +34,19 @@ pub(super) fn copy(
     source: &OwnedFd,
     target: &OwnedFd,
     stat: &Stat,
-    methods: &CopyMethods,
-    course: &CopyProgress<'_>,
+    course: &Course<'_>,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Way> {
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     if size == 0 {
         return Ok(Way::Settled);
     }
-    if methods.clone.load(Ordering::Relaxed) {
+    if course.clone.load(Ordering::Relaxed) {
         match fs::ioctl_ficlone(target, source) {
             Ok(()) => return Ok(Way::Settled),
             Err(error @ (Errno::NOSPC | Errno::DQUOT)) => return Err(error),
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS) => {
-                methods.clone.store(false, Ordering::Relaxed);
+                course.clone.store(false, Ordering::Relaxed);
             }
             // This file only: checksums off on btrfs, a swap file, a part that another file system holds.
             Err(_) => {}
@@ -57,7 +55,6 @@ pub(super) fn copy(
     let mut stream = Stream {
         source,
         target,
-        methods,
         course,
         buffer,
         seek_holes: false,
@@ -86,8 +83,7 @@ pub(super) fn copy(
 struct Stream<'a> {
     source: &'a OwnedFd,
     target: &'a OwnedFd,
-    methods: &'a CopyMethods,
-    course: &'a CopyProgress<'a>,
+    course: &'a Course<'a>,
     buffer: &'a mut Vec<u8>,
     /// Whether zeros are to be left out, because the file has holes that cannot be asked for.
     seek_holes: bool,
@@ -141,7 +137,7 @@ impl Stream<'_> {
             if self.is_over(at > start) {
                 return Ok(None);
             }
-            if self.seek_holes || !self.methods.copy_range.load(Ordering::Relaxed) {
+            if self.seek_holes || !self.course.copy_range.load(Ordering::Relaxed) {
                 return self.stream(at, end);
             }
             let (mut from, mut to) = (at, at);
@@ -158,7 +154,7 @@ impl Stream<'_> {
                 Ok(copied) => at += copied as u64,
                 Err(Errno::INTR) => {}
                 Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS) => {
-                    self.methods.copy_range.store(false, Ordering::Relaxed);
+                    self.course.copy_range.store(false, Ordering::Relaxed);
                 }
                 Err(Errno::INVAL | Errno::PERM | Errno::TXTBSY | Errno::IO) => {
                     return self.stream(at, end);
@@ -185,11 +181,7 @@ impl Stream<'_> {
             };
             let data = &self.buffer[..read];
             if self.seek_holes {
-                for (index, block) in data.chunks(BLOCK).enumerate() {
-                    if block.iter().any(|byte| *byte != 0) {
-                        write_all(self.target, block, at + (index * BLOCK) as u64)?;
-                    }
-                }
+                write_around_holes(self.target, data, at)?;
             } else {
                 write_all(self.target, data, at)?;
             }
@@ -197,6 +189,19 @@ impl Stream<'_> {
         }
         Ok(Some(at))
     }
+}
+
+/// Writes `data` but for blocks of zeros: a file of them, however long, takes no room.
+///
+/// # Errors
+/// Whatever pwrite(2) says.
+pub fn write_around_holes(target: &OwnedFd, data: &[u8], at: u64) -> io::Result<()> {
+    for (index, block) in data.chunks(BLOCK).enumerate() {
+        if block.iter().any(|byte| *byte != 0) {
+            write_all(target, block, at + (index * BLOCK) as u64)?;
+        }
+    }
+    Ok(())
 }
 
 fn write_all(target: &OwnedFd, mut data: &[u8], mut at: u64) -> io::Result<()> {

@@ -1,5 +1,5 @@
-//! How far a server is, and what a copy makes of that: how many views of a folder are worth their cost, and how many entries
-//! are handed on together. Owns these numbers; must not copy.
+//! How far a server is, and what a copy makes of that: how many views of a folder are worth their cost. Owns these
+//! numbers; must not copy.
 
 use rustix::fs::fstatfs;
 use std::os::fd::OwnedFd;
@@ -19,14 +19,10 @@ const QUESTIONS: u32 = 16;
 pub struct Distance(Duration);
 
 impl Distance {
-    /// That of the server which has `folder`.
+    /// That of the server which has `folder`. A late answer is asked for again: this process may have had to wait for a
+    /// processor.
     pub fn of(folder: &OwnedFd) -> Self {
-        Self::confirmed(ask(folder), folder)
-    }
-
-    /// The same, when it was asked once and took `first`. A late answer is asked for again: this process may have had to
-    /// wait for a processor.
-    pub(super) fn confirmed(first: Duration, folder: &OwnedFd) -> Self {
+        let first = ask(folder);
         match first < QUICK {
             true => Self(first),
             false => Self(first.min(ask(folder))),
@@ -36,15 +32,6 @@ impl Distance {
     /// Whether views may be worth anything.
     pub(super) fn is_quick(self) -> bool {
         self.0 < QUICK
-    }
-
-    /// How many entries are handed on together. Where calls are slow, the second one would wait while other threads have
-    /// nothing to do.
-    pub(super) fn batch(self) -> usize {
-        match self.is_quick() {
-            true => 2,
-            false => 1,
-        }
     }
 
     /// How many views a folder with so many names is worth: as many as cost less, together, than the time for which the

@@ -5,13 +5,12 @@
 
 use super::attributes::{self, Basics};
 use super::content::{self, Way};
+use super::course::Course;
 use super::error::CopyError;
-use super::links::{FileIdentity, First, Links, Turn};
-use super::methods::CopyMethods;
+use super::links::FileIdentity;
 use super::named::Named;
 use super::node::Pair;
-use super::progress::CopyProgress;
-use super::report::{LeftOut, Omissions};
+use super::report::LeftOut;
 use crate::files::beneath;
 use crate::files::crash_points;
 use rustix::fs::{self, AtFlags, FileType, OFlags, Stat};
@@ -21,50 +20,39 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// What all entries of a copy share, and one thread's buffers.
+/// What copies entries: the course of the copy, and one thread's buffers.
 pub(super) struct EntryCopier<'a> {
-    pub methods: &'a CopyMethods,
-    pub links: &'a Links,
-    pub course: &'a CopyProgress<'a>,
-    pub omissions: &'a Omissions,
+    pub course: &'a Course<'a>,
     pub bytes: Vec<u8>,
     pub names: Vec<u8>,
-}
-
-/// What became of an entry.
-pub(super) enum Done {
-    /// It is dealt with.
-    Yes,
-    /// It is a folder.
-    Folder,
 }
 
 /// How often an entry may turn out to be of another kind than it was a moment ago.
 const TURNS: usize = 16;
 
 impl<'a> EntryCopier<'a> {
-    /// Copies the entry `name` of a folder, of which the listing said `kind`.
+    /// Copies the entry `name` of a folder, of which the listing said `kind`. Returns false when it is a folder.
     pub(super) fn copy(
         &mut self,
         pair: &Pair,
         name: &CStr,
         mut kind: FileType,
         path: impl Fn() -> String,
-    ) -> Result<Done, CopyError> {
+    ) -> Result<bool, CopyError> {
         for _ in 0..TURNS {
             let step = match kind {
-                FileType::Directory => return Ok(Done::Folder),
+                FileType::Directory => return Ok(false),
                 FileType::RegularFile => self.file(pair, name, &path),
                 _ => self.other(pair, name, &path),
             };
             match step.map_err(|(context, error)| CopyError::io(context, path(), error))? {
                 EntryStep::Done(bytes) => {
                     self.course.progress.count(bytes);
-                    return Ok(Done::Yes);
+                    return Ok(true);
                 }
                 EntryStep::LeftOut(what) => {
-                    self.omissions.add(what, &path);
-                    return Ok(Done::Yes);
+                    self.course.omissions.add(what, &path);
+                    return Ok(true);
                 }
                 EntryStep::Stopped => return Err(CopyError::Stopped),
                 EntryStep::Is(other) => kind = other,
@@ -76,8 +64,8 @@ impl<'a> EntryCopier<'a> {
     fn file(&mut self, pair: &Pair, name: &CStr, path: &impl Fn() -> String) -> Result_ {
         let [from, to] = pair.named(name);
         let source = match self.open(from) {
-            Ok(SourceEntry::File(source)) => source,
-            Ok(SourceEntry::Other(kind)) => return Ok(EntryStep::Is(kind)),
+            Ok(Ok(source)) => source,
+            Ok(Err(other)) => return Ok(EntryStep::Is(other)),
             Err(error) => return changed(from, error, "opening"),
         };
         let stat = match fs::fstat(&source) {
@@ -91,10 +79,12 @@ impl<'a> EntryCopier<'a> {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let identity = || FileIdentity::of(&source, c"", &stat);
-        let first = match self.turn(pair, &stat, identity, to)? {
-            Some(Turn::Linked) => return Ok(EntryStep::Done(0)),
-            Some(Turn::First(first)) => Some(first),
-            None => None,
+        let turn = self
+            .course
+            .links
+            .turn(&pair.view.links, &stat, identity, to);
+        let Some(first) = turn.map_err(because("linking"))? else {
+            return Ok(EntryStep::Done(0));
         };
         match self.regular(&source, &stat, to, path) {
             Ok(true) => {}
@@ -109,26 +99,8 @@ impl<'a> EntryCopier<'a> {
             }
             Err(failure) => return Err(failure),
         }
-        keep(first, to)?;
+        first.keep(to).map_err(because("linking"))?;
         Ok(EntryStep::Done(size))
-    }
-
-    /// Whether an entry of several names is to be copied here, or is linked by now. None: it has one name.
-    fn turn<'t>(
-        &self,
-        pair: &'t Pair,
-        stat: &Stat,
-        identity: impl FnOnce() -> FileIdentity,
-        to: Named<'_>,
-    ) -> Result<Option<Turn<'t>>, (&'static str, io::Error)>
-    where
-        'a: 't,
-    {
-        if stat.st_nlink <= 1 {
-            return Ok(None);
-        }
-        let turn = self.links.turn(&pair.view.links, identity(), to);
-        turn.map(Some).map_err(because("linking"))
     }
 
     /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was over first.
@@ -140,9 +112,8 @@ impl<'a> EntryCopier<'a> {
         path: &impl Fn() -> String,
     ) -> Result<bool, (&'static str, io::Error)> {
         let basics = Basics::of(stat);
-        let attributes =
-            attributes::read(source, self.methods, self.omissions, &mut self.names, path)
-                .map_err(because("reading the attributes of"))?;
+        let attributes = attributes::read(source, self.course, &mut self.names, path)
+            .map_err(because("reading the attributes of"))?;
         // Without EXCL, which takes one more call over NFS: nobody else works in the target.
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -150,50 +121,41 @@ impl<'a> EntryCopier<'a> {
             .map_err(because("making"))?;
         // Asked now, while the kernel knows it from the making.
         let made = fs::fstat(&target).map_err(because("making"))?;
-        let way = content::copy(
-            source,
-            &target,
-            stat,
-            self.methods,
-            self.course,
-            &mut self.bytes,
-        )
-        .map_err(because("copying"))?;
+        let way = content::copy(source, &target, stat, self.course, &mut self.bytes)
+            .map_err(because("copying"))?;
         match way {
             Way::Stopped => return Ok(false),
             // Closing would flush it as well, and not say what went wrong.
-            Way::Written if self.methods.remote => {
+            Way::Written if self.course.remote => {
                 fs::fsync(&target).map_err(because("writing"))?;
             }
             Way::Written | Way::Settled => {}
         }
         basics
-            .give(&target, &made, &attributes, self.omissions, path)
+            .give(&target, &made, &attributes, &self.course.omissions, path)
             .map_err(because("giving its attributes to"))?;
         Ok(true)
     }
 
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
-    /// at first.
-    fn open(&self, from: Named<'_>) -> io::Result<SourceEntry> {
+    /// at first. Returns what it is instead, when it is no file.
+    fn open(&self, from: Named<'_>) -> io::Result<Result<OwnedFd, FileType>> {
         crash_points::ask()?;
         let path = OsStr::from_bytes(from.name.to_bytes());
-        if self.methods.harmless {
-            return beneath::file(from.folder, path).map(SourceEntry::File);
+        if self.course.harmless {
+            return beneath::file(from.folder, path).map(Ok);
         }
         let seen = beneath::handle(from.folder, path)?;
         let kind = FileType::from_raw_mode(fs::fstat(&seen)?.st_mode);
         if kind != FileType::RegularFile {
-            return Ok(SourceEntry::Other(kind));
+            return Ok(Err(kind));
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let again = format!("/proc/self/fd/{}", seen.as_raw_fd());
         // Reading must not change the source, not even the time of its last access; only its owner may ask for that.
         match fs::open(&*again, flags | OFlags::NOATIME, fs::Mode::empty()) {
-            Err(Errno::PERM) => {
-                Ok(fs::open(&*again, flags, fs::Mode::empty()).map(SourceEntry::File)?)
-            }
-            other => Ok(other.map(SourceEntry::File)?),
+            Err(Errno::PERM) => Ok(fs::open(&*again, flags, fs::Mode::empty()).map(Ok)?),
+            other => Ok(other.map(Ok)?),
         }
     }
 
@@ -209,10 +171,12 @@ impl<'a> EntryCopier<'a> {
             return Ok(EntryStep::Is(kind));
         }
         let identity = || FileIdentity::of(from.folder, from.name, &stat);
-        let first = match self.turn(pair, &stat, identity, to)? {
-            Some(Turn::Linked) => return Ok(EntryStep::Done(0)),
-            Some(Turn::First(first)) => Some(first),
-            None => None,
+        let turn = self
+            .course
+            .links
+            .turn(&pair.view.links, &stat, identity, to);
+        let Some(first) = turn.map_err(because("linking"))? else {
+            return Ok(EntryStep::Done(0));
         };
         let basics = Basics::of(&stat);
         if kind == FileType::Symlink {
@@ -232,16 +196,11 @@ impl<'a> EntryCopier<'a> {
         let made =
             fs::statat(to.folder, to.name, AtFlags::SYMLINK_NOFOLLOW).map_err(because("making"))?;
         basics
-            .give_by_name(to, &made, self.omissions, path)
+            .give_by_name(to, &made, &self.course.omissions, path)
             .map_err(because("giving its attributes to"))?;
-        keep(first, to)?;
+        first.keep(to).map_err(because("linking"))?;
         Ok(EntryStep::Done(0))
     }
-}
-
-enum SourceEntry {
-    File(OwnedFd),
-    Other(FileType),
 }
 
 enum EntryStep {
@@ -291,11 +250,4 @@ fn make_special(
         _ => 0,
     };
     fs::mknodat(to.folder, to.name, kind, basics.first_mode(), device)
-}
-
-fn keep(first: Option<First<'_>>, copy: Named<'_>) -> Result<(), (&'static str, io::Error)> {
-    match first {
-        Some(first) => first.keep(copy).map_err(because("linking")),
-        None => Ok(()),
-    }
 }

@@ -2,7 +2,6 @@
 //! does not know them, and given their attributes in the end. The order in which that is done is the business of `tree`.
 
 use super::attributes::{self, Attribute, Basics};
-use super::descriptors::Held;
 use super::entry::EntryCopier;
 use super::error::CopyError;
 use super::node::{Node, Pair, State};
@@ -11,6 +10,7 @@ use super::tree::Tree;
 use super::view::{View, is_same};
 use crate::files::beneath;
 use crate::files::crash_points;
+use crate::files::descriptors::Held;
 use crate::files::walking::listing::Listing;
 use rustix::fs::{self, AtFlags, FileType, Mode};
 use rustix::io::Errno;
@@ -18,14 +18,11 @@ use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Pairs of folders that are kept open.
 const OPEN: usize = 96;
-/// The longest path in one open(2), with room to spare.
-const LONGEST: usize = 3500;
 
 impl Tree<'_> {
     /// Makes the folder in the target and opens both. Nothing when there is nothing to list.
@@ -57,7 +54,9 @@ impl Tree<'_> {
                     Ok(source) => source,
                     Err(error) => match beneath::errno(&error) {
                         Some(Errno::XDEV) => {
-                            self.omissions.add(LeftOut::Mount, || node.path(None));
+                            self.course
+                                .omissions
+                                .add(LeftOut::Mount, || node.path(None));
                             self.make(node, parent, above)?;
                             return Ok(None);
                         }
@@ -120,16 +119,11 @@ impl Tree<'_> {
     ) -> Result<((Basics, Vec<Attribute>), Listing), CopyError> {
         let failed = |context, error| CopyError::io(context, node.path(None), error);
         let stat = fs::fstat(source).map_err(|error| failed("looking at", error.into()))?;
-        let attributes = attributes::read(
-            source,
-            self.methods,
-            self.omissions,
-            &mut copier.names,
-            || node.path(None),
-        )
-        .map_err(|error| failed("reading the attributes of", error.into()))?;
+        let attributes =
+            attributes::read(source, self.course, &mut copier.names, || node.path(None))
+                .map_err(|error| failed("reading the attributes of", error.into()))?;
         let listing =
-            Listing::open(source, self.methods.remote).map_err(|error| failed("listing", error))?;
+            Listing::open(source, self.course.remote).map_err(|error| failed("listing", error))?;
         Ok(((Basics::of(&stat), attributes), listing))
     }
 
@@ -216,7 +210,9 @@ impl Tree<'_> {
 
     /// Notes that the node's folder, or `name` in it, went away before it was copied.
     pub(super) fn leave_out(&self, node: &Arc<Node>, name: Option<&CStr>) {
-        self.omissions.add(LeftOut::Vanished, || node.path(name));
+        self.course
+            .omissions
+            .add(LeftOut::Vanished, || node.path(name));
     }
 
     /// Whether the node's open folder, or `name` in it, of which a server has said ESTALE, is gone for certain. A server that
@@ -300,7 +296,7 @@ impl Tree<'_> {
         };
         let made = fs::fstat(target).map_err(|error| failed(error.into()))?;
         basics
-            .give(target, &made, &attributes, self.omissions, || {
+            .give(target, &made, &attributes, &self.course.omissions, || {
                 node.path(None)
             })
             .map_err(|error| failed(error.into()))
@@ -313,8 +309,7 @@ enum Side {
     Target,
 }
 
-/// Opens the node's folder through a view, from the nearest one above that is open there, in pieces where the path is too long
-/// for one call.
+/// Opens the node's folder through a view, from the nearest one above that is open there.
 fn walk(view: &Arc<View>, node: &Arc<Node>, side: Side) -> io::Result<OwnedFd> {
     let mut names = Vec::new();
     let mut at = Arc::clone(node);
@@ -333,45 +328,29 @@ fn walk(view: &Arc<View>, node: &Arc<Node>, side: Side) -> io::Result<OwnedFd> {
         (Side::Target, Some(pair)) => &pair.target,
         (Side::Target, None) => &view.target,
     };
-    let mut current: Option<OwnedFd> = None;
-    let mut path = Vec::new();
+    // The root has no name, and the view has it open.
+    let mut current = from.try_clone()?;
     while let Some(name) = names.pop() {
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend(name.to_bytes());
-        if names.is_empty() || path.len() > LONGEST {
-            let next = Path::new(OsStr::from_bytes(&path));
-            current = Some(beneath::folder(current.as_ref().unwrap_or(from), next)?);
-            path.clear();
-        }
+        let name = OsStr::from_bytes(name.to_bytes());
+        current = match names.is_empty() {
+            true => beneath::folder(&current, name)?,
+            false => beneath::folder_handle(&current, name)?,
+        };
     }
-    match current {
-        Some(current) => Ok(current),
-        // The root, which the view has open.
-        None => from.try_clone(),
-    }
+    Ok(current)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::course::Course;
     use super::super::links::LinksFolder;
-    use super::super::methods::CopyMethods;
-    use super::super::progress::{CopyProgress, Progress};
-    use super::super::report::Omissions;
+    use super::super::progress::Progress;
     use super::super::view::Views;
     use super::*;
     use std::ffi::CString;
-    use std::sync::Mutex;
-    use std::sync::atomic::AtomicUsize;
 
     fn node(name: &str, parent: Option<&Arc<Node>>) -> Arc<Node> {
-        Arc::new(Node {
-            parent: parent.cloned(),
-            name: CString::new(name).unwrap(),
-            state: Mutex::default(),
-            unfinished: AtomicUsize::new(1),
-        })
+        Node::new(parent.cloned(), CString::new(name).unwrap())
     }
 
     #[test]
@@ -384,13 +363,10 @@ mod tests {
             |path: &str| OwnedFd::from(std::fs::File::open(trial.path().join(path)).unwrap());
         let links = LinksFolder::new(open("."), "links");
         let first = View::new(open("source"), open("target"), links);
-        let (progress, omissions) = (Progress::default(), Omissions::default());
-        let (course, methods) = (
-            CopyProgress::of(&progress),
-            CopyMethods::of(&first).unwrap(),
-        );
+        let progress = Progress::default();
+        let course = Course::of(&first, &progress).unwrap();
         let views = Views::new(first, &|| None);
-        let tree = Tree::new(&views, &course, &methods, &omissions);
+        let tree = Tree::new(&views, &course);
         let root = node("", None);
         let folder = node("folder", Some(&root));
         let inner = node("inner", Some(&folder));

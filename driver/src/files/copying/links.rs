@@ -6,13 +6,17 @@ use super::named::Named;
 use crate::calls::admission::ExtraThreads;
 use crate::files::beneath;
 use crate::files::owner::Maker;
-use crate::files::side_by_side::side_by_side;
+use crate::files::pool::of_each;
 use csi_proto::lock::{lock, wait};
 use rustix::fs::{self, AtFlags, Stat, StatxFlags};
 use rustix::io::{self, Errno};
 use std::collections::HashSet;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock};
+
+/// Links that are removed together.
+const BATCH: usize = 512;
 
 /// Which file it is: the number of its inode with the time of its birth, since such a number is soon used again. Where the
 /// kernel does not say when it was born, as over NFS before Linux 6.16, the time of its last modification takes that place: a
@@ -22,7 +26,7 @@ pub(super) struct FileIdentity(String);
 
 impl FileIdentity {
     /// The key of the file that `stat` describes and `name` in `folder` is; `name` is empty for `folder` itself.
-    pub(super) fn of(folder: impl AsFd, name: &std::ffi::CStr, stat: &Stat) -> Self {
+    pub(super) fn of(folder: impl AsFd, name: &CStr, stat: &Stat) -> Self {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
         let born = fs::statx(folder, name, flags, StatxFlags::BTIME | StatxFlags::INO)
             .ok()
@@ -88,13 +92,23 @@ impl LinksFolder {
         self.made.get().is_some()
     }
 
-    /// Removes the folder with all that is in it, by as many threads as `extra` gives, `most` at the most.
-    pub(super) fn remove(&self, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
+    /// Removes the folder with all that is in it, by as many threads as `extra` gives.
+    pub(super) fn remove(&self, extra: &ExtraThreads) -> std::io::Result<()> {
         let folder = self.folder()?;
         // Others may have made names in it through other views.
         beneath::refresh(folder)?;
-        clear(folder, most, extra)?;
-        Ok(fs::unlinkat(&self.at, &self.name, AtFlags::REMOVEDIR)?)
+        let unlink = |name: &CString| match fs::unlinkat(folder, &**name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error),
+        };
+        loop {
+            let names = beneath::some_names(folder, BATCH)?;
+            if names.is_empty() {
+                return Ok(fs::unlinkat(&self.at, &self.name, AtFlags::REMOVEDIR)?);
+            }
+            let unlinked = of_each(extra, &names, || false, unlink);
+            unlinked.into_iter().collect::<io::Result<()>>()?;
+        }
     }
 }
 
@@ -105,16 +119,10 @@ pub(super) struct Links {
     changed: Condvar,
 }
 
-/// What is to be done with a file that has several names.
-pub(super) enum Turn<'a> {
-    /// It is linked already.
-    Linked,
-    /// It is to be copied, and then kept with [`First::keep`].
-    First(First<'a>),
-}
+/// The duty to copy an entry. Where that has several names, others with the same inode wait, and it is to be kept then.
+pub(super) struct First<'a>(Option<Kept<'a>>);
 
-/// The duty to copy a file, while others with the same inode wait.
-pub(super) struct First<'a> {
+struct Kept<'a> {
     links: &'a Links,
     folder: &'a LinksFolder,
     key: FileIdentity,
@@ -125,14 +133,19 @@ impl Links {
         lock(&self.copying)
     }
 
-    /// Makes `to` a link to the copy of the file `key` that `folder` has, or says that it is to be copied. Waits while another
-    /// thread copies it. `folder` is of the same view as `to`.
+    /// Makes `to` a link to the copy that `folder` has of the file which `stat` describes, or says that it is to be copied. Waits
+    /// while another thread copies it. `folder` is of the same view as `to`.
     pub(super) fn turn<'a>(
         &'a self,
         folder: &'a LinksFolder,
-        key: FileIdentity,
+        stat: &Stat,
+        identity: impl FnOnce() -> FileIdentity,
         to: Named<'_>,
-    ) -> std::io::Result<Turn<'a>> {
+    ) -> std::io::Result<Option<First<'a>>> {
+        if stat.st_nlink <= 1 {
+            return Ok(Some(First(None)));
+        }
+        let key = identity();
         let mut copying = self.lock();
         while copying.contains(&key) {
             copying = wait(&self.changed, copying);
@@ -140,21 +153,16 @@ impl Links {
         // Claimed before it is tried, so that of two only one finds nothing.
         copying.insert(key.clone());
         drop(copying);
-        let first = First {
+        let kept = Kept {
             links: self,
             folder,
             key,
         };
-        match fs::linkat(
-            folder.folder()?,
-            &*first.key.0,
-            to.folder,
-            to.name,
-            AtFlags::empty(),
-        ) {
-            Ok(()) => Ok(Turn::Linked),
+        let at = folder.folder()?;
+        match fs::linkat(at, &*kept.key.0, to.folder, to.name, AtFlags::empty()) {
+            Ok(()) => Ok(None),
             // Too many links is no reason to lose the file.
-            Err(Errno::NOENT | Errno::MLINK) => Ok(Turn::First(first)),
+            Err(Errno::NOENT | Errno::MLINK) => Ok(Some(First(Some(kept)))),
             Err(error) => Err(error.into()),
         }
     }
@@ -163,13 +171,9 @@ impl Links {
 impl First<'_> {
     /// Keeps the finished copy for its further names.
     pub(super) fn keep(self, copy: Named<'_>) -> std::io::Result<()> {
-        match fs::linkat(
-            copy.folder,
-            copy.name,
-            self.folder.folder()?,
-            &*self.key.0,
-            AtFlags::empty(),
-        ) {
+        let Some(kept) = self.0 else { return Ok(()) };
+        let at = kept.folder.folder()?;
+        match fs::linkat(copy.folder, copy.name, at, &*kept.key.0, AtFlags::empty()) {
             // There when it has reached the greatest number of links.
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
@@ -177,59 +181,10 @@ impl First<'_> {
     }
 }
 
-impl Drop for First<'_> {
+impl Drop for Kept<'_> {
     fn drop(&mut self) {
         self.links.lock().remove(&self.key);
         self.links.changed.notify_all();
-    }
-}
-
-/// Empties the folder of links.
-fn clear(folder: &OwnedFd, most: usize, extra: &ExtraThreads) -> std::io::Result<()> {
-    loop {
-        if is_empty(folder)? {
-            return Ok(());
-        }
-        // Opened anew: what has been read once is not read again.
-        let names = Mutex::new(fs::Dir::new(beneath::folder(folder, ".")?)?);
-        let cleared = side_by_side(extra, most, || clear_some(folder, &names));
-        cleared.into_iter().collect::<io::Result<()>>()?;
-    }
-}
-
-fn is_empty(folder: &OwnedFd) -> std::io::Result<bool> {
-    let mut names = fs::Dir::new(beneath::folder(folder, ".")?)?;
-    while let Some(entry) = names.read() {
-        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn clear_some(folder: &OwnedFd, names: &Mutex<fs::Dir>) -> io::Result<()> {
-    loop {
-        let mut batch = Vec::with_capacity(64);
-        {
-            let mut names = lock(names);
-            while batch.len() < 64
-                && let Some(entry) = names.read()
-            {
-                let entry = entry?;
-                if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-                    batch.push(entry.file_name().to_owned());
-                }
-            }
-        }
-        if batch.is_empty() {
-            return Ok(());
-        }
-        for name in batch {
-            match fs::unlinkat(folder, &*name, AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(error),
-            }
-        }
     }
 }
 

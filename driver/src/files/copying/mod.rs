@@ -1,22 +1,21 @@
 //! Copying a tree from one folder of a share to another, with all that a file system lets travel. Owns the order of its
-//! parts; what a copy is told and what it tells are `progress`, `report` and `error`, the walk is `tree`, its folders are
-//! `folders`, one entry is `entry`, the bytes of a file are `content`, the rest of it is `attributes`, files with several
-//! names are `links`, several mounts at a time `view`, what a far server makes worth its cost `distance`. Must not know
-//! volumes or snapshots.
+//! parts; what a copy is told and what it tells are `progress`, `report` and `error`, what its threads share is `course`, the
+//! walk is `tree`, its folders are `folders`, one entry is `entry`, the bytes of a file are `content`, the rest of it is
+//! `attributes`, files with several names are `links`, several mounts at a time `view`, what a far server makes worth its cost
+//! `distance`. Must not know volumes or snapshots.
 //!
 //! The source may be changed, and by somebody hostile, while it is copied: every entry is opened by one name below a folder
 //! that is held open, no symlink is followed, no mount is crossed and no device is opened. The target is a private folder
 //! in which nobody else works.
 
 pub mod attributes;
-mod content;
-mod descriptors;
+pub mod content;
+mod course;
 mod distance;
 mod entry;
 mod error;
 mod folders;
 mod links;
-mod methods;
 pub mod named;
 mod node;
 mod progress;
@@ -34,8 +33,7 @@ pub use report::{LeftOut, Omission, Omissions, Report};
 pub use view::{More, View};
 
 use crate::files::walking::listing::Listing;
-use methods::CopyMethods;
-use progress::CopyProgress;
+use course::Course;
 use std::os::fd::OwnedFd;
 use view::Views;
 
@@ -55,11 +53,11 @@ pub fn outlook(source: &OwnedFd) -> (Distance, usize) {
 /// # Errors
 /// [`CopyError`]; the target then holds a part, and the folder of links may be there.
 pub fn copy(first: View, more: More<'_>, progress: &Progress) -> Result<Report, CopyError> {
-    let methods = CopyMethods::of(&first)
+    let course = Course::of(&first, progress)
         .map_err(|error| CopyError::io("looking at", ".".to_owned(), error))?;
-    let (course, omissions) = (CopyProgress::of(progress), Omissions::default());
     let views = Views::new(first, more);
-    tree::copy(&views, &course, &methods, &omissions)?;
-    views.finish(methods.threads, &progress.threads)?;
+    tree::copy(&views, &course)?;
+    views.finish(&progress.threads)?;
+    let omissions = course.omissions;
     Ok(omissions.into_report(progress.files(), progress.bytes()))
 }

@@ -1,9 +1,9 @@
 //! One folder on its way through a copy, with its place in the tree and what is left to do for it. Must not do I/O.
 
 use super::attributes::{Attribute, Basics};
-use super::descriptors::Held;
 use super::named::Named;
 use super::view::View;
+use crate::files::descriptors::Held;
 use csi_proto::lock::lock;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -53,6 +53,15 @@ impl State {
 }
 
 impl Node {
+    pub fn new(parent: Option<Arc<Node>>, name: CString) -> Arc<Self> {
+        Arc::new(Self {
+            parent,
+            name,
+            state: Mutex::default(),
+            unfinished: AtomicUsize::new(1),
+        })
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }

@@ -50,28 +50,3 @@ impl Progress {
         METRICS.copied_bytes.inc_by(bytes);
     }
 }
-
-/// Whether the threads of a copy go on: until somebody stops it, or one of them has failed.
-#[derive(Debug)]
-pub(super) struct CopyProgress<'a> {
-    pub(super) progress: &'a Progress,
-    failed: AtomicBool,
-}
-
-impl<'a> CopyProgress<'a> {
-    pub(super) fn of(progress: &'a Progress) -> Self {
-        Self {
-            progress,
-            failed: AtomicBool::new(false),
-        }
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.progress.is_stopped() || self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Ends all threads at the next part of what they copy.
-    pub(super) fn fail(&self) {
-        self.failed.store(true, Ordering::Relaxed);
-    }
-}

@@ -295,14 +295,11 @@ fn a_wide_folder_is_copied_through_several_views() {
         _ => Some(trial.view()),
     };
     let views = Views::new(trial.view(), &more);
-    let (progress, omissions) = (Progress::default(), Omissions::default());
-    let (mut methods, course) = (
-        CopyMethods::of(&trial.view()).unwrap(),
-        CopyProgress::of(&progress),
-    );
-    (methods.remote, methods.distance, methods.threads) = (true, Distance::micros(20_000), 32);
-    tree::copy(&views, &course, &methods, &omissions).unwrap();
-    views.finish(4, &progress.threads).unwrap();
+    let progress = Progress::default();
+    let mut course = Course::of(&trial.view(), &progress).unwrap();
+    (course.remote, course.distance, course.threads) = (true, Distance::micros(20_000), 32);
+    tree::copy(&views, &course).unwrap();
+    views.finish(&progress.threads).unwrap();
     trial.equal();
     let asked = asked.into_inner();
     assert!((3..distance::MOST).contains(&asked), "{asked}");
@@ -385,25 +382,24 @@ fn a_copy_can_be_stopped() {
 }
 
 /// A file of several parts, as the kernel copies it and as a stream.
-fn large(trial: &Trial, copy_range: bool) -> (CopyMethods, u64) {
+fn large<'a>(trial: &Trial, progress: &'a Progress, copy_range: bool) -> (Course<'a>, u64) {
     let size = if copy_range { 17 << 20 } else { 256 << 10 };
     std::fs::write(trial.at("source/large"), vec![7; size]).unwrap();
-    let methods = CopyMethods::of(&trial.view()).unwrap();
-    methods.clone.store(false, Ordering::Relaxed);
-    methods.copy_range.store(copy_range, Ordering::Relaxed);
-    (methods, size as u64)
+    let course = Course::of(&trial.view(), progress).unwrap();
+    course.clone.store(false, Ordering::Relaxed);
+    course.copy_range.store(copy_range, Ordering::Relaxed);
+    (course, size as u64)
 }
 
 #[test]
 fn a_large_file_ends_with_the_copy() {
     for (copy_range, stopped) in [(true, true), (true, false), (false, true), (false, false)] {
         let trial = Trial::new();
-        let (methods, size) = large(&trial, copy_range);
-        let (views, omissions) = (Views::new(trial.view(), &|| None), Omissions::default());
         let progress = Progress::default();
-        let course = CopyProgress::of(&progress);
+        let (course, size) = large(&trial, &progress, copy_range);
+        let views = Views::new(trial.view(), &|| None);
         let gate = Arc::new(crash_points::Gate::default());
-        let copy = || tree::copy(&views, &course, &methods, &omissions);
+        let copy = || tree::copy(&views, &course);
         let copied = std::thread::scope(|scope| {
             let copying = scope.spawn(|| crash_points::waiting(0, &gate, copy));
             assert_eq!(gate.reached(), Some("a part of a file is copied"));
@@ -427,13 +423,10 @@ fn a_thread_that_fails_ends_the_others() {
     for name in ["source/folder", "target/folder"] {
         std::fs::create_dir(trial.at(name)).unwrap();
     }
-    let (progress, omissions) = (Progress::default(), Omissions::default());
-    let (methods, course) = (
-        CopyMethods::of(&trial.view()).unwrap(),
-        CopyProgress::of(&progress),
-    );
+    let progress = Progress::default();
+    let course = Course::of(&trial.view(), &progress).unwrap();
     let views = Views::new(trial.view(), &|| None);
-    let copied = tree::copy(&views, &course, &methods, &omissions);
+    let copied = tree::copy(&views, &course);
     assert!(matches!(copied, Err(CopyError::Io { .. })), "{copied:?}");
     assert!(course.is_over() && !progress.is_stopped());
 }

@@ -5,12 +5,12 @@
 //! mounts with superblocks of their own it makes them side by side. What is made through one view is found through each
 //! other by asking the server; link(2), rename(2) and FICLONE stay within one.
 
-use super::descriptors::Held;
 use super::distance::Distance;
 use super::error::CopyError;
 use super::links::LinksFolder;
 use crate::calls::admission::ExtraThreads;
 use crate::files::beneath;
+use crate::files::descriptors::Held;
 use crate::files::owner::Owner;
 use crate::files::roots::Mounted;
 use csi_proto::lock::lock;
@@ -29,6 +29,8 @@ pub struct View {
     pub(super) owner: Option<Owner>,
     /// How far its server is, where somebody has asked.
     pub(super) distance: Option<Distance>,
+    /// The right to its descriptors, of one that is added.
+    _held: Option<Held>,
     /// What keeps the mount, if that is this view's alone. Dropped last.
     _mount: Option<Mounted>,
 }
@@ -42,6 +44,7 @@ impl View {
             links,
             owner: None,
             distance: None,
+            _held: None,
             _mount: None,
         }
     }
@@ -84,7 +87,6 @@ const DESCRIPTORS: usize = 6;
 /// The views of one copy. The first is there from the beginning; folders are finished through it.
 pub(super) struct Views<'a> {
     all: Mutex<Vec<Arc<View>>>,
-    held: Mutex<Vec<Held>>,
     turn: AtomicUsize,
     more: More<'a>,
 }
@@ -93,7 +95,6 @@ impl<'a> Views<'a> {
     pub fn new(first: View, more: More<'a>) -> Self {
         Self {
             all: Mutex::new(vec![Arc::new(first)]),
-            held: Mutex::default(),
             turn: AtomicUsize::new(0),
             more,
         }
@@ -119,20 +120,20 @@ impl<'a> Views<'a> {
             && let Some(view) = (self.more)()
             && view.shows_what(&self.first())
         {
-            self.lock().push(Arc::new(view));
-            lock(&self.held).push(held);
+            let _held = Some(held);
+            self.lock().push(Arc::new(View { _held, ..view }));
         }
     }
 
-    /// Removes what files with several names have needed, by as many threads as `extra` gives, `most` at the most, and
-    /// returns when all that was written through any view is on disk.
-    pub fn finish(&self, most: usize, extra: &ExtraThreads) -> Result<(), CopyError> {
+    /// Removes what files with several names have needed, by as many threads as `extra` gives, and returns when all that was
+    /// written through any view is on disk.
+    pub fn finish(&self, extra: &ExtraThreads) -> Result<(), CopyError> {
         let views = self.lock();
         let first = &views[0];
         if views.iter().any(|view| view.links.is_made()) {
             first
                 .links
-                .remove(most, extra)
+                .remove(extra)
                 .map_err(|error| CopyError::io("clearing the links of", ".".to_owned(), error))?;
         }
         // Once for all files, which is the cheapest; it reports what a write in the background met.

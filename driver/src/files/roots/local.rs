@@ -1,5 +1,4 @@
-//! Shares whose export is a local folder, because the controller runs on the server or is embedded; and the choice
-//! between those and mounted ones. Must not mount.
+//! Shares whose export is a local folder, because the controller runs on the server or is embedded. Must not mount.
 
 use crate::calls::export::Export;
 use crate::files::roots::{Root, RootError, ShareRoots};
@@ -27,21 +26,11 @@ impl LocalRoots {
             folders: folders.into_iter().collect(),
         }
     }
-
-    /// Whether `export` is a local folder.
-    pub fn has(&self, export: &Export) -> bool {
-        self.folders.contains_key(export)
-    }
-
-    /// The exports that are local folders, in no order.
-    pub fn exports(&self) -> impl Iterator<Item = &Export> {
-        self.folders.keys()
-    }
 }
 
 impl ShareRoots for LocalRoots {
     fn is_local(&self, export: &Export) -> bool {
-        self.has(export)
+        self.folders.contains_key(export)
     }
 
     fn open<'a>(&'a self, export: &'a Export, _mount_options: &'a [String]) -> Opening<'a> {
@@ -72,72 +61,20 @@ pub fn open_folder(path: &Path) -> io::Result<Root> {
     Ok(Arc::new(fs::open(path, flags, Mode::empty())?))
 }
 
-/// Local folders first, and for every other export another way.
-pub struct LocalOr<R> {
-    local: LocalRoots,
-    other: R,
-}
-
-impl<R: ShareRoots> LocalOr<R> {
-    /// Exports of `local` are opened there, all others by `other`.
-    pub fn new(local: LocalRoots, other: R) -> Self {
-        Self { local, other }
-    }
-}
-
-impl<R: ShareRoots> ShareRoots for LocalOr<R> {
-    fn is_local(&self, export: &Export) -> bool {
-        self.local.has(export) || self.other.is_local(export)
-    }
-
-    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
-        if self.local.has(export) {
-            self.local.open(export, mount_options)
-        } else {
-            self.other.open(export, mount_options)
-        }
-    }
-
-    fn forget(&self, export: &Export, mount_options: &[String]) {
-        if !self.local.has(export) {
-            self.other.forget(export, mount_options);
-        }
-    }
-
-    fn open_another<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Option<Root>> + Send + 'a>> {
-        if self.local.has(export) {
-            self.local.open_another(export, mount_options)
-        } else {
-            self.other.open_another(export, mount_options)
-        }
-    }
-
-    fn let_go(&self, export: &Export, root: Root) {
-        self.other.let_go(export, root);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn local_folders_come_first() {
+    async fn what_is_no_local_folder_is_not_exported() {
         let folder = tempfile::tempdir().unwrap();
         let here = Export::parse("here", "/a").unwrap();
         let away = Export::parse("away", "/a").unwrap();
         let gone = Export::parse("here", "/gone").unwrap();
-        let roots = LocalOr::new(
-            LocalRoots::new([
-                (here.clone(), folder.path().to_owned()),
-                (gone.clone(), folder.path().join("gone")),
-            ]),
-            LocalRoots::default(),
-        );
+        let roots = LocalRoots::new([
+            (here.clone(), folder.path().to_owned()),
+            (gone.clone(), folder.path().join("gone")),
+        ]);
         assert!(roots.open(&here, &[]).await.is_ok());
         assert!(matches!(
             roots.open(&away, &[]).await,

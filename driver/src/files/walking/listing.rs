@@ -19,7 +19,8 @@ const LOOKED_AT: usize = 16;
 /// A folder that is being listed.
 pub(crate) struct Listing {
     folder: OwnedFd,
-    part: IntoIter<(CString, FileType)>,
+    /// What was read and not given out.
+    left: IntoIter<(CString, FileType)>,
     names: usize,
     remote: bool,
     ended: bool,
@@ -32,7 +33,7 @@ impl Listing {
         let _ = fs::fcntl_setfl(&folder, OFlags::NOATIME);
         Ok(Self {
             folder,
-            part: Vec::new().into_iter(),
+            left: Vec::new().into_iter(),
             names: 0,
             remote,
             ended: false,
@@ -57,24 +58,27 @@ impl Listing {
 
     /// The next entry, but `.` and `..`; nothing at the end. `FileType::Unknown` where the file system does not say.
     pub(crate) fn next(&mut self) -> io::Result<Option<(CString, FileType)>> {
-        loop {
-            if let Some(entry) = self.part.next() {
-                return Ok(Some(entry));
-            }
-            if self.ended {
-                return Ok(None);
-            }
-            let part = read(&self.folder)?;
-            self.ended = part.is_empty();
-            self.names += part.len();
-            if self.remote && part.len() > 10 * LOOKED_AT {
-                for (name, _) in &part[part.len() - LOOKED_AT..] {
-                    // Known by now, so it costs no call; what it says does not matter.
-                    let _ = fs::statat(&self.folder, &**name, AtFlags::SYMLINK_NOFOLLOW);
-                }
-            }
-            self.part = part.into_iter();
+        if self.left.as_slice().is_empty() {
+            self.left = self.part()?.into_iter();
         }
+        Ok(self.left.next())
+    }
+
+    /// The next entries, as [`Listing::next`] gives one; none at the end.
+    pub(crate) fn part(&mut self) -> io::Result<Vec<(CString, FileType)>> {
+        if self.ended {
+            return Ok(Vec::new());
+        }
+        let part = read(&self.folder)?;
+        self.ended = part.is_empty();
+        self.names += part.len();
+        if self.remote && part.len() > 10 * LOOKED_AT {
+            for (name, _) in &part[part.len() - LOOKED_AT..] {
+                // Known by now, so it costs no call; what it says does not matter.
+                let _ = fs::statat(&self.folder, &**name, AtFlags::SYMLINK_NOFOLLOW);
+            }
+        }
+        Ok(part)
     }
 }
 

@@ -17,12 +17,13 @@ use crate::share::error::{Context, ShareError};
 use crate::share::records::record::Kind;
 use crate::share::records::store::{self, Found};
 use crate::share::token::Nonce;
-use csi_proto::lock::{lock, wait_for};
+use csi_proto::lock::lock;
 use rustix::fs::{self, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How often a claim is renewed.
@@ -93,84 +94,34 @@ pub(in crate::share) fn is_unchanged<K: Kind>(claimed: &Found<K>) -> bool {
     }
 }
 
-/// Beats until the copy is over.
-#[derive(Default)]
-pub(in crate::share) struct Heart {
-    over: Mutex<bool>,
-    changed: Condvar,
-    /// The file, where it is kept open.
-    kept: Mutex<Option<OwnedFd>>,
-}
-
-/// Stops the heart when the copy has ended, also by a panic.
-pub(in crate::share) struct Stopping<'a>(pub &'a Heart);
-
-impl Drop for Stopping<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.over) = true;
-        self.0.changed.notify_all();
-    }
-}
-
-impl Heart {
-    /// Renews the claim until the copy is over, and stops the copy when the claim is lost. Returns whether it is held still.
-    pub(in crate::share) fn run<K: Kind>(
-        &self,
-        share: &Share,
-        claimed: &Found<K>,
-        attempt: Nonce,
-        progress: &Progress,
-    ) -> bool {
-        // One that cannot be had now is had at the first beat.
-        self.keep(share, || {
-            beneath::file_to_write(&claimed.folder, name(attempt))
-        });
-        loop {
-            let mut over = lock(&self.over);
-            if !*over {
-                (over, _) = wait_for(&self.changed, over, BEAT);
-            }
-            if *over {
-                return true;
-            }
-            drop(over);
-            // One too many does no harm.
-            if !self.beat(share, claimed, attempt, progress) {
-                progress.stop();
-                return false;
-            }
+/// Renews the claim until the copy is over, which is when nobody can send on `over`, and stops the copy when the claim is lost.
+/// Returns whether it is held still.
+pub(in crate::share) fn beat<K: Kind>(
+    share: &Share,
+    claimed: &Found<K>,
+    attempt: Nonce,
+    progress: &Progress,
+    over: &Receiver<()>,
+) -> bool {
+    let is_on_server = matches!(share.position, Position::Agent(_));
+    // One that cannot be had now is had at the first beat.
+    let mut _kept = is_on_server.then(|| beneath::file_to_write(&claimed.folder, name(attempt)));
+    while over.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+        let touched = touch(&claimed.folder, &name(attempt));
+        // A full share or a server that is away says nothing about the claim.
+        let is_gone = matches!(&touched, Err(error) if beneath::is_gone(error));
+        if is_gone || !is_unchanged(claimed) {
+            progress.stop();
+            return false;
+        }
+        if let Ok(file) = touched {
+            // For people alone: on a full share it may fail.
+            let text = text(progress.files(), progress.bytes());
+            let _ = rustix::io::pwrite(&file, text.as_bytes(), 0);
+            _kept = is_on_server.then_some(Ok(file));
         }
     }
-
-    /// Keeps the file open on the server itself, where it can be had.
-    fn keep(&self, share: &Share, open: impl FnOnce() -> io::Result<OwnedFd>) {
-        if matches!(share.position, Position::Agent(_))
-            && let Ok(file) = open()
-        {
-            *lock(&self.kept) = Some(file);
-        }
-    }
-
-    /// Touches the file. Returns false when the claim is lost; a full share or a server that is away says nothing about that.
-    fn beat<K: Kind>(
-        &self,
-        share: &Share,
-        claimed: &Found<K>,
-        attempt: Nonce,
-        progress: &Progress,
-    ) -> bool {
-        match touch(&claimed.folder, &name(attempt)) {
-            Ok(file) => {
-                // For people alone: on a full share it may fail.
-                let text = text(progress.files(), progress.bytes());
-                let _ = rustix::io::pwrite(&file, text.as_bytes(), 0);
-                self.keep(share, || Ok(file));
-            }
-            Err(error) if beneath::is_gone(&error) => return false,
-            Err(_) => {}
-        }
-        is_unchanged(claimed)
-    }
+    true
 }
 
 /// What can be seen of a claim: the record's generation (0 for an agent, which has no record), and when the file was touched, by

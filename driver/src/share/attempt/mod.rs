@@ -13,8 +13,7 @@ pub mod heartbeat;
 pub mod process;
 pub mod source;
 
-use self::heartbeat::{Heart, Stopping};
-use self::source::{Ahead, OpenSource, SourceRecord, Target};
+use self::source::{OpenSource, SourceRecord};
 use crate::files::beneath;
 use crate::files::copying::{self, Progress};
 use crate::files::crash_points::step;
@@ -31,47 +30,17 @@ use crate::share::trash;
 use csi_proto::lock::lock;
 use rustix::fs::{self, AtFlags};
 use std::os::fd::OwnedFd;
-use std::sync::Mutex;
+use std::sync::{Mutex, mpsc};
 use std::thread::Builder;
 
 /// What this process copies now.
 static ATTEMPTS: Mutex<Vec<Nonce>> = Mutex::new(Vec::new());
 
-/// An attempt of this process, for as long as it lives.
-struct Attempt(Nonce);
-
-impl Attempt {
-    fn begin() -> std::io::Result<(Self, Copying)> {
-        let attempt = Nonce::random()?;
-        let copying = Copying {
-            attempt,
-            process: process::own().to_owned(),
-        };
-        let mut attempts = lock(&ATTEMPTS);
-        attempts.push(attempt);
-        Ok((Self(attempt), copying))
-    }
-
-    fn lives(copying: &Copying) -> bool {
-        let attempts = lock(&ATTEMPTS);
-        attempts.contains(&copying.attempt)
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        let mut attempts = lock(&ATTEMPTS);
-        attempts.retain(|attempt| *attempt != self.0);
-    }
-}
-
-/// A copy that is about to be made.
+/// A copy that is about to be made. It is among the attempts of this process for as long as this lives.
 pub(in crate::share) struct Begun {
     from: OpenSource,
     /// What is on record of the source.
     pub source: SourceRecord,
-    ahead: Ahead,
-    attempt: Attempt,
     /// The claim, which a record may be published with.
     pub copying: Copying,
 }
@@ -83,33 +52,36 @@ impl Begun {
     /// As for [`Source::open`].
     pub(in crate::share) fn of(share: &Share, source: &Source) -> Result<Self, ShareError> {
         let (from, source) = source.open(share)?;
-        let (attempt, copying) = Attempt::begin().context(|| "drawing a nonce".to_owned())?;
+        let copying = Copying::by(process::own().to_owned())?;
+        lock(&ATTEMPTS).push(copying.attempt);
         Ok(Self {
-            ahead: Ahead::default(),
             from,
             source,
-            attempt,
             copying,
         })
     }
 
     /// The same, which this process makes: what it will want is on its way from now on.
-    pub(in crate::share) fn looking_ahead(self, share: &Share) -> Self {
-        let ahead = self.from.look_ahead(share);
-        Self { ahead, ..self }
+    pub(in crate::share) fn looking_ahead(mut self, share: &Share) -> Self {
+        self.from.look_ahead(share);
+        self
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        lock(&ATTEMPTS).retain(|attempt| *attempt != self.copying.attempt);
     }
 }
 
 impl Copying {
-    /// A claim in the name of the process `agent`, to which the copy is left.
+    /// A claim in the name of `process`: this one, or an agent to which the copy is left.
     ///
     /// # Errors
     /// When no nonce can be drawn.
-    pub(in crate::share) fn left_to(agent: String) -> std::io::Result<Self> {
-        Ok(Self {
-            attempt: Nonce::random()?,
-            process: agent,
-        })
+    pub(in crate::share) fn by(process: String) -> Result<Self, ShareError> {
+        let attempt = Nonce::random().context(|| "drawing a nonce".to_owned())?;
+        Ok(Self { attempt, process })
     }
 
     /// Whether it is in this process's name.
@@ -181,27 +153,30 @@ pub(in crate::share) fn make<K: Kind>(
     let Some((claimed, begun)) = claim(share, found, source, begun)? else {
         return Ok(None);
     };
-    let Begun {
-        from,
-        ahead,
-        attempt,
-        copying,
-        ..
-    } = begun;
-    let seen = from.seen()?;
-    let names = COPYING.map(|kind| format!("{kind}.{}", attempt.0));
+    let Begun { from, copying, .. } = &begun;
+    let nonce = copying.attempt;
+    let seen = from.keep_open()?;
+    let names = COPYING.map(|kind| format!("{kind}.{nonce}"));
     let [data, links, beat] = &names;
-    let begin = || begin_folder(&claimed.record, attempt.0);
-    let copy = (from, ahead, progress);
-    let copied = copy_beating(share, &claimed, &copying, begin, copy, [data, links]);
+    let begin = || begin_folder(&claimed.record, nonce);
+    let copied = copy_beating(
+        share,
+        &claimed,
+        (from, nonce),
+        begin,
+        [data, links],
+        progress,
+    );
     let filled = copied.and_then(|copied| {
         let Some((folder, report)) = copied else {
             return Ok(None);
         };
         step("the copy is made")?;
         source.still_there(share, &seen)?;
-        finish(&claimed, &folder, finish_folder)?;
-        Ok(Some(claimed.record.filled(attempt.0, report.omissions())))
+        finish_folder(&folder)?;
+        let synced = beneath::sync(&folder).and_then(|()| beneath::sync(&claimed.folder));
+        synced.context(|| "finishing the copy".to_owned())?;
+        Ok(Some(claimed.record.filled(nonce, report.omissions())))
     });
     let result = match filled {
         Ok(Some(next)) => match store::update(share, &claimed, &next) {
@@ -231,26 +206,15 @@ pub(in crate::share) fn make<K: Kind>(
     result
 }
 
-/// Makes the finished copy in `folder` what it is to be.
-fn finish<K: Kind>(
-    claimed: &Found<K>,
-    folder: &OwnedFd,
-    finish_folder: impl FnOnce(&OwnedFd) -> Result<(), ShareError>,
-) -> Result<(), ShareError> {
-    let context = || "finishing the copy".to_owned();
-    finish_folder(folder)?;
-    beneath::sync(folder).context(context)?;
-    beneath::sync(&claimed.folder).context(context)
-}
-
-/// Copies, once `begin` has had its turn with the empty folder, and renews the claim meanwhile. Nothing when the claim was lost.
+/// Copies `from`, once `begin` has had its turn with the empty folder, and renews the claim of the attempt `nonce` meanwhile.
+/// Nothing when the claim was lost.
 fn copy_beating<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
-    copying: &Copying,
+    (from, nonce): (&OpenSource, Nonce),
     begin: impl FnOnce() -> Result<(), ShareError>,
-    (from, ahead, progress): (OpenSource, Ahead, &Progress),
     [data, links]: [&str; 2],
+    progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
     let made = share
         .make_folder(&claimed.folder, data)
@@ -258,25 +222,19 @@ fn copy_beating<K: Kind>(
     let made = beneath::if_there(made).context(|| "making the folder of the copy".to_owned())?;
     // Deleted meanwhile, by another controller.
     let Some(target) = made else { return Ok(None) };
-    let to = Target {
-        folder: target.try_clone().context(|| "copying".to_owned())?,
-        beside: (claimed.folder.try_clone()).context(|| "copying".to_owned())?,
-        path: store::path_of::<K>(claimed.record.key()),
-        names: [data, links],
-    };
     step("the folder of the copy is made")?;
-    let heart = Heart::default();
     let (copied, is_held) = std::thread::scope(|scope| {
+        // Dropped when the copy has ended, also by a panic.
+        let (runs, over) = mpsc::channel();
         let beating = Builder::new()
             .name("heart".to_owned())
-            .spawn_scoped(scope, || {
-                heart.run(share, claimed, copying.attempt, progress)
+            .spawn_scoped(scope, move || {
+                heartbeat::beat(share, claimed, nonce, progress, &over)
             })
             .context(|| "starting a thread to copy".to_owned())?;
-        let copied = {
-            let _stopping = Stopping(&heart);
-            begin().and_then(|()| Ok(from.copy(share, to, ahead, progress)?))
-        };
+        let copied = begin()
+            .and_then(|()| Ok(from.copy(share, claimed, &target, [data, links], progress)?));
+        drop::<mpsc::Sender<()>>(runs);
         let is_held = beating
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -284,12 +242,7 @@ fn copy_beating<K: Kind>(
     })?;
     match copied {
         Ok(report) if is_held => Ok(Some((target, report))),
-        Err(error) if is_held => {
-            if error.is_crash() || is_ours(claimed, data)? {
-                return Err(error);
-            }
-            Ok(None)
-        }
+        Err(error) if is_held && (error.is_crash() || is_ours(claimed, data)?) => Err(error),
         // The trash folder that it was moved to is being purged, perhaps.
         _ => Ok(None),
     }
@@ -305,8 +258,8 @@ fn is_ours<K: Kind>(claimed: &Found<K>, data: &str) -> Result<bool, ShareError> 
 
 /// Whether a claim is held by somebody who lives.
 fn is_alive<K: Kind>(found: &Found<K>, copying: &Copying) -> Result<bool, ShareError> {
-    if copying.process == process::own() {
-        return Ok(Attempt::lives(copying));
+    if copying.is_ours() {
+        return Ok(lock(&ATTEMPTS).contains(&copying.attempt));
     }
     Ok(!heartbeat::is_dead(
         found,

@@ -1,9 +1,11 @@
 //! The sources of copies: opens a source, and finds out whether it is still there. Must not change it.
 
+#[cfg(feature = "upstream")]
+use crate::files::archive;
 use crate::files::beneath;
 use crate::files::copying::{self, CopyError, Distance, LinksFolder, Progress, Report, View};
 use crate::files::roots::{Mounting, Root};
-use crate::share::archives::Archives;
+use crate::share::archives;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::claim;
@@ -25,22 +27,10 @@ use std::sync::Mutex;
 
 /// A source that is open for reading.
 pub(in crate::share) enum OpenSource {
-    /// A folder, and its path on the share.
-    Tree(OwnedFd, PathBuf),
-    /// An archive, and who can unpack it.
-    Archive(OwnedFd, &'static dyn Archives),
-}
-
-/// Where a copy goes.
-pub(in crate::share) struct Target<'a> {
-    /// The empty folder.
-    pub folder: OwnedFd,
-    /// The folder that it lies in.
-    pub beside: OwnedFd,
-    /// The path of that one on the share.
-    pub path: PathBuf,
-    /// The names in it of the folder, and of what files with several names need meanwhile.
-    pub names: [&'a str; 2],
+    /// A folder, its path on the share, and what is known of its copy.
+    Tree(OwnedFd, PathBuf, Ahead),
+    /// An archive.
+    Archive(OwnedFd),
 }
 
 /// What is known of a copy before it begins.
@@ -60,67 +50,77 @@ pub(in crate::share) struct SourceRecord {
     pub overcommit: Option<Ratio>,
 }
 
-/// What a source was when it was opened. While this is held its inode number is nobody else's.
-pub(in crate::share) struct Seen(OwnedFd);
-
 impl OpenSource {
-    /// What [`Source::still_there`] looks for.
+    fn opened(&self) -> &OwnedFd {
+        let (Self::Tree(opened, ..) | Self::Archive(opened)) = self;
+        opened
+    }
+
+    /// What [`Source::still_there`] looks for. While it is held its inode number is nobody else's.
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub(in crate::share) fn seen(&self) -> Result<Seen, ShareError> {
-        let (Self::Tree(opened, _) | Self::Archive(opened, _)) = self;
-        let seen = opened.try_clone().map(Seen);
-        seen.context(|| "keeping the source open".to_owned())
+    pub(in crate::share) fn keep_open(&self) -> Result<OwnedFd, ShareError> {
+        let opened = self.opened().try_clone();
+        opened.context(|| "keeping the source open".to_owned())
     }
 
     /// Looks how far the source is, and begins the mounts that its copy will want: they take as long as what comes first.
-    pub(in crate::share) fn look_ahead(&self, share: &Share) -> Ahead {
-        let Self::Tree(from, _) = self else {
-            return Ahead::default();
-        };
-        let (distance, views) = copying::outlook(from);
-        let mounts = (1..views).map_while(|_| share.mount_again());
-        Ahead {
-            distance: Some(distance),
-            mounts: Mutex::new(mounts.collect()),
+    pub(in crate::share) fn look_ahead(&mut self, share: &Share) {
+        if let Self::Tree(from, _, ahead) = self {
+            let (distance, views) = copying::outlook(from);
+            let mounts = (1..views).map_while(|_| share.mount_again());
+            *ahead = Ahead {
+                distance: Some(distance),
+                mounts: Mutex::new(mounts.collect()),
+            };
         }
     }
 
-    /// Copies it to an empty folder, as `ahead` has found out.
+    /// Copies it to the empty folder `target`, which is `data` beside the record `claimed`. What files with several names need
+    /// meanwhile is `links` there.
     ///
     /// # Errors
     /// Those of copying.
-    pub(in crate::share) fn copy(
-        self,
+    pub(in crate::share) fn copy<K: Kind>(
+        &self,
         share: &Share,
-        to: Target<'_>,
-        ahead: Ahead,
+        claimed: &Found<K>,
+        target: &OwnedFd,
+        [data, links]: [&str; 2],
         progress: &Progress,
     ) -> Result<Report, CopyError> {
-        match self {
-            Self::Tree(from, path) => {
-                let more = || {
-                    let begun = lock(&ahead.mounts).pop();
-                    let mount = begun.or_else(|| share.mount_again())?.wait()?;
-                    let beside = beneath::folder(&**mount.root(), &to.path).ok()?;
-                    // Nothing but this very share has a folder of that name, which was drawn for this attempt.
-                    let folder = beneath::folder(&beside, to.names[0]).ok()?;
-                    let from = beneath::folder(&**mount.root(), &path).ok()?;
-                    let links = LinksFolder::new(beside, to.names[1]);
-                    Some(View::new(from, folder, links).keeping(mount))
-                };
-                let maker = share
-                    .maker()
-                    .map_err(|error| CopyError::io("opening", RECORDS_FOLDER.to_owned(), error))?;
-                let links = LinksFolder::new(to.beside, to.names[1]).made_by(maker);
-                let first = View::new(from, to.folder, links)
-                    .owned_by(share.owner())
-                    .at(ahead.distance);
-                copying::copy(first, &more, progress)
+        let (from, path, ahead) = match self {
+            Self::Tree(from, path, ahead) => (from, path, ahead),
+            #[cfg(feature = "upstream")]
+            Self::Archive(from) => return archive::unpack(from, target, progress),
+            #[cfg(not(feature = "upstream"))]
+            Self::Archive(_) => {
+                return Err(CopyError::Archive {
+                    path: ".".to_owned(),
+                    problem: "this build of the driver does not unpack archives".to_owned(),
+                });
             }
-            Self::Archive(from, archives) => archives.unpack(from, &to.folder, progress),
-        }
+        };
+        let more = || {
+            let begun = lock(&ahead.mounts).pop();
+            let mount = begun.or_else(|| share.mount_again())?.wait()?;
+            let record = store::path_of::<K>(claimed.record.key());
+            let beside = beneath::folder(&**mount.root(), record).ok()?;
+            // Nothing but this very share has a folder of that name, which was drawn for this attempt.
+            let target = beneath::folder(&beside, data).ok()?;
+            let from = beneath::folder(&**mount.root(), path).ok()?;
+            Some(View::new(from, target, LinksFolder::new(beside, links)).keeping(mount))
+        };
+        let first = || {
+            let links = LinksFolder::new(claimed.folder.try_clone()?, links);
+            let links = links.made_by(share.maker()?);
+            io::Result::Ok(View::new(from.try_clone()?, target.try_clone()?, links))
+        };
+        let first =
+            first().map_err(|error| CopyError::io("opening", RECORDS_FOLDER.to_owned(), error))?;
+        let first = first.owned_by(share.owner()).at(ahead.distance);
+        copying::copy(first, &more, progress)
     }
 }
 
@@ -143,15 +143,10 @@ impl Source {
                 SourceRecord::default(),
             ),
             Self::Archive(origin) => {
-                let archives = share.archives.ok_or_else(|| CopyError::Archive {
-                    path: ".".to_owned(),
-                    problem: "this build of the driver does not unpack archives".to_owned(),
-                })?;
                 let path = origin.path.as_ref().ok_or_else(|| self.gone())?;
-                let archive = archives.open(&share.root, path)?;
+                let archive = archives::open(&share.root, path)?;
                 let archive = archive.ok_or_else(|| self.gone())?;
-                let unrecorded = SourceRecord::default();
-                return Ok((OpenSource::Archive(archive, archives), unrecorded));
+                return Ok((OpenSource::Archive(archive), SourceRecord::default()));
             }
             Self::Volume(origin) => {
                 let record = self.ready::<Volume>(share, origin)?.record;
@@ -182,7 +177,7 @@ impl Source {
         };
         let folder = beneath::if_there(folder).context(|| format!("opening the {self}"))?;
         let folder = folder.ok_or_else(|| self.gone())?;
-        Ok((OpenSource::Tree(folder, path), on_record))
+        Ok((OpenSource::Tree(folder, path, Ahead::default()), on_record))
     }
 
     /// Looks whether it is still what it was when it was opened: a deletion is on record before anything is taken away, so
@@ -193,13 +188,12 @@ impl Source {
     pub(in crate::share) fn still_there(
         &self,
         share: &Share,
-        seen: &Seen,
+        seen: &OwnedFd,
     ) -> Result<(), ShareError> {
         let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
         if let Some(path) = &origin.path {
             ask_for(&share.root, path).context(|| format!("looking for {path}"))?;
-            let (OpenSource::Tree(now, _) | OpenSource::Archive(now, _)) = self.open(share)?.0;
-            let same = is_one(&seen.0, &now);
+            let same = is_one(seen, self.open(share)?.0.opened());
             return match same.context(|| format!("looking at the {self} again"))? {
                 true => Ok(()),
                 false => Err(self.gone()),

@@ -76,9 +76,7 @@ impl Trial {
             }
         };
         let root = Arc::new(File::open(root).unwrap().into());
-        Share::open(root, Expect::Any)
-            .unwrap()
-            .with_archives(crate::upstream::archives())
+        Share::open(root, Expect::Any).unwrap()
     }
 
     fn at(&self, path: &str) -> PathBuf {

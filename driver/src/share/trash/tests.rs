@@ -143,32 +143,6 @@ fn a_folder_that_is_written_to_is_put_off() {
 }
 
 #[test]
-fn a_thread_that_panics_is_not_waited_for() {
-    let (dir, share) = with_entry(1);
-    let mut work: VecDeque<PurgeStep> = entries(&share)
-        .unwrap()
-        .into_iter()
-        .map(PurgeStep::Entry)
-        .collect();
-    work.push_front(PurgeStep::Panic);
-    let (ended, end) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let threads = ExtraThreads::default();
-        let purger = Purger::new(&share, &threads, Instant::now(), work);
-        let purged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            std::thread::scope(|scope| {
-                let purger = &purger;
-                Worker { purger, scope }.run(None);
-            });
-        }));
-        ended.send(purged.is_err()).unwrap();
-    });
-    assert_eq!(end.recv_timeout(LONG), Ok(true));
-    // By the helper that had come for it.
-    assert!(is_purged(&dir));
-}
-
-#[test]
 fn a_purge_goes_on_when_others_have_all_threads() {
     let admission = Admission::default();
     let others = admission.extra_threads("a", UPKEEP);
@@ -219,15 +193,12 @@ fn a_part_of_an_entry_keeps_its_promise() {
     let entry = OpenEntry {
         folder: beneath::folder(&share.trash, name.to_str().unwrap()).unwrap(),
         promise: promise_of(&name),
+        name: name.clone(),
+        read: AtomicUsize::new(0),
     };
     let threads = ExtraThreads::default();
-    let purger = Purger::new(&share, &threads, Instant::now(), VecDeque::new());
-    std::thread::scope(|scope| {
-        // Without a helper, which would remove it at once.
-        purger.lock().idle = 2;
-        let purger = &purger;
-        Worker { purger, scope }.raise(&entry, c"0").unwrap();
-    });
+    let purger = Purger::new(&share, &threads, Instant::now(), Vec::new());
+    purger.raise(&entry, c"0").unwrap();
     drop(purger);
     fs::unlinkat(&share.trash, &*name, AtFlags::REMOVEDIR).unwrap();
     assert_eq!(promises(&share).unwrap(), known);

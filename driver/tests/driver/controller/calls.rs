@@ -32,7 +32,6 @@ impl Host {
         let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
         let roots = LocalRoots::new([(export.clone(), self.folder.path().to_owned())]);
         let mut config = ControllerConfig::new(Arc::new(roots));
-        config.archives = csi_nfs::upstream::archives();
         config.other_exports = vec![export];
         config
     }

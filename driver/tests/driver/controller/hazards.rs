@@ -286,7 +286,7 @@ impl ShareRoots for HalfSlow {
         export: &'a Export,
         mount_options: &'a [String],
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
-        match self.other.has(export) {
+        match self.other.is_local(export) {
             true => self.other.open(export, mount_options),
             false => self.slow.open(export, mount_options),
         }

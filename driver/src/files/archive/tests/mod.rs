@@ -6,7 +6,7 @@ mod damage;
 
 use super::tar::MAX_EXTENSION;
 use super::unpack::{MAX_DEVICES, PATH_COST, unpack};
-use super::*;
+use crate::files::copying::{CopyError, Progress, Report};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -42,7 +42,7 @@ impl Trial {
         std::fs::write(self.at("archive"), archive).unwrap();
         let target = File::open(self.at("target")).unwrap().into();
         let archive = File::open(self.at("archive")).unwrap().into();
-        let done = unpack(archive, &target, &Progress::default());
+        let done = unpack(&archive, &target, &Progress::default());
         let secret = self.at("outside/secret");
         assert_eq!(std::fs::read(&secret).unwrap(), b"untouched");
         assert_eq!(secret.metadata().unwrap().nlink(), 1);

@@ -5,8 +5,9 @@
 //! Our own, because the readers that there are keep an extension header of any size in memory: a few kilobytes of gzip
 //! can say that a name has gigabytes.
 
+use super::trouble::Trouble;
+use std::collections::BTreeMap;
 use std::io::{self, Read};
-use thiserror::Error;
 
 const BLOCK: usize = 512;
 /// The longest extension header: a path of 4 KiB, and attributes of 64 KiB each.
@@ -15,51 +16,10 @@ pub(super) const MAX_EXTENSION: u64 = 1 << 20;
 const MAX_EXTENSIONS: usize = 8;
 /// What an extended attribute may hold at most, in bytes (xattr(7)).
 const MAX_ATTRIBUTE: usize = 1 << 16;
+/// What stands before the name of one in its key.
+const XATTR: &[u8] = b"SCHILY.xattr.";
 /// What may follow the end, which writers pad to a record; all of it zeros.
 const MAX_PADDING: u64 = 1 << 20;
-
-/// An archive that cannot be read.
-#[derive(Debug, Error)]
-pub(super) enum TarError {
-    /// The stream ends before the archive does.
-    #[error("it ends in the middle: it was cut short, or never written to its end")]
-    Truncated,
-    /// A header's sum is not what it says.
-    #[error("a header has a wrong checksum: the archive is damaged, or is no tar archive")]
-    Checksum,
-    /// A number is none.
-    #[error("a header has no number where its {0} should be")]
-    Number(&'static str),
-    /// An extension header is longer than any that makes sense.
-    #[error("an extension header has {0} bytes, at most {MAX_EXTENSION} are read")]
-    Extension(u64),
-    /// Extension headers without end.
-    #[error("more than {MAX_EXTENSIONS} extension headers stand before one entry")]
-    Extensions,
-    /// An extension header is not of the form `length key=value`.
-    #[error("an extension header is not of its form")]
-    Pax,
-    /// An extended attribute is longer than Linux has them.
-    #[error("an extended attribute has {0} bytes, and at most {MAX_ATTRIBUTE} can be set")]
-    Attribute(usize),
-    /// An entry of a kind that tar does not make unless it is asked to.
-    #[error("it has an entry of the type {0:?}, which is not supported")]
-    Kind(char),
-    /// A file with holes, in one of the forms that tar has for them.
-    #[error(
-        "it has a sparse file, which is not supported: such archives are made with tar --sparse only"
-    )]
-    Sparse,
-    /// What is no file has content.
-    #[error("an entry without content has a size of {0} bytes")]
-    Content(u64),
-    /// Something follows the end.
-    #[error("something follows its end")]
-    Trailing,
-    /// The stream's word, such as a wrong checksum of the compression.
-    #[error("it cannot be read: {0}")]
-    Io(io::Error),
-}
 
 /// What an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,18 +62,9 @@ pub(super) struct Archive<R> {
     padding: u64,
 }
 
-/// What extension headers say of the entry after them.
+/// What extension headers say of the entry after them, by the keys of pax.
 #[derive(Default)]
-struct Extensions {
-    path: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    size: Option<u64>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    modified: Option<(i64, u32)>,
-    accessed: Option<(i64, u32)>,
-    attributes: Vec<(Vec<u8>, Vec<u8>)>,
-}
+struct Extensions(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl<R: Read> Archive<R> {
     pub(super) fn new(input: R) -> Self {
@@ -126,18 +77,15 @@ impl<R: Read> Archive<R> {
 
     /// The next entry; nothing at the archive's end, which is read to the end of the stream, so that its checksum is seen.
     /// What was not read of the entry before is passed over.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>, TarError> {
+    pub(super) fn next(&mut self) -> Result<Option<Entry>, Trouble> {
         let mut extensions = Extensions::default();
-        for count in 0.. {
-            if count > MAX_EXTENSIONS {
-                return Err(TarError::Extensions);
-            }
+        for count in 0..=MAX_EXTENSIONS {
             self.skip()?;
             let mut block = [0; BLOCK];
-            self.exactly(&mut block)?;
+            self.input.read_exact(&mut block).map_err(broken)?;
             if block.iter().all(|byte| *byte == 0) {
                 if count > 0 {
-                    return Err(TarError::Truncated);
+                    return Err(truncated());
                 }
                 return self.end().map(|()| None);
             }
@@ -148,32 +96,27 @@ impl<R: Read> Archive<R> {
                 b'x' => extensions.read_pax(&self.extension(size)?)?,
                 // For all that follows; the writers that are expected here put a comment there, if anything.
                 b'g' => Extensions::default().read_global(&self.extension(size)?)?,
-                b'L' => extensions.path = Some(until_nul(&self.extension(size)?).to_vec()),
-                b'K' => extensions.link = Some(until_nul(&self.extension(size)?).to_vec()),
+                b'L' => extensions.set("path", until_nul(&self.extension(size)?)),
+                b'K' => extensions.set("linkpath", until_nul(&self.extension(size)?)),
                 kind => {
-                    let entry = header.entry(kind, size, extensions)?;
+                    let entry = header.entry(kind, size, &extensions)?;
                     self.set_content(entry.size);
                     return Ok(Some(entry));
                 }
             }
         }
-        Err(TarError::Extensions)
+        Err(Trouble::refused(format!(
+            "more than {MAX_EXTENSIONS} extension headers stand before one entry"
+        )))
     }
 
-    /// Reads content of the current entry; nothing at its end.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TarError> {
-        let most = usize::try_from(self.content)
-            .unwrap_or(usize::MAX)
-            .min(buffer.len());
-        if most == 0 {
-            return Ok(0);
-        }
-        let read = self.some(&mut buffer[..most])?;
-        if read == 0 {
-            return Err(TarError::Truncated);
-        }
-        self.content -= read as u64;
-        Ok(read)
+    /// Fills `buffer` with content of the current entry, as far as there is some. Returns how much that was.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Trouble> {
+        let content = usize::try_from(self.content).unwrap_or(usize::MAX);
+        let most = content.min(buffer.len());
+        self.input.read_exact(&mut buffer[..most]).map_err(broken)?;
+        self.content -= most as u64;
+        Ok(most)
     }
 
     fn set_content(&mut self, size: u64) {
@@ -182,79 +125,58 @@ impl<R: Read> Archive<R> {
         self.padding = if over == 0 { 0 } else { BLOCK as u64 - over };
     }
 
-    fn extension(&mut self, size: u64) -> Result<Vec<u8>, TarError> {
+    fn extension(&mut self, size: u64) -> Result<Vec<u8>, Trouble> {
         if size > MAX_EXTENSION {
-            return Err(TarError::Extension(size));
+            return Err(Trouble::refused(format!(
+                "an extension header has {size} bytes, at most {MAX_EXTENSION} are read"
+            )));
         }
         self.set_content(size);
         let mut content = vec![0; usize::try_from(size).unwrap_or(0)];
-        self.exactly(&mut content)?;
-        self.content = 0;
+        self.read(&mut content)?;
         Ok(content)
     }
 
-    fn skip(&mut self) -> Result<(), TarError> {
-        let mut nothing = [0; 8192];
-        let mut left = self.content.saturating_add(self.padding);
-        (self.content, self.padding) = (0, 0);
-        while left > 0 {
-            let most = usize::try_from(left)
-                .unwrap_or(usize::MAX)
-                .min(nothing.len());
-            match self.some(&mut nothing[..most])? {
-                0 => return Err(TarError::Truncated),
-                read => left -= read as u64,
-            }
-        }
+    fn skip(&mut self) -> Result<(), Trouble> {
+        self.content = self.content.saturating_add(self.padding);
+        self.padding = 0;
+        while self.read(&mut [0; 8192])? > 0 {}
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), TarError> {
+    fn end(&mut self) -> Result<(), Trouble> {
         let mut rest = [0; 8192];
         let mut seen = 0;
         loop {
-            match self.some(&mut rest)? {
-                0 => return Ok(()),
-                read if rest[..read].iter().any(|byte| *byte != 0) => {
-                    return Err(TarError::Trailing);
+            match self.input.read(&mut rest) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    seen += read as u64;
+                    if seen > MAX_PADDING || rest[..read].iter().any(|byte| *byte != 0) {
+                        return Err(Trouble::refused("something follows its end"));
+                    }
                 }
-                read => seen += read as u64,
-            }
-            if seen > MAX_PADDING {
-                return Err(TarError::Trailing);
-            }
-        }
-    }
-
-    fn exactly(&mut self, buffer: &mut [u8]) -> Result<(), TarError> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.some(&mut buffer[filled..])? {
-                0 => return Err(TarError::Truncated),
-                read => filled += read,
-            }
-        }
-        Ok(())
-    }
-
-    fn some(&mut self, buffer: &mut [u8]) -> Result<usize, TarError> {
-        loop {
-            match self.input.read(buffer) {
-                Ok(read) => return Ok(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return Err(TarError::Truncated);
-                }
-                Err(error) => return Err(TarError::Io(error)),
+                Err(error) => return Err(broken(error)),
             }
         }
+    }
+}
+
+/// What it means that the stream cannot be read.
+fn broken(error: io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => truncated(),
+        // The file system's; what is wrong with the archive itself has no number.
+        _ if error.raw_os_error().is_some() => Trouble::Io("reading the archive at", error),
+        _ => Trouble::refused(format!("it cannot be read: {error}")),
     }
 }
 
 struct Header<'a>(&'a [u8; BLOCK]);
 
 impl Header<'_> {
-    fn check(&self) -> Result<(), TarError> {
+    fn check(&self) -> Result<(), Trouble> {
         let said = self.number(148..156, "checksum")?;
         let bytes = || {
             let sum = 148..156;
@@ -266,14 +188,16 @@ impl Header<'_> {
         let signed: i64 = bytes().map(|byte| i64::from(byte.cast_signed())).sum();
         match said == sum || i64::try_from(said) == Ok(signed) {
             true => Ok(()),
-            false => Err(TarError::Checksum),
+            false => Err(Trouble::refused(
+                "a header has a wrong checksum: the archive is damaged, or is no tar archive",
+            )),
         }
     }
 
     /// Octal digits, or a big-endian number after a set bit where there are too few of them.
-    fn number(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u64, TarError> {
+    fn number(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u64, Trouble> {
         let field = &self.0[at];
-        let wrong = || TarError::Number(what);
+        let wrong = || no_number(what);
         if field[0] == 0x80 {
             let (high, low) = field.split_at(field.len().saturating_sub(8).max(1));
             if high[1..].iter().any(|byte| *byte != 0) {
@@ -295,19 +219,13 @@ impl Header<'_> {
     }
 
     /// As [`Header::number`], which may also be before 1970.
-    fn time(&self, at: std::ops::Range<usize>) -> Result<i64, TarError> {
+    fn time(&self, at: std::ops::Range<usize>) -> Result<i64, Trouble> {
         let field = &self.0[at.clone()];
         if field[0] == 0xff {
             let low = field[field.len() - 8..].try_into();
-            return low
-                .map(i64::from_be_bytes)
-                .map_err(|_| TarError::Number("time"));
+            return low.map(i64::from_be_bytes).map_err(|_| no_number("time"));
         }
-        i64::try_from(self.number(at, "time")?).map_err(|_| TarError::Number("time"))
-    }
-
-    fn id(&self, at: std::ops::Range<usize>, what: &'static str) -> Result<u32, TarError> {
-        as_id(self.number(at, what)?, what)
+        i64::try_from(self.number(at, "time")?).map_err(|_| no_number("time"))
     }
 
     fn path(&self) -> Vec<u8> {
@@ -320,11 +238,9 @@ impl Header<'_> {
         name.to_vec()
     }
 
-    fn entry(&self, kind: u8, size: u64, extensions: Extensions) -> Result<Entry, TarError> {
-        let path = match extensions.path {
-            Some(path) => path,
-            None => self.path(),
-        };
+    fn entry(&self, kind: u8, size: u64, extensions: &Extensions) -> Result<Entry, Trouble> {
+        let path = extensions.get("path").cloned();
+        let path = path.unwrap_or_else(|| self.path());
         let kind = match kind {
             // Before there was a type for folders.
             b'0' | 0 if path.ends_with(b"/") => Kind::Folder,
@@ -334,88 +250,107 @@ impl Header<'_> {
             b'3' | b'4' => Kind::Device,
             b'5' => Kind::Folder,
             b'6' => Kind::Fifo,
-            b'S' => return Err(TarError::Sparse),
-            other => return Err(TarError::Kind(char::from(other))),
+            b'S' => return Err(sparse()),
+            other => {
+                return Err(Trouble::refused(format!(
+                    "it has an entry of the type {:?}, which is not supported",
+                    char::from(other)
+                )));
+            }
         };
-        let size = extensions.size.unwrap_or(size);
+        let size = match extensions.get("size") {
+            Some(size) => decimal(size)?,
+            None => size,
+        };
         if kind != Kind::File && size != 0 {
-            return Err(TarError::Content(size));
+            return Err(Trouble::refused(format!(
+                "an entry without content has a size of {size} bytes"
+            )));
         }
-        let id = |given: Option<u32>, at, what| match given {
-            Some(id) => Ok(id),
-            None => self.id(at, what),
+        let id = |key, at, what| match extensions.get(key) {
+            Some(id) => as_id(decimal(id)?, what),
+            None => as_id(self.number(at, what)?, what),
         };
+        let time = |key| extensions.get(key).map(|time| pax_time(time)).transpose();
         Ok(Entry {
             path,
-            link: match extensions.link {
-                Some(link) => link,
+            link: match extensions.get("linkpath") {
+                Some(link) => link.clone(),
                 None => until_nul(&self.0[157..257]).to_vec(),
             },
             kind,
             // Beyond the permissions stand bits of the type.
             mode: (self.number(100..108, "mode")? & 0o7777) as u32,
-            uid: id(extensions.uid, 108..116, "owner")?,
-            gid: id(extensions.gid, 116..124, "group")?,
-            modified: match extensions.modified {
+            uid: id("uid", 108..116, "owner")?,
+            gid: id("gid", 116..124, "group")?,
+            modified: match time("mtime")? {
                 Some(time) => time,
                 None => (self.time(136..148)?, 0),
             },
-            accessed: extensions.accessed,
+            accessed: time("atime")?,
             size,
-            attributes: extensions.attributes,
+            attributes: extensions.attributes(),
         })
     }
 }
 
 impl Extensions {
-    fn read_pax(&mut self, content: &[u8]) -> Result<(), TarError> {
+    fn get(&self, key: &str) -> Option<&Vec<u8>> {
+        self.0.get(key.as_bytes())
+    }
+
+    fn set(&mut self, key: &str, value: &[u8]) {
+        self.0.insert(key.into(), value.to_vec());
+    }
+
+    fn read_pax(&mut self, content: &[u8]) -> Result<(), Trouble> {
         for_each_pax(content, |key, value| {
-            match key {
-                b"path" => self.path = Some(value.to_vec()),
-                b"linkpath" => self.link = Some(value.to_vec()),
-                b"size" => self.size = Some(decimal(value)?),
-                b"uid" => self.uid = Some(as_id(decimal(value)?, "owner")?),
-                b"gid" => self.gid = Some(as_id(decimal(value)?, "group")?),
-                b"mtime" => self.modified = Some(pax_time(value)?),
-                b"atime" => self.accessed = Some(pax_time(value)?),
-                key if key.starts_with(b"GNU.sparse.") => return Err(TarError::Sparse),
-                key => {
-                    if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-                        if value.len() > MAX_ATTRIBUTE {
-                            return Err(TarError::Attribute(value.len()));
-                        }
-                        self.attributes.push((name.to_vec(), value.to_vec()));
-                    } else if key.starts_with(b"SCHILY.acl.") {
-                        self.attributes.push((b"system.acl".to_vec(), Vec::new()));
-                    }
-                }
+            if key.starts_with(b"GNU.sparse.") {
+                return Err(sparse());
             }
+            if key.starts_with(XATTR) && value.len() > MAX_ATTRIBUTE {
+                return Err(Trouble::refused(format!(
+                    "an extended attribute has {} bytes, and at most {MAX_ATTRIBUTE} can be set",
+                    value.len()
+                )));
+            }
+            self.0.insert(key.to_vec(), value.to_vec());
             Ok(())
         })
     }
 
     /// What it says is for all entries, and nothing of it may decide what is written where.
-    fn read_global(mut self, content: &[u8]) -> Result<(), TarError> {
+    fn read_global(mut self, content: &[u8]) -> Result<(), Trouble> {
         self.read_pax(content)?;
-        let decides = self.path.or(self.link).is_some() || self.size.is_some();
-        match decides {
-            true => Err(TarError::Pax),
+        match ["path", "linkpath", "size"]
+            .iter()
+            .any(|key| self.get(key).is_some())
+        {
+            true => Err(not_of_its_form()),
             false => Ok(()),
         }
+    }
+
+    fn attributes(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let attribute = |(key, value): (&Vec<u8>, &Vec<u8>)| match key.strip_prefix(XATTR) {
+            Some(name) => Some((name.to_vec(), value.clone())),
+            None => (key.starts_with(b"SCHILY.acl.")).then(|| (b"system.acl".to_vec(), Vec::new())),
+        };
+        self.0.iter().filter_map(attribute).collect()
     }
 }
 
 /// Records of the form `length key=value\n`, where the length counts the whole record.
 fn for_each_pax(
     mut content: &[u8],
-    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), TarError>,
-) -> Result<(), TarError> {
+    mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
     while !content.is_empty() {
         // Some writers pad with zeros.
         if content.iter().all(|byte| *byte == 0) {
             return Ok(());
         }
-        let wrong = || TarError::Pax;
+        let wrong = not_of_its_form;
         let space = content.iter().take(20).position(|byte| *byte == b' ');
         let space = space.ok_or_else(wrong)?;
         let length = usize::try_from(decimal(&content[..space])?).map_err(|_| wrong())?;
@@ -432,16 +367,16 @@ fn for_each_pax(
     Ok(())
 }
 
-fn decimal(text: &[u8]) -> Result<u64, TarError> {
+fn decimal(text: &[u8]) -> Result<u64, Trouble> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let number = std::str::from_utf8(text).ok().filter(|_| digits);
     number
         .and_then(|text| text.parse().ok())
-        .ok_or(TarError::Pax)
+        .ok_or_else(not_of_its_form)
 }
 
 /// Seconds, with a sign and a fraction where there is one.
-fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
+fn pax_time(text: &[u8]) -> Result<(i64, u32), Trouble> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(rest) => (true, rest),
         None => (false, text),
@@ -451,9 +386,9 @@ fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
         Some(dot) => (&text[..dot], &text[dot + 1..]),
         None => (text, &[][..]),
     };
-    let seconds = i64::try_from(decimal(whole)?).map_err(|_| TarError::Pax)?;
+    let seconds = i64::try_from(decimal(whole)?).map_err(|_| not_of_its_form())?;
     if !fraction.iter().all(u8::is_ascii_digit) {
-        return Err(TarError::Pax);
+        return Err(not_of_its_form());
     }
     let digits = fraction.iter().copied().chain(std::iter::repeat(b'0'));
     let nanoseconds = digits
@@ -467,10 +402,10 @@ fn pax_time(text: &[u8]) -> Result<(i64, u32), TarError> {
 }
 
 /// The kernel takes the largest number for "leave it as it is".
-fn as_id(number: u64, what: &'static str) -> Result<u32, TarError> {
+fn as_id(number: u64, what: &'static str) -> Result<u32, Trouble> {
     match u32::try_from(number) {
         Ok(id) if id != u32::MAX => Ok(id),
-        _ => Err(TarError::Number(what)),
+        _ => Err(no_number(what)),
     }
 }
 
@@ -479,4 +414,22 @@ fn until_nul(field: &[u8]) -> &[u8] {
         Some(end) => &field[..end],
         None => field,
     }
+}
+
+fn truncated() -> Trouble {
+    Trouble::refused("it ends in the middle: it was cut short, or never written to its end")
+}
+
+fn not_of_its_form() -> Trouble {
+    Trouble::refused("an extension header is not of its form")
+}
+
+fn no_number(what: &str) -> Trouble {
+    Trouble::refused(format!("a header has no number where its {what} should be"))
+}
+
+fn sparse() -> Trouble {
+    Trouble::refused(
+        "it has a sparse file, which is not supported: such archives are made with tar --sparse only",
+    )
 }

@@ -5,9 +5,11 @@
 //! is made by one name in a folder that was opened beneath the target without following a symlink, and what is there
 //! already is removed and never written to. Memory does not grow with the archive, but with the depth of its folders.
 
-use super::tar::{Archive, Entry, Kind, TarError};
+use super::tar::{Archive, Entry, Kind};
+use super::trouble::Trouble;
 use crate::files::beneath;
 use crate::files::copying::attributes::{Attribute, Basics};
+use crate::files::copying::content::write_around_holes;
 use crate::files::copying::named::Named;
 use crate::files::copying::{CopyError, LeftOut, Omissions, Progress, Report};
 use flate2::bufread::MultiGzDecoder;
@@ -17,13 +19,10 @@ use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The unit in which zeros become holes. A file of zeros, however long, takes no room.
-const HOLE: usize = 4096;
 const BUFFER: usize = 128 << 10;
 /// The longest path that the kernel takes, less the NUL byte at its end, and the longest component.
 const MAX_PATH: usize = 4095;
@@ -44,12 +43,13 @@ pub(super) const PATH_COST: usize = 64;
 /// # Errors
 /// [`CopyError::Archive`] for one that is damaged, cut short or would write elsewhere; else as for copying. The target then
 /// holds a part.
-pub(super) fn unpack(
-    archive: OwnedFd,
+pub fn unpack(
+    archive: &OwnedFd,
     target: &OwnedFd,
     progress: &Progress,
 ) -> Result<Report, CopyError> {
     let reading = |error| CopyError::io("reading", "the archive".to_owned(), error);
+    let archive = archive.try_clone().map_err(reading)?;
     let mut input = BufReader::with_capacity(BUFFER, File::from(archive));
     let packed = input.fill_buf().map_err(reading)?.starts_with(b"\x1f\x8b");
     let input: Box<dyn Read> = match packed {
@@ -88,27 +88,8 @@ struct Unpacking<'a> {
     buffer: Vec<u8>,
 }
 
-/// Why an entry cannot be unpacked: its own fault, or the file system's.
-enum Trouble {
-    Refused(String),
-    Context(&'static str, io::Error),
-    Stopped,
-}
-
-impl From<TarError> for Trouble {
-    fn from(error: TarError) -> Self {
-        match error {
-            // The file system's; what is wrong with the archive itself has no number.
-            TarError::Io(error) if error.raw_os_error().is_some() => {
-                Self::Context("reading the archive at", error)
-            }
-            other => Self::Refused(other.to_string()),
-        }
-    }
-}
-
 fn because<E: Into<io::Error>>(context: &'static str) -> impl Fn(E) -> Trouble {
-    move |error| Trouble::Context(context, error.into())
+    move |error| Trouble::Io(context, error.into())
 }
 
 /// A path in the archive: components without anything that names another place.
@@ -191,40 +172,33 @@ fn as_path(bytes: &[u8]) -> &Path {
 
 impl Unpacking<'_> {
     fn run(&mut self) -> Result<(), CopyError> {
-        let failed = |path: &[u8], trouble: Trouble| match trouble {
+        // What cannot be read comes after what was.
+        let mut last = Vec::new();
+        let mut all = || {
+            while let Some(entry) = self.archive.next()? {
+                last.clone_from(&entry.path);
+                self.unpack(&entry)?;
+            }
+            self.finish_folders(None)
+        };
+        all().map_err(|trouble| match trouble {
             Trouble::Stopped => CopyError::Stopped,
             Trouble::Refused(problem) => CopyError::Archive {
-                path: shown(path),
+                path: shown(&last),
                 problem,
             },
-            Trouble::Context(context, error) => CopyError::io(context, shown(path), error),
-        };
-        let mut last = Vec::new();
-        loop {
-            let entry = self.archive.next();
-            // What cannot be read comes after what was.
-            let Some(entry) = entry.map_err(|error| failed(&last, error.into()))? else {
-                break;
-            };
-            self.unpack(&entry)
-                .map_err(|trouble| failed(&entry.path, trouble))?;
-            last = entry.path;
-        }
-        self.finish_folders(None)
-            .map_err(|trouble| failed(&last, trouble))
+            Trouble::Io(context, error) => CopyError::io(context, shown(&last), error),
+        })
     }
 
     fn unpack(&mut self, entry: &Entry) -> Result<(), Trouble> {
         if self.progress.is_stopped() {
             return Err(Trouble::Stopped);
         }
-        let place = EntryPath::parse(&entry.path)
-            .map_err(|problem| Trouble::Refused(problem.to_owned()))?;
+        let place = EntryPath::parse(&entry.path).map_err(Trouble::refused)?;
         self.finish_folders(Some(&place))?;
-        let basics = Basics::new(entry.uid, entry.gid, entry.mode, {
-            let (seconds, nanoseconds) = entry.accessed.unwrap_or(entry.modified);
-            [(seconds, nanoseconds), entry.modified]
-        });
+        let times = [entry.accessed.unwrap_or(entry.modified), entry.modified];
+        let basics = Basics::new(entry.uid, entry.gid, entry.mode, times);
         let attributes = self.attributes(entry, &place);
         if entry.kind == Kind::Folder {
             if !place.is_root() {
@@ -246,9 +220,7 @@ impl Unpacking<'_> {
             return Ok(());
         }
         if place.is_root() {
-            return Err(Trouble::Refused(
-                "the volume's own folder is no folder".to_owned(),
-            ));
+            return Err(Trouble::refused("the volume's own folder is no folder"));
         }
         if entry.kind == Kind::Device {
             self.leave_out(&place);
@@ -349,8 +321,8 @@ impl Unpacking<'_> {
     fn clear(&self, name: &CString) -> Result<(), Trouble> {
         match fs::unlinkat(self.here(), name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(Errno::ISDIR | Errno::PERM) => Err(Trouble::Refused(
-                "it takes the place of a folder that came before it".to_owned(),
+            Err(Errno::ISDIR | Errno::PERM) => Err(Trouble::refused(
+                "it takes the place of a folder that came before it",
             )),
             Err(error) => Err(because("replacing")(error)),
         }
@@ -385,36 +357,24 @@ impl Unpacking<'_> {
         let file = self.make(name, |folder| {
             fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR)
         })?;
-        let file = File::from(file);
         let mut at = 0;
         loop {
             if self.progress.is_stopped() {
                 return Err(Trouble::Stopped);
             }
             // Full, but for the last, so that holes lie where they lay.
-            let mut filled = 0;
-            while filled < self.buffer.len() {
-                match self.archive.read(&mut self.buffer[filled..])? {
-                    0 => break,
-                    read => filled += read,
-                }
-            }
+            let filled = self.archive.read(&mut self.buffer)?;
             if filled == 0 {
                 break;
             }
-            for piece in self.buffer[..filled].chunks(HOLE) {
-                if piece.iter().any(|byte| *byte != 0) {
-                    file.write_all_at(piece, at).map_err(because("writing"))?;
-                }
-                at += piece.len() as u64;
-            }
+            write_around_holes(&file, &self.buffer[..filled], at).map_err(because("writing"))?;
+            at += filled as u64;
         }
         if at > 0 {
             // Zeros at the end were not written.
-            file.set_len(at).map_err(because("writing"))?;
+            fs::ftruncate(&file, at).map_err(because("writing"))?;
         }
         debug_assert_eq!(at, entry.size);
-        let file = OwnedFd::from(file);
         let made = fs::fstat(&file).map_err(because("looking at"))?;
         basics
             .give(&file, &made, attributes, self.omissions, || place.shown())
@@ -473,7 +433,7 @@ impl Unpacking<'_> {
             let text = CString::new(entry.link.as_slice())
                 .ok()
                 .filter(|text| (1..=MAX_PATH).contains(&text.to_bytes().len()))
-                .ok_or_else(|| Trouble::Refused("its symlink leads nowhere".to_owned()))?;
+                .ok_or_else(|| Trouble::refused("its symlink leads nowhere"))?;
             self.make(name, |folder| fs::symlinkat(&*text, folder, name))?;
         } else {
             let mode = Mode::RUSR | Mode::WUSR;
@@ -481,10 +441,9 @@ impl Unpacking<'_> {
                 fs::mknodat(folder, name, FileType::Fifo, mode, 0)
             })?;
         }
-        let here = self.here().as_fd();
-        let made =
-            fs::statat(here, name, AtFlags::SYMLINK_NOFOLLOW).map_err(because("looking at"))?;
         let folder = self.here();
+        let made =
+            fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(because("looking at"))?;
         basics
             .give_by_name(Named { folder, name }, &made, self.omissions, || {
                 place.shown()
@@ -532,15 +491,15 @@ fn astray(problem: &str) -> Trouble {
 }
 
 fn terminated(name: &[u8]) -> Result<CString, Trouble> {
-    CString::new(name).map_err(|_| Trouble::Refused("its path has a NUL byte in it".to_owned()))
+    CString::new(name).map_err(|_| Trouble::refused("its path has a NUL byte in it"))
 }
 
 /// What it means that the folder of an entry cannot be opened.
 fn in_the_way(error: io::Error) -> Trouble {
     match beneath::errno(&error) {
-        Some(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => Trouble::Refused(
-            "its path leads through something that is no folder, such as a symlink".to_owned(),
+        Some(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => Trouble::refused(
+            "its path leads through something that is no folder, such as a symlink",
         ),
-        _ => Trouble::Context("opening the folder of", error),
+        _ => Trouble::Io("opening the folder of", error),
     }
 }

@@ -191,7 +191,7 @@ fn a_full_disk_is_no_room_and_a_stop_is_a_stop() {
     progress.stop();
     let target = File::open(trial.at("target")).unwrap().into();
     let archive = File::open(trial.at("archive")).unwrap().into();
-    let error = unpack(archive, &target, &progress).unwrap_err();
+    let error = unpack(&archive, &target, &progress).unwrap_err();
     assert!(matches!(error, CopyError::Stopped), "{error}");
     let full = CopyError::io("writing", "a".to_owned(), Errno::NOSPC);
     assert!(matches!(full, CopyError::NoRoom { .. }));
@@ -206,7 +206,7 @@ fn an_archive_that_cannot_be_read_now_is_not_damaged() {
     let mut begun = File::from(writer);
     begun.write_all(&archive[..1024]).unwrap();
     let target = File::open(trial.at("target")).unwrap().into();
-    let error = unpack(reader, &target, &Progress::default()).unwrap_err();
+    let error = unpack(&reader, &target, &Progress::default()).unwrap_err();
     let CopyError::Io { source, .. } = error else {
         panic!("{error}");
     };
