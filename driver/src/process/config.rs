@@ -1,12 +1,13 @@
-//! Holds the configuration of a driver instance, as plain values. Must not know flags, files or sockets; how they are written is `syntax`.
+//! Holds the configuration of a driver instance, as plain values; bounds in time are flags themselves. Must not know files or sockets; how
+//! values are written is `syntax`.
 
 mod syntax;
 
 pub(crate) use syntax::ENDPOINT;
 pub use syntax::{
-    ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_interval,
-    parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name, parse_socket_mode,
-    parse_switch,
+    ConfigError, host_node_id, named, parse_bound, parse_driver_name, parse_export, parse_interval,
+    parse_local_shares, parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name,
+    parse_shares, parse_socket_mode, parse_switch,
 };
 
 use crate::calls::controller::NamedShare;
@@ -15,7 +16,7 @@ use crate::calls::export::Export;
 use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -89,15 +90,23 @@ pub struct LocalShare {
 }
 
 /// How long things may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct Bounds {
-    /// For a mount, name resolution included.
+    /// How long a mount may take
+    #[arg(long = "mount-timeout", env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
+          value_parser = parse_bound)]
     pub mount: Duration,
-    /// For an unmount, the lazy one included.
+    /// How long an unmount may take
+    #[arg(long = "unmount-timeout", env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", default_value = "30s",
+          value_parser = parse_bound)]
     pub unmount: Duration,
-    /// For the size and usage of a volume.
+    /// How long the usage of a volume may take
+    #[arg(long = "stats-timeout", env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", default_value = "5s",
+          value_parser = parse_bound)]
     pub stats: Duration,
-    /// For calls in progress when the driver is told to end.
+    /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once
+    #[arg(long = "drain-timeout", env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s",
+          value_parser = parse_bound)]
     pub drain: Duration,
 }
 

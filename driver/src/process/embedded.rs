@@ -5,7 +5,7 @@ use crate::calls::call_log::CallLog;
 use crate::calls::defaults::Defaults;
 use crate::calls::export::{Export, ExportError};
 use crate::calls::policy::Policy;
-use crate::process::config::{Bounds, Config, LocalShare, Mode, parse_node_id};
+use crate::process::config::{Bounds, Config, LocalShare, Mode, host_node_id};
 use crate::process::driver::{Driver, WorkDirError};
 use crate::process::log::Log;
 use crate::process::work_folder::own_folder;
@@ -97,13 +97,9 @@ impl Embedded {
             }
             _ => {}
         }
-        let host = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
         let config = Config {
             driver_name: crate::process::config::DEFAULT_NAME.to_owned(),
-            node_id: parse_node_id(&host).unwrap_or_else(|_| SERVER.to_owned()),
+            node_id: host_node_id().unwrap_or_else(|_| SERVER.to_owned()),
             mode: Mode::All,
             shares: Vec::new(),
             local_shares: vec![LocalShare {

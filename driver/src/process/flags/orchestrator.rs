@@ -10,30 +10,15 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(super) struct OrchestratorFlags {
     /// Register with the kubelet of this node, without a sidecar: its folder plugins_registry, as this process sees it
-    #[arg(
-        long,
-        env = "CSI_NFS_KUBELET_REGISTRATION",
-        value_name = "DIR",
-        help_heading = "Kubernetes"
-    )]
+    #[arg(long, env = "CSI_NFS_KUBELET_REGISTRATION", value_name = "DIR")]
     kubelet_registration: Option<PathBuf>,
 
     /// Path of the --endpoint as the kubelet sees it [default: that of --endpoint]
-    #[arg(
-        long,
-        env = "CSI_NFS_KUBELET_ENDPOINT",
-        value_name = "PATH",
-        help_heading = "Kubernetes"
-    )]
+    #[arg(long, env = "CSI_NFS_KUBELET_ENDPOINT", value_name = "PATH")]
     kubelet_endpoint: Option<PathBuf>,
 
     /// Serve /healthz, /readyz and /metrics there by HTTP: IP:PORT, or unix:///PATH
-    #[arg(
-        long,
-        env = "CSI_NFS_HTTP",
-        value_name = "ADDR",
-        help_heading = "Kubernetes"
-    )]
+    #[arg(long, env = "CSI_NFS_HTTP", value_name = "ADDR")]
     pub(super) http: Option<HttpAddress>,
 }
 
