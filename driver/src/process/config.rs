@@ -3,12 +3,12 @@
 
 mod syntax;
 
-pub(crate) use syntax::ENDPOINT;
 pub use syntax::{
     ConfigError, host_node_id, named, parse_bound, parse_driver_name, parse_export, parse_interval,
     parse_local_shares, parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name,
     parse_shares, parse_socket_mode, parse_switch,
 };
+pub(crate) use syntax::{ENDPOINT, socket_path};
 
 use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;

@@ -13,9 +13,8 @@ use crate::process::health::Obstacle;
 use crate::process::log::Log;
 use crate::process::metrics::METRICS;
 use crate::process::registration::Progress;
-use crate::process::socket::{self, SocketError, SocketPlace};
+use crate::process::server::{Listener, ServeError};
 use bytes::Bytes;
-use csi_proto::socket_file::SocketFile;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -27,9 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_stream::StreamExt;
@@ -46,56 +43,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The address cannot be served.
-#[derive(Debug, Error)]
-pub enum HttpError {
-    /// A socket's place cannot be had.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The port cannot be had.
-    #[error("cannot listen on {0}, which --http names: {1}")]
-    Listen(HttpAddress, #[source] io::Error),
-}
-
-/// A listener that has its place already.
-#[derive(Debug)]
-pub enum HttpListener {
-    /// A unix socket and its file.
-    Unix(UnixListener, SocketFile),
-    /// A port.
-    Tcp(TcpListener),
-}
-
-impl HttpListener {
-    /// Takes the place that `address` names.
-    ///
-    /// # Errors
-    /// When it is taken or cannot be used.
-    pub async fn bind(address: &HttpAddress) -> Result<Self, HttpError> {
-        Ok(match address {
-            HttpAddress::Unix(path) => {
-                let place = SocketPlace {
-                    path: path.clone(),
-                    mode: 0o660,
-                    remedy: "choose another --http",
-                };
-                let (listener, file) = socket::listen(&place, None).await?;
-                Self::Unix(listener, file)
-            }
-            HttpAddress::Tcp(port) => {
-                let listener = TcpListener::bind(port).await;
-                Self::Tcp(listener.map_err(|error| HttpError::Listen(address.clone(), error))?)
-            }
-        })
-    }
-
-    /// Where it listens; a port of 0 has become the one that the kernel chose.
-    pub fn address(&self) -> Option<HttpAddress> {
-        match self {
-            Self::Unix(_, file) => Some(HttpAddress::Unix(file.path().to_owned())),
-            Self::Tcp(listener) => listener.local_addr().ok().map(HttpAddress::Tcp),
-        }
-    }
+/// Takes the place that `address` names.
+///
+/// # Errors
+/// When it is taken or cannot be used.
+pub async fn listen(address: &HttpAddress) -> Result<Listener, ServeError> {
+    let shown = format!("{address}, which --http names");
+    Listener::bind(&address.0, &shown, 0o660, "choose another --http").await
 }
 
 /// What is told of an instance.
@@ -184,12 +138,10 @@ fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<
 }
 
 /// Answers on `listener` until this is dropped.
-pub async fn serve(listener: HttpListener, watched: Watched, log: Log) {
+pub async fn serve(listener: Listener, watched: Watched, log: Log) {
     match listener {
-        HttpListener::Unix(listener, _file) => {
-            accept(Connections::of(listener, log), watched).await
-        }
-        HttpListener::Tcp(listener) => accept(Connections::of(listener, log), watched).await,
+        Listener::Unix(listener, _file) => accept(Connections::of(listener, log), watched).await,
+        Listener::Tcp(listener) => accept(Connections::of(listener, log), watched).await,
     }
 }
 

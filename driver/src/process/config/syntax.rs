@@ -82,18 +82,21 @@ impl FromStr for Endpoint {
             }
             return Ok(Self::Tcp(address));
         }
+        let is_path = text.starts_with(['/', '.']) && !text.ends_with('/');
         let path = match text.strip_prefix("unix:") {
-            Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
-            None if text.starts_with(['/', '.']) => text,
-            None => return Err(wrong()),
+            Some(path) => socket_path(path),
+            None => is_path.then(|| text.into()),
         };
-        // After two slashes comes a host in other URLs: `unix://run/x` means `/run/x` to one reader and `run/x` to the next.
-        let unclear = text.starts_with("unix://") && !path.starts_with('/');
-        if path.is_empty() || path.ends_with('/') || unclear {
-            return Err(wrong());
-        }
-        Ok(Self::Unix(PathBuf::from(path)))
+        path.map(Self::Unix).ok_or_else(wrong)
     }
+}
+
+/// The path of a socket, as it stands behind `unix:`.
+pub(crate) fn socket_path(text: &str) -> Option<PathBuf> {
+    let path = text.strip_prefix("//").unwrap_or(text);
+    // After two slashes comes a host in other URLs: `unix://run/x` means `/run/x` to one reader and `run/x` to the next.
+    let unclear = text.starts_with("//") && !path.starts_with('/');
+    (!path.is_empty() && !path.ends_with('/') && !unclear).then(|| path.into())
 }
 
 impl fmt::Display for Endpoint {
