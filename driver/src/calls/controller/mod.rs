@@ -11,6 +11,7 @@ mod copies;
 mod copying;
 mod creation;
 pub(crate) mod deadline;
+mod deletion;
 pub mod error;
 mod listed;
 mod lists;

@@ -25,9 +25,12 @@ use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Capabilities;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
+use crate::share::life::Life;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::PromiseMemory;
-use crate::share::records::record::{Kind, Record};
+use crate::share::records::record::Record;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Volume;
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
@@ -97,6 +100,30 @@ pub(crate) struct Shares {
     pub(super) snapshot_lists: Lists<ListedSnapshots>,
     pub(super) copies: Copies,
     pub(super) looks: Arc<Looks>,
+}
+
+/// A kind of record that calls make, change and delete.
+pub(crate) trait Operated: Life {
+    /// What it is about.
+    const WORD: &'static str;
+    /// The operations that run on records of this kind.
+    fn operations(shares: &Shares) -> &Operations<OperationKey, Outcome<Self>>;
+}
+
+impl Operated for Volume {
+    const WORD: &'static str = "volume";
+
+    fn operations(shares: &Shares) -> &Operations<OperationKey, VolumeOutcome> {
+        &shares.operations
+    }
+}
+
+impl Operated for Snapshot {
+    const WORD: &'static str = "snapshot";
+
+    fn operations(shares: &Shares) -> &Operations<OperationKey, SnapshotOutcome> {
+        &shares.snapshot_operations
+    }
 }
 
 /// How an attempt to use a share has ended.
@@ -360,38 +387,29 @@ impl Shares {
     }
 
     /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
-    pub(super) async fn run<T, W>(
+    pub(super) async fn run<K: Operated, W>(
         &self,
-        operations: &Operations<OperationKey, Result<T, ControllerError>>,
         key: OperationKey,
         operation: Operation,
         timeout: Duration,
         work: impl FnOnce() -> W,
-    ) -> Result<T, ControllerError>
+    ) -> Outcome<K>
     where
-        T: Clone + Send + Sync + 'static,
-        W: Future<Output = Result<T, ControllerError>> + Send + 'static,
+        W: Future<Output = Outcome<K>> + Send + 'static,
     {
         let export = key.0.clone();
-        let done = operations.run(key, operation, timeout, work).await;
-        done.map_err(|busy| self.busy(&export, busy))?
+        let done = K::operations(self).run(key, operation, timeout, work);
+        done.await.map_err(|busy| self.busy(&export, busy))?
     }
 
     /// Runs the operation of a call that changes what `id` means, or joins an equal one. What is gone then, or may be, is purged.
-    pub(super) async fn change<K: Kind, const MARK: char>(
+    pub(super) async fn change<K: Operated, const MARK: char>(
         self: &Arc<Self>,
-        (operations, operation, timeout): (
-            &Operations<OperationKey, Outcome<K>>,
-            Operation,
-            Duration,
-        ),
+        (operation, timeout): (Operation, Duration),
         id: Id<MARK>,
         options: Options,
         work: impl FnOnce(&Share) -> Result<Option<Record<K>>, ShareError> + Send + 'static,
-    ) -> Outcome<K>
-    where
-        Record<K>: Clone + Send + Sync + 'static,
-    {
+    ) -> Outcome<K> {
         let export = self.locate(&id.location)?;
         let (shares, address) = (Arc::clone(self), export.clone());
         let changing = || async move {
@@ -403,12 +421,14 @@ impl Shares {
             changed
         };
         let key = (export, id.key);
-        self.run(operations, key, operation, timeout, changing)
-            .await
+        self.run(key, operation, timeout, changing).await
     }
 
-    /// What to expect of a share that no id names.
+    /// What to expect of a share, where no id tells.
     pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
+        if let Expect::Known(_) = unknown {
+            return unknown;
+        }
         let mut named = self.config.named_shares.iter();
         let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
         let seen = || lock(&self.known).get(export).and_then(|share| share.uuid);

@@ -3,7 +3,7 @@
 
 use super::error::ControllerError;
 use super::options::Options;
-use super::shares::Shares;
+use super::shares::{Operated, Shares};
 use super::validation::capabilities_objection;
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;
@@ -13,7 +13,8 @@ use crate::files::roots::{Root, RootError};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
-use crate::share::records::volume::OnDelete;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::{OnDelete, Volume};
 use crate::share::token::NameKey;
 use crate::upstream::folders;
 use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
@@ -185,26 +186,10 @@ pub(super) async fn delete_volume(
             id.path, id.export
         )));
     }
-    let operation = Operation {
-        rpc: "DeleteVolume",
-        arguments: id.text.clone().into_bytes(),
-    };
-    let options = shares.secret_options(secrets)?;
-    let key = (id.export.clone(), deletion_key(&id.text));
-    let work = {
-        let shares = Arc::clone(shares);
-        || async move {
-            let (text, path) = (id.text, id.path);
-            let there = path.clone();
-            take_away(shares, id.export, options, there, move |share| {
-                folders::delete_volume(share, &text, &path, archive)
-            })
-            .await
-            .map(|()| -> Option<_> { None })
-        }
-    };
-    let done = shares.run(&shares.operations, key, operation, timeout, work);
-    done.await.map(drop)
+    let (text, path) = (id.text.clone(), id.path.clone());
+    let work = move |share: &Share| folders::delete_volume(share, &text, &path, archive);
+    let what = (id.export, id.text, id.path);
+    delete::<Volume>(shares, timeout, "DeleteVolume", what, secrets, work).await
 }
 
 /// Deletes the snapshot's folder with its archive.
@@ -214,31 +199,32 @@ pub(super) async fn delete_snapshot(
     id: UpstreamSnapshotId,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
-    let operation = Operation {
-        rpc: "DeleteSnapshot",
-        arguments: id.text.clone().into_bytes(),
-    };
-    let options = shares.secret_options(secrets)?;
-    let key = (id.export.clone(), deletion_key(&id.text));
-    let work = {
-        let shares = Arc::clone(shares);
-        || async move {
-            let archives = id.archives();
-            let (text, path) = (id.text, id.folder);
-            let there = path.clone();
-            take_away(shares, id.export, options, there, move |share| {
-                folders::delete_snapshot(share, &text, &path, &archives)
-            })
-            .await
-            .map(|()| -> Option<_> { None })
-        }
-    };
-    let done = shares.run(&shares.snapshot_operations, key, operation, timeout, work);
-    done.await.map(drop)
+    let (text, path, archives) = (id.text.clone(), id.folder.clone(), id.archives());
+    let work = move |share: &Share| folders::delete_snapshot(share, &text, &path, &archives);
+    let what = (id.export, id.text, id.folder);
+    delete::<Snapshot>(shares, timeout, "DeleteSnapshot", what, secrets, work).await
 }
 
-fn deletion_key(id: &str) -> NameKey {
-    NameKey::of(&folders::deletion_name(id))
+/// Does `work` for a call of `rpc`, which deletes what has the id `text`: the folder `path` of `export`.
+async fn delete<K: Operated>(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    rpc: &'static str,
+    (export, text, path): (Export, String, SubPath),
+    secrets: &BTreeMap<String, String>,
+    work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
+) -> Result<(), ControllerError> {
+    let options = shares.secret_options(secrets)?;
+    let key = (export.clone(), NameKey::of(&folders::deletion_name(&text)));
+    let arguments = text.into_bytes();
+    let operation = Operation { rpc, arguments };
+    let of = Arc::clone(shares);
+    let work = || async move {
+        let taken = take_away(of, export, options, path, work);
+        taken.await.map(|()| None)
+    };
+    let done = shares.run::<K, _>(key, operation, timeout, work);
+    done.await.map(drop)
 }
 
 /// Does `work` on the share, which gets records when it has none and the folder `path` is there.
