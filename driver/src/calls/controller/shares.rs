@@ -20,6 +20,7 @@ use crate::calls::operations::{Operation, Operations};
 use crate::calls::parameters::{Parameters, secret_options};
 use crate::calls::volume_id::{Id, Location};
 use crate::files::roots::{Root, RootError};
+use crate::mount::options::MountOptions;
 use crate::process::disk_thread::DiskThread;
 use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Capabilities;
@@ -364,15 +365,19 @@ impl Shares {
     }
 
     fn check_server(&self, export: &Export) -> Result<(), ControllerError> {
-        if self.configured().contains(export) || (self.config.allow_server)(export.server()) {
-            return Ok(());
+        let server = export.server();
+        let is_named = |known: &Export| known.server() == server;
+        match self.config.policy.allows_server(server) || self.configured().iter().any(is_named) {
+            true => Ok(()),
+            false => Err(ControllerError::ServerNotAllowed(export.clone())),
         }
-        Err(ControllerError::ServerNotAllowed(export.clone()))
     }
 
     /// Refuses mount options that nobody may use.
     pub(crate) fn check_mount_options(&self, options: &[String]) -> Result<(), ControllerError> {
-        (self.config.check_mount_options)(options).map_err(ControllerError::MountOption)
+        let words = options.iter().map(String::as_str);
+        MountOptions::parse(words, &self.config.policy)?;
+        Ok(())
     }
 
     /// The mount options of a call that has only secrets.
@@ -452,7 +457,7 @@ impl Shares {
             Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
         let older = vec!["vers=3".to_owned()];
-        if (self.config.check_mount_options)(&older).is_ok()
+        if self.check_mount_options(&older).is_ok()
             && let Ok(root) = roots.open(export, &older).await
         {
             return Ok((root, older));

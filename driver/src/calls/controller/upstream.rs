@@ -40,7 +40,7 @@ async fn reach(
             if given.words().is_empty() && matches!(*error, RootError::NotExported { .. }) =>
         {
             let older = vec!["vers=3".to_owned()];
-            if (shares.config.check_mount_options)(&older).is_ok()
+            if shares.check_mount_options(&older).is_ok()
                 && let Ok(older) = opens(Options::Open(older)).await
             {
                 return Ok(older);

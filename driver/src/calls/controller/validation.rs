@@ -57,7 +57,8 @@ pub(crate) fn capabilities_objection(
         Err(error) => Some(error.to_string()),
         Ok(all) => {
             let mut flags = all.iter().map(|access| &access.mount.mount_flags);
-            flags.find_map(|flags| (shares.config.check_mount_options)(flags).err())
+            let refused = flags.find_map(|flags| shares.check_mount_options(flags).err());
+            refused.map(|error| error.to_string())
         }
     }
 }

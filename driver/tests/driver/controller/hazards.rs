@@ -366,8 +366,10 @@ fn picky(host: &Host) -> (Arc<Picky>, Controller) {
         roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
         asked: Mutex::default(),
     });
-    let controller = Controller::new(ControllerConfig::new(picky.clone()));
-    (picky, controller)
+    let mut config = ControllerConfig::new(picky.clone());
+    // An option that the server refuses, and not the policy.
+    config.policy.allowed_options = ["vers", "nosuchoption"].map(str::to_owned).into();
+    (picky, Controller::new(config))
 }
 
 #[tokio::test]
