@@ -4,10 +4,10 @@
 use super::error::ControllerError;
 use super::options::Options;
 use super::shares::{Operated, Shares};
-use super::validation::capabilities_objection;
+use super::validation::{Objection, check_capabilities, check_parameters};
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;
-use crate::calls::parameters::{Parameters, SERVER, SHARE, SUB_DIR};
+use crate::calls::parameters::{SERVER, SHARE, SUB_DIR};
 use crate::calls::volume_id::Location;
 use crate::files::roots::{Root, RootError};
 use crate::share::database::{Expect, Share};
@@ -107,57 +107,33 @@ fn context(id: &UpstreamVolumeId) -> BTreeMap<String, String> {
     ])
 }
 
-/// Why the volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
-pub(super) fn objection(
+/// Objects to a request that does not describe the volume.
+pub(super) fn check(
     shares: &Shares,
     id: &UpstreamVolumeId,
     request: &csi::ValidateVolumeCapabilitiesRequest,
-) -> Option<String> {
-    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
-        return Some(objection);
-    }
+) -> Result<(), Objection> {
+    check_capabilities(shares, &request.volume_capabilities)?;
     if !request.mutable_parameters.is_empty() {
-        return Some("a volume of kubernetes-csi's driver has no mutable parameters".to_owned());
+        return Err("a volume of kubernetes-csi's driver has no mutable parameters".into());
     }
     let given = |key: &str| {
-        let find = |(given, _): &(&String, &String)| given.eq_ignore_ascii_case(key);
-        request
-            .volume_context
-            .iter()
-            .find(find)
-            .map(|(_, value)| value)
+        let mut all = request.volume_context.iter();
+        let found = all.find(|(given, _)| given.eq_ignore_ascii_case(key));
+        found.map(|(_, value)| value)
     };
-    let export = given(SERVER)
-        .zip(given(SHARE))
-        .map(|(server, share)| Export::parse(server, share));
-    if let Some(export) = export
-        && export.as_ref() != Ok(&id.export)
-    {
-        return Some(format!(
-            "volume_context differs: the volume is on {}",
-            id.export
-        ));
+    let export = given(SERVER).zip(given(SHARE));
+    let export = export.map(|(server, share)| Export::parse(server, share));
+    if export.is_some_and(|export| export.as_ref() != Ok(&id.export)) {
+        let own = &id.export;
+        return Err(format!("volume_context differs: the volume is on {own}").into());
     }
-    if let Some(sub_dir) = given(SUB_DIR)
-        && SubPath::parse(sub_dir).as_ref() != Ok(&id.path)
-    {
-        return Some(format!(
-            "volume_context differs: {SUB_DIR} is {:?}",
-            id.path.to_string()
-        ));
+    if given(SUB_DIR).is_some_and(|path| SubPath::parse(path).as_ref() != Ok(&id.path)) {
+        let own = id.path.to_string();
+        return Err(format!("volume_context differs: {SUB_DIR} is {own:?}").into());
     }
-    if request.parameters.is_empty() {
-        return None;
-    }
-    match Parameters::parse(&request.parameters).map(|parameters| shares.choose(&parameters)) {
-        Err(error) => Some(error.to_string()),
-        Ok(Err(error)) => Some(error.to_string()),
-        Ok(Ok(chosen)) if chosen.export != id.export => Some(format!(
-            "the parameters name {}, the volume is on {}",
-            chosen.export, id.export
-        )),
-        Ok(Ok(_)) => None,
-    }
+    check_parameters(shares, &id.export, &request.parameters)?;
+    Ok(())
 }
 
 /// Deletes the volume as its id says; as the driver was started with where it does not.

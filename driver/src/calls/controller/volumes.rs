@@ -57,18 +57,18 @@ pub(super) async fn validate(
     if request.volume_capabilities.is_empty() {
         return Err(CapabilityError::NoneGiven.into());
     }
-    let objection = match upstream_id {
+    let described = match upstream_id {
         Some(id) => {
             upstream::find_volume(shares, &id, &Options::None).await?;
-            upstream::objection(shares, &id, &request)
+            upstream::check(shares, &id, &request)
         }
         None => {
             let found = find(shares, &request.volume_id, |_, _| Ok(())).await?;
             let (export, _, listed, ()) = found;
-            validation::objection(shares, &export, &listed.record, &request)
+            validation::check(shares, &export, &listed.record, &request)
         }
     };
-    Ok(validation::answer(objection, request))
+    Ok(validation::answer(described, request))
 }
 
 /// ListVolumes.
