@@ -27,7 +27,7 @@ const LIMIT_SECONDS: [f64; 11] = [
 ];
 
 /// A method's path and the code of its answer.
-type CallLabels = [(&'static str, &'static str); 2];
+type CallLabels = [(&'static str, String); 2];
 
 /// Declares metrics: each is a field of [`Metrics`], and its name behind `csi_nfs_`. Those of counters get `_total` besides.
 macro_rules! metrics {
@@ -85,8 +85,11 @@ metrics! {
 
 impl Metrics {
     /// Counts a call that was answered. `method` is the path of a known method, and `code` the code's name as gRPC writes it.
-    pub fn call(&self, method: &'static str, code: &'static str, took: Duration) {
-        let labels = [("method_name", method), ("grpc_status_code", code)];
+    pub fn call(&self, method: &'static str, code: String, took: Duration) {
+        let labels = [
+            ("method_name", method.to_owned()),
+            ("grpc_status_code", code),
+        ];
         let histogram = self.calls.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
@@ -166,7 +169,7 @@ mod tests {
     fn calls_stand_as_those_of_the_sidecars() {
         let metrics = Metrics::default();
         let method = "/csi.v1.Identity/Probe";
-        metrics.call(method, "OK", Duration::from_millis(3));
+        metrics.call(method, "OK".to_owned(), Duration::from_millis(3));
         metrics.limit(Duration::from_millis(30));
         let text = metrics.text("nfs\"1", &[("version", "1")], None);
         let name = r#"driver_name="nfs\"1""#;
