@@ -1,8 +1,6 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-mod orchestrator;
-
 use crate::calls::defaults::Defaults;
 use crate::calls::policy::Policy;
 use crate::process::config::{self, Bounds, Config, ConfigError, Endpoint, Mode};
@@ -11,7 +9,6 @@ use crate::process::log::{Format, Level, Log};
 use crate::process::registration::Kubelet;
 use crate::share::records::volume::OnDelete;
 use clap::{Args, Parser, ValueEnum};
-use orchestrator::OrchestratorFlags;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -105,6 +102,21 @@ struct ServingFlags {
     /// Mount a volume once on a node and bind it from there for each pod: NodeStageVolume and NodeUnstageVolume
     #[arg(long, env = "CSI_NFS_STAGE", value_parser = config::parse_switch)]
     stage: bool,
+}
+
+#[derive(Args, Debug)]
+struct OrchestratorFlags {
+    /// Register with the kubelet of this node, without a sidecar: its folder plugins_registry, as this process sees it
+    #[arg(long, env = "CSI_NFS_KUBELET_REGISTRATION", value_name = "DIR")]
+    kubelet_registration: Option<PathBuf>,
+
+    /// Path of the --endpoint as the kubelet sees it [default: that of --endpoint]
+    #[arg(long, env = "CSI_NFS_KUBELET_ENDPOINT", value_name = "PATH")]
+    kubelet_endpoint: Option<PathBuf>,
+
+    /// Serve /healthz, /readyz and /metrics there by HTTP: IP:PORT, or unix:///PATH
+    #[arg(long, env = "CSI_NFS_HTTP", value_name = "ADDR")]
+    http: Option<HttpAddress>,
 }
 
 #[derive(Args, Debug)]
@@ -287,8 +299,8 @@ impl Flags {
             },
         };
         let serving = Serving {
-            kubelet: self.orchestrator.kubelet(serving.mode, &serving.endpoint)?,
-            http: self.orchestrator.http,
+            http: self.orchestrator.http.clone(),
+            kubelet: self.orchestrator.kubelet(&serving.endpoint)?,
             endpoint: serving.endpoint,
             socket_mode: serving.socket_mode,
         };
@@ -314,7 +326,26 @@ impl Flags {
                 "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out"
             }
         };
+        let (kubelet, seen) = (
+            self.orchestrator.kubelet_registration.is_some(),
+            self.orchestrator.kubelet_endpoint.is_some(),
+        );
         let all = [
+            (
+                "--kubelet-endpoint",
+                seen && !kubelet,
+                "without --kubelet-registration: leave it out",
+            ),
+            (
+                "--kubelet-registration",
+                kubelet && !mode.node(),
+                "with --mode controller: the kubelet calls the node service; leave it out here",
+            ),
+            (
+                "--kubelet-registration",
+                kubelet && matches!(self.serving.endpoint, Endpoint::Tcp(_)),
+                "with a port: the kubelet calls a unix socket; leave it out, or serve one",
+            ),
             (
                 "--migrate-from",
                 upstream && cfg!(not(feature = "upstream")),
@@ -362,6 +393,19 @@ const INLINE: &str = "with --mode controller: inline volumes are mounted by node
 /// What lists without an entry would do.
 const ALLOW_ALL: &str = "allow everything";
 const ALLOW_NOTHING: &str = "allow nothing";
+
+impl OrchestratorFlags {
+    /// The kubelet to register with, if any. `endpoint` is the driver's own.
+    fn kubelet(self, endpoint: &Endpoint) -> Result<Option<Kubelet>, ConfigError> {
+        let (Some(folder), Endpoint::Unix(own)) = (self.kubelet_registration, endpoint) else {
+            return Ok(None);
+        };
+        let seen = self.kubelet_endpoint.as_ref().unwrap_or(own);
+        let endpoint = std::path::absolute(seen)
+            .map_err(|_| ConfigError::Value(seen.display().to_string(), config::ENDPOINT))?;
+        Ok(Some(Kubelet { folder, endpoint }))
+    }
+}
 
 impl LimitFlags {
     /// What requests may name.

@@ -205,3 +205,44 @@ fn every_flag_has_a_variable() {
         assert!(builtin || arg.get_env().is_some(), "{}", arg.get_id());
     }
 }
+
+fn kubelet(line: &str) -> Result<Option<Kubelet>, ConfigError> {
+    let flags = Flags::parse_from(line.split(' '));
+    flags.resolve().map(|(serving, ..)| serving.kubelet)
+}
+
+#[test]
+fn the_kubelet_is_told_the_path_that_it_sees() {
+    let told = |line: &str| kubelet(line).unwrap().map(|kubelet| kubelet.endpoint);
+    assert_eq!(told("x --endpoint /csi/csi.sock --mode node"), None);
+    let own = "x --endpoint unix:///csi/csi.sock --mode node --kubelet-registration /r";
+    assert_eq!(told(own), Some("/csi/csi.sock".into()));
+    let other = format!("{own} --kubelet-endpoint /var/lib/kubelet/plugins/n/csi.sock");
+    let seen = "/var/lib/kubelet/plugins/n/csi.sock";
+    assert_eq!(told(&other), Some(seen.into()));
+    let relative = told("x --endpoint unix:csi.sock --kubelet-registration /r").unwrap();
+    assert!(relative.is_absolute() && relative.ends_with("csi.sock"));
+}
+
+#[test]
+fn a_registration_that_would_have_no_effect_is_refused() {
+    for (line, flag) in [
+        (
+            "x --endpoint /x --kubelet-endpoint /y",
+            "--kubelet-endpoint",
+        ),
+        (
+            "x --endpoint /x --mode controller --kubelet-registration /r",
+            "--kubelet-registration",
+        ),
+        (
+            "x --endpoint tcp://127.0.0.1:1 --kubelet-registration /r",
+            "--kubelet-registration",
+        ),
+    ] {
+        match kubelet(line) {
+            Err(ConfigError::NoEffect(named, _)) => assert_eq!(named, flag, "{line}"),
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+}
