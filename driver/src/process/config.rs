@@ -25,7 +25,7 @@ use std::time::Duration;
 pub const DEFAULT_NAME: &str = "nfs.csi.internal";
 
 /// Everything that a driver instance is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The name that the driver gives in GetPluginInfo.
     pub driver_name: String,
@@ -58,9 +58,10 @@ pub struct Config {
 }
 
 /// The services that an instance serves beside Identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Controller and Node
+    #[default]
     All,
     /// Controller only
     Controller,
