@@ -22,12 +22,6 @@ use std::sync::Arc;
 use thiserror::Error;
 use tonic::service::Routes;
 
-/// What this driver is, for its metrics.
-pub const BUILD: [(&str, &str); 2] = [
-    ("version", env!("CARGO_PKG_VERSION")),
-    ("csi", csi_proto::SPEC_VERSION),
-];
-
 /// One instance of the driver.
 #[derive(Clone)]
 pub struct Driver {

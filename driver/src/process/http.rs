@@ -103,11 +103,7 @@ impl Watched {
                 let registration = self.registration.as_ref();
                 let registered = registration.map(|it| it.borrow().obstacle().is_none());
                 self.driver.observe().await;
-                let text = METRICS.text(
-                    self.driver.name(),
-                    &crate::process::driver::BUILD,
-                    registered,
-                );
+                let text = METRICS.text(self.driver.name(), registered);
                 reply(StatusCode::OK, METRICS_TEXT, text)
             }
             _ => {
