@@ -136,8 +136,14 @@ fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<
 /// Answers on `listener` until this is dropped.
 pub async fn serve(listener: Listener, watched: Watched, log: Log) {
     match listener {
-        Listener::Unix(listener, _file) => accept(Connections::of(listener, log), watched).await,
-        Listener::Tcp(listener) => accept(Connections::of(listener, log), watched).await,
+        Listener::Unix(listener, _file) => {
+            let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
+            accept(incoming, watched).await;
+        }
+        Listener::Tcp(listener) => {
+            let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
+            accept(incoming, watched).await;
+        }
     }
 }
 

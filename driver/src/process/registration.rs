@@ -169,9 +169,10 @@ impl Offer {
     async fn keep_up(self, mut socket: (UnixListener, SocketFile)) {
         loop {
             let (listener, file) = socket;
+            let incoming = Connections::of(move |cx| listener.poll_accept(cx), self.log);
             let serving = Server::builder()
                 .add_service(RegistrationServer::new(self.clone()))
-                .serve_with_incoming(Connections::of(listener, self.log));
+                .serve_with_incoming(incoming);
             tokio::select! {
                 ended = serving => {
                     let why = ended.err().map_or("it ended".to_owned(), |error| error.to_string());

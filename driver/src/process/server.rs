@@ -120,11 +120,11 @@ pub async fn serve(
         match listener {
             Listener::Unix(listener, socket) => {
                 file = Some(socket);
-                let incoming = Connections::of(listener, log);
+                let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
             Listener::Tcp(listener) => {
-                let incoming = Connections::of(listener, log);
+                let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
         }
