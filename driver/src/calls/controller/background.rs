@@ -1,6 +1,7 @@
 //! Work on shares that no call waits for: recovery at a share's first use, copies that are taken up again, and the purge of
 //! the trash. Owns when it runs and how it ends; what it does is the share's business.
 
+use super::Controller;
 use super::config::Role;
 use super::error::ControllerError;
 use super::options::Options;
@@ -46,6 +47,41 @@ const RECOVERY: &str = "the recovery after a restart";
 /// For clocks that go a little differently.
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
 
+impl Controller {
+    /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they
+    /// are, their calls with ABORTED, those that are begun later at once.
+    pub fn give_up(&self) {
+        let background = &self.shares.background;
+        {
+            let mut tasks = lock(&background.tasks);
+            background.stopping.store(true, Ordering::SeqCst);
+            tasks.abort_all();
+        }
+        self.stop_copies();
+    }
+
+    /// The same, and waits for the operations that run, also those whose callers have gone.
+    pub async fn stop(&self) {
+        self.give_up();
+        self.shares.operations.settle().await;
+        self.shares.snapshot_operations.settle().await;
+    }
+
+    /// Waits until no work is left in the background: recoveries and purges. What can only be tried again later, as files that
+    /// somebody holds open, is tried at once, and left.
+    pub async fn settle(&self) {
+        let background = &self.shares.background;
+        let _waiting = Waiting::begin(&background.hurry);
+        loop {
+            let mut running = std::mem::take(&mut *lock(&background.tasks));
+            if running.is_empty() {
+                return;
+            }
+            while running.join_next().await.is_some() {}
+        }
+    }
+}
+
 impl Shares {
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut background = lock(&self.background.tasks);
@@ -56,36 +92,6 @@ impl Shares {
         while background.try_join_next().is_some() {}
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             background.spawn_on(work, &runtime);
-        }
-    }
-
-    /// Gives up the work in the background, which the next start takes up.
-    pub(super) fn give_up(&self) {
-        {
-            let mut background = lock(&self.background.tasks);
-            self.background.stopping.store(true, Ordering::SeqCst);
-            background.abort_all();
-        }
-        // A copy is left as it is, and resumed by a repeat of its call or at the next start.
-        self.copies.stop_all();
-    }
-
-    /// The same, and waits for the operations that run.
-    pub(super) async fn stop(&self) {
-        self.give_up();
-        self.operations.settle().await;
-        self.snapshot_operations.settle().await;
-    }
-
-    /// Waits until no work is left in the background. What can only be tried again later is tried at once, and left.
-    pub(super) async fn settle(&self) {
-        let _waiting = Waiting::begin(&self.background.hurry);
-        loop {
-            let mut running = std::mem::take(&mut *lock(&self.background.tasks));
-            if running.is_empty() {
-                return;
-            }
-            while running.join_next().await.is_some() {}
         }
     }
 

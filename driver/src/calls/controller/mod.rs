@@ -75,25 +75,8 @@ impl Controller {
         self.shares.measure_once().await;
     }
 
-    /// Waits until no work is left in the background: recoveries and purges. Files that somebody holds open are not waited
-    /// for.
-    pub async fn settle(&self) {
-        self.shares.settle().await;
-    }
-
     /// Ends the copies that run, where they are, and those that are begun later.
     pub fn stop_copies(&self) {
         self.shares.copies.stop_all();
-    }
-
-    /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they
-    /// are, their calls with ABORTED, those that are begun later at once.
-    pub fn give_up(&self) {
-        self.shares.give_up();
-    }
-
-    /// The same, and waits for the operations that run, also those whose callers have gone.
-    pub async fn stop(&self) {
-        self.shares.stop().await;
     }
 }
