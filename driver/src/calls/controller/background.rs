@@ -2,10 +2,11 @@
 //! the trash. Owns when it runs and how it ends; what it does is the share's business.
 
 use super::Controller;
+use super::changing::Operated;
 use super::config::Role;
 use super::error::ControllerError;
 use super::options::Options;
-use super::shares::{Operated, Shares};
+use super::shares::Shares;
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::files::copying::Progress;

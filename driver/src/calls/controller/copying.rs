@@ -1,11 +1,12 @@
 //! Runs copies: when it is their turn, again while another controller or an agent does the same, and with notices about their progress.
 //! Must not know what is copied.
 
+use super::changing::Operated;
 use super::copies::CopyKey;
 use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::{OperationKey, Outcome};
-use super::shares::{Operated, Shares};
+use super::shares::Shares;
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;

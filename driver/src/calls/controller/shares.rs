@@ -10,15 +10,15 @@ use super::lists::{Lists, Page};
 use super::looks::Looks;
 use super::measured::KnownMeasures;
 use super::options::{KnownOptions, Options};
-use super::outcome::{OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
+use super::outcome::{OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::reached::Tried;
 use super::remembered::{Remembered, write_file};
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::calls::limits;
-use crate::calls::operations::{Operation, Operations};
+use crate::calls::operations::Operations;
 use crate::calls::parameters::{Parameters, secret_options};
-use crate::calls::volume_id::{Id, Location};
+use crate::calls::volume_id::Location;
 use crate::files::roots::{Root, RootError};
 use crate::mount::options::MountOptions;
 use crate::process::disk_thread::DiskThread;
@@ -26,19 +26,15 @@ use crate::share::agent_memory::AgentMemory;
 use crate::share::agents::Capabilities;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::life::Life;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::PromiseMemory;
-use crate::share::records::record::Record;
-use crate::share::records::snapshot::Snapshot;
-use crate::share::records::volume::Volume;
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::spawn_blocking;
 
 /// What a walk through all shares gives to those who wait for it.
@@ -101,30 +97,6 @@ pub(crate) struct Shares {
     pub(super) snapshot_lists: Lists<ListedSnapshots>,
     pub(super) copies: Copies,
     pub(super) looks: Arc<Looks>,
-}
-
-/// A kind of record that calls make, change and delete.
-pub(crate) trait Operated: Life {
-    /// What it is about.
-    const WORD: &'static str;
-    /// The operations that run on records of this kind.
-    fn operations(shares: &Shares) -> &Operations<OperationKey, Outcome<Self>>;
-}
-
-impl Operated for Volume {
-    const WORD: &'static str = "volume";
-
-    fn operations(shares: &Shares) -> &Operations<OperationKey, VolumeOutcome> {
-        &shares.operations
-    }
-}
-
-impl Operated for Snapshot {
-    const WORD: &'static str = "snapshot";
-
-    fn operations(shares: &Shares) -> &Operations<OperationKey, SnapshotOutcome> {
-        &shares.snapshot_operations
-    }
 }
 
 /// How an attempt to use a share has ended.
@@ -391,44 +363,6 @@ impl Shares {
         Ok(Options::of_secret(options))
     }
 
-    /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
-    pub(super) async fn run<K: Operated, W>(
-        &self,
-        key: OperationKey,
-        operation: Operation,
-        timeout: Duration,
-        work: impl FnOnce() -> W,
-    ) -> Outcome<K>
-    where
-        W: Future<Output = Outcome<K>> + Send + 'static,
-    {
-        let export = key.0.clone();
-        let done = K::operations(self).run(key, operation, timeout, work);
-        done.await.map_err(|busy| self.busy(&export, busy))?
-    }
-
-    /// Runs the operation of a call that changes what `id` means, or joins an equal one. What is gone then, or may be, is purged.
-    pub(super) async fn change<K: Operated, const MARK: char>(
-        self: &Arc<Self>,
-        (operation, timeout): (Operation, Duration),
-        id: Id<MARK>,
-        options: Options,
-        work: impl FnOnce(&Share) -> Result<Option<Record<K>>, ShareError> + Send + 'static,
-    ) -> Outcome<K> {
-        let export = self.locate(&id.location)?;
-        let (shares, address) = (Arc::clone(self), export.clone());
-        let changing = || async move {
-            let expect = Expect::Known(id.uuid);
-            let changed = shares.with_share(&address, &options, expect, work).await;
-            if !matches!(changed, Ok(Some(_))) {
-                shares.purge_soon(&address);
-            }
-            changed
-        };
-        let key = (export, id.key);
-        self.run(key, operation, timeout, changing).await
-    }
-
     /// What to expect of a share, where no id tells.
     pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
         if let Expect::Known(_) = unknown {
@@ -443,24 +377,25 @@ impl Shares {
     /// The root folder of a share, and the options that it was opened with.
     ///
     /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
-    /// more than the id. With `by_id` version 3 is tried too: the UUID tells whether it leads to the right share.
+    /// more than the id. When it `may_be_older`, version 3 is tried too: the UUID tells whether it leads to the right share.
     async fn open(
         &self,
         export: &Export,
         options: Vec<String>,
-        by_id: bool,
+        may_be_older: bool,
     ) -> Result<(Root, Vec<String>), ControllerError> {
         let roots = &self.config.roots;
         let missing = match roots.open(export, &options).await {
             Ok(root) => return Ok((root, options)),
-            Err(missing @ RootError::NotExported { .. }) if by_id && options.is_empty() => missing,
+            Err(missing @ RootError::NotExported { .. }) if may_be_older => missing,
             Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
         let older = vec!["vers=3".to_owned()];
-        if self.check_mount_options(&older).is_ok()
-            && let Ok(root) = roots.open(export, &older).await
-        {
-            return Ok((root, older));
+        if self.check_mount_options(&older).is_ok() {
+            let older = self.options(export, &Options::Open(older));
+            if let Ok(root) = roots.open(export, &older).await {
+                return Ok((root, older));
+            }
         }
         Err(ControllerError::Root(Arc::new(missing)))
     }
@@ -472,10 +407,10 @@ impl Shares {
         kind: Work,
         export: &Export,
         mount_options: Vec<String>,
-        by_id: bool,
+        may_be_older: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let opening = self.open(export, mount_options, by_id);
+        let opening = self.open(export, mount_options, may_be_older);
         let attempt = self.attempt(export, Instant::now());
         let opened = self.looks.watch(export, None, opening).await;
         attempt.ended(opened.is_ok());
@@ -516,9 +451,9 @@ impl Shares {
     ) -> Result<T, ControllerError> {
         let once = || {
             let (options, work) = (self.options(export, given), work.clone());
-            self.with_opened(Work::Call, export, options, false, move |root, _| {
-                work(root)
-            })
+            let may_be_older = *given == Options::Upstream;
+            let work = move |root, _| work(root);
+            self.with_opened(Work::Call, export, options, may_be_older, work)
         };
         match once().await {
             // The mount of a folder that is gone has been let go of.
@@ -564,8 +499,11 @@ impl Shares {
         expect: Expect,
         mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let by_id = matches!(expect, Expect::Known(_));
         let options = self.options(export, given);
+        let may_be_older = match given {
+            Options::Upstream => true,
+            _ => matches!(expect, Expect::Known(_)) && options.is_empty(),
+        };
         let mut is_second = false;
         loop {
             let (shares, address, given) = (Arc::clone(self), export.clone(), given.clone());
@@ -593,7 +531,7 @@ impl Shares {
                 }
                 result.map(ShareUse::Done)
             };
-            let used = self.with_opened(kind, export, options.clone(), by_id, with_root);
+            let used = self.with_opened(kind, export, options.clone(), may_be_older, with_root);
             work = match used.await? {
                 ShareUse::Done(done) => return Ok(done),
                 ShareUse::Stale(work) => {

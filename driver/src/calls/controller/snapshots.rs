@@ -5,7 +5,7 @@ use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::SnapshotOutcome;
 use super::shares::Shares;
-use super::{answer, deletion, pages, upstream};
+use super::{answer, changing, pages, upstream};
 use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::Operation;
@@ -114,7 +114,7 @@ pub(super) async fn delete(
         Some(id) => upstream::delete_snapshot(shares, timeout, id, secrets).await?,
         None => {
             limits::required("snapshot_id", &id)?;
-            deletion::delete::<Snapshot, SNAPSHOT>(shares, timeout, "DeleteSnapshot", id, secrets)
+            changing::delete::<Snapshot, SNAPSHOT>(shares, timeout, "DeleteSnapshot", id, secrets)
                 .await?;
         }
     }

@@ -1,15 +1,16 @@
 //! Calls about volumes and snapshots of kubernetes-csi's driver; `upstream::folders` does the work. They have no record: the share
 //! itself says what they are.
 
+use super::changing::Operated;
 use super::error::ControllerError;
 use super::options::Options;
-use super::shares::{Operated, Shares};
+use super::shares::Shares;
 use super::validation::{Objection, check_capabilities, check_parameters};
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;
 use crate::calls::parameters::{SERVER, SHARE, SUB_DIR};
 use crate::calls::volume_id::Location;
-use crate::files::roots::{Root, RootError};
+use crate::files::roots::Root;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
@@ -23,31 +24,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
-/// no such path, as mount.nfs does and so kubernetes-csi's driver did.
-async fn reach(
-    shares: &Arc<Shares>,
-    export: &Export,
-    given: &Options,
-) -> Result<Options, ControllerError> {
-    shares.locate(&Location::Export(export.clone()))?;
-    let opens = |options: Options| async move {
-        let opened = shares.with_root(export, &options, |_| Ok(())).await;
-        opened.map(|()| options)
-    };
-    match opens(given.clone()).await {
-        Err(ControllerError::Root(error))
-            if given.words().is_empty() && matches!(*error, RootError::NotExported { .. }) =>
-        {
-            let older = vec!["vers=3".to_owned()];
-            if shares.check_mount_options(&older).is_ok()
-                && let Ok(older) = opens(Options::Open(older)).await
-            {
-                return Ok(older);
-            }
-            Err(ControllerError::Root(error))
-        }
-        other => other,
+/// The options to open a share with on which kubernetes-csi's driver has made something.
+fn as_mounted(given: &Options) -> Options {
+    match given {
+        Options::None => Options::Upstream,
+        given => given.clone(),
     }
 }
 
@@ -58,14 +39,14 @@ async fn look<T: Send + 'static>(
     options: &Options,
     work: impl Fn(&Root) -> Result<Option<T>, ShareError> + Clone + Send + 'static,
 ) -> Result<Option<T>, ControllerError> {
-    let options = &reach(shares, export, options).await?;
+    shares.locate(&Location::Export(export.clone()))?;
     let found = move |root: Root| match work(&root)? {
         Some(found) => Ok(Some(found)),
         // Not gone, but not there: its disk is away.
         None if folders::is_empty(&root)? => Err(ShareError::Empty),
         None => Ok(None),
     };
-    shares.with_root(export, options, found).await
+    shares.with_root(export, &as_mounted(options), found).await
 }
 
 /// Makes sure that the volume is there.
@@ -211,7 +192,8 @@ async fn take_away(
     path: SubPath,
     work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
 ) -> Result<(), ControllerError> {
-    let options = reach(&shares, &export, &options).await?;
+    shares.locate(&Location::Export(export.clone()))?;
+    let options = as_mounted(&options);
     let expect = shares.expect_or(&export, Expect::Initialised);
     let done = shares
         .with_share(&export, &options, expect, work.clone())

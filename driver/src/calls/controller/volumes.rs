@@ -4,7 +4,7 @@ use super::creation::check_range;
 use super::error::ControllerError;
 use super::options::Options;
 use super::shares::Shares;
-use super::{answer, deletion, pages, upstream, validation};
+use super::{answer, changing, pages, upstream, validation};
 use crate::calls::capability::{self, CapabilityError};
 use crate::calls::export::Export;
 use crate::calls::limits;
@@ -36,7 +36,7 @@ pub(super) async fn delete(
         Some(id) => upstream::delete_volume(shares, timeout, id, secrets).await?,
         None => {
             limits::required("volume_id", &id)?;
-            deletion::delete::<Volume, VOLUME>(shares, timeout, "DeleteVolume", id, secrets)
+            changing::delete::<Volume, VOLUME>(shares, timeout, "DeleteVolume", id, secrets)
                 .await?;
         }
     }
