@@ -90,11 +90,7 @@ impl Watched {
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return reply(
-                StatusCode::METHOD_NOT_ALLOWED,
-                TEXT,
-                "only GET\n".to_owned(),
-            );
+            return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n");
         }
         match request.uri().path() {
             "/healthz" => verdict(self.not_alive().await),
@@ -107,7 +103,7 @@ impl Watched {
                 reply(StatusCode::OK, METRICS_TEXT, text)
             }
             _ => {
-                let there = "there are /healthz, /readyz and /metrics\n".to_owned();
+                let there = "there are /healthz, /readyz and /metrics\n";
                 reply(StatusCode::NOT_FOUND, TEXT, there)
             }
         }
@@ -116,17 +112,17 @@ impl Watched {
 
 fn verdict(obstacle: Option<String>) -> Response<Full<Bytes>> {
     match obstacle {
-        None => reply(StatusCode::OK, TEXT, "ok\n".to_owned()),
-        Some(obstacle) => reply(
-            StatusCode::SERVICE_UNAVAILABLE,
-            TEXT,
-            format!("{obstacle}\n"),
-        ),
+        None => reply(StatusCode::OK, TEXT, "ok\n"),
+        Some(why) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
     }
 }
 
-fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(text));
+fn reply(
+    status: StatusCode,
+    kind: &'static str,
+    text: impl Into<Full<Bytes>>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let kind = header::HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
