@@ -4,9 +4,9 @@
 mod syntax;
 
 pub use syntax::{
-    ConfigError, host_node_id, named, parse_bound, parse_driver_name, parse_export, parse_interval,
-    parse_local_shares, parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name,
-    parse_shares, parse_socket_mode, parse_switch,
+    ConfigError, Endpoint, LocalShare, host_node_id, named, parse_bound, parse_driver_name,
+    parse_export, parse_interval, parse_local_shares, parse_mount_permissions, parse_node_id,
+    parse_on_delete, parse_option_name, parse_shares, parse_socket_mode, parse_switch,
 };
 pub(crate) use syntax::{ENDPOINT, socket_path};
 
@@ -17,7 +17,6 @@ use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
 use clap::{Args, ValueEnum};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -79,15 +78,6 @@ impl Mode {
     pub fn node(self) -> bool {
         self != Self::Controller
     }
-}
-
-/// An export that is a folder of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalShare {
-    /// What requests call it.
-    pub export: Export,
-    /// The folder.
-    pub path: PathBuf,
 }
 
 /// How long things may take.
@@ -155,15 +145,6 @@ impl Config {
         // Of one share in another the inner one: it may be on another disk.
         all.min_by_key(|(_, below)| below.components().count())
     }
-}
-
-/// Where the driver serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// A unix socket.
-    Unix(PathBuf),
-    /// A loopback address.
-    Tcp(SocketAddr),
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Reads the values of a configuration from the text of flags and variables, and words the errors. Must not decide what they mean.
 
-use super::{Endpoint, LocalShare};
 use crate::calls::controller::NamedShare;
 use crate::calls::export::{Export, ExportError};
 use crate::calls::parameters;
@@ -19,6 +18,24 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
+
+/// Where the driver serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A loopback address.
+    Tcp(SocketAddr),
+}
+
+/// An export that is a folder of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalShare {
+    /// What requests call it.
+    pub export: Export,
+    /// The folder.
+    pub path: PathBuf,
+}
 
 /// Text that is not what a flag takes. The message says what it takes.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
