@@ -10,7 +10,7 @@ use csi_nfs::process::commands;
 use csi_nfs::process::config::Config;
 use csi_nfs::process::driver::Driver;
 use csi_nfs::process::flags::{Flags, Serving};
-use csi_nfs::process::http::{self, HttpListener, Watched};
+use csi_nfs::process::http::{self, HttpAddress, Watched};
 use csi_nfs::process::log::{self, Level, Log};
 use csi_nfs::process::privileges::Needs;
 use csi_nfs::process::registration::Registration;
@@ -60,9 +60,11 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
         // Before anybody can see the socket: a signal from then on means an orderly end, also while a folder hangs.
         let mut signals = StopSignals::watch()?;
         let starting = async {
-            let listener = Listener::bind(&serving).await?;
+            let (place, remedy) = (&serving.endpoint, "choose another --endpoint");
+            let shown = place.to_string();
+            let listener = Listener::bind(place, &shown, serving.socket_mode, remedy).await?;
             let http = match &serving.http {
-                Some(address) => Some(HttpListener::bind(address).await?),
+                Some(address) => Some(http::listen(address).await?),
                 None => None,
             };
             let driver = spawn_blocking(move || Driver::new(config, log)).await??;
@@ -71,8 +73,8 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             if let Some(endpoint) = listener.endpoint() {
                 fields.insert(0, ("endpoint", endpoint.to_string().into()));
             }
-            if let Some(address) = http.as_ref().and_then(HttpListener::address) {
-                fields.push(("http", address.to_string().into()));
+            if let Some(place) = http.as_ref().and_then(Listener::endpoint) {
+                fields.push(("http", HttpAddress(place).to_string().into()));
             }
             log.event(Level::Info, "serving", &fields);
             // The socket listens: the kubelet may call as soon as it knows of it.

@@ -1,7 +1,8 @@
 //! The command line of `csi-nfs agent`. Owns its words; `config` owns the values' syntax.
 
 use crate::process::config::{self, ConfigError, LocalShare};
-use crate::process::log::{Format, Level, Log};
+use crate::process::flags::LogFlags;
+use crate::process::log::Log;
 use clap::Args;
 use std::time::Duration;
 
@@ -9,9 +10,8 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub struct AgentFlags {
     /// An export of this server, and the folder that it is here; repeatable (in the variable: one a line)
+    #[arg(long = "local-share", env = "CSI_NFS_LOCAL_SHARES")]
     #[arg(
-        long = "local-share",
-        env = "CSI_NFS_LOCAL_SHARES",
         value_name = "SERVER:SHARE=PATH",
         value_delimiter = '\n',
         required = true
@@ -31,23 +31,8 @@ pub struct AgentFlags {
           value_parser = config::parse_bound)]
     pub(super) drain_timeout: Duration,
 
-    /// Form of the log on stderr
-    #[arg(
-        long,
-        env = "CSI_NFS_LOG_FORMAT",
-        value_name = "FORMAT",
-        default_value = "text"
-    )]
-    log_format: Format,
-
-    /// What the log holds: events of this level, and of the more urgent ones
-    #[arg(
-        long,
-        env = "CSI_NFS_LOG_LEVEL",
-        value_name = "LEVEL",
-        default_value = "info"
-    )]
-    log_level: Level,
+    #[command(flatten)]
+    log: LogFlags,
 }
 
 impl AgentFlags {
@@ -56,14 +41,11 @@ impl AgentFlags {
     /// # Errors
     /// When a share is none, or is named twice.
     pub fn shares(&self) -> Result<Vec<LocalShare>, ConfigError> {
-        let words = self.local_shares.iter().map(|word| word.trim());
-        let words = words.filter(|word| !word.is_empty());
-        let shares: Vec<LocalShare> = words.map(str::parse).collect::<Result<_, _>>()?;
-        config::distinct("--local-share", shares, |share| share.export.clone())
+        config::parse_local_shares(&self.local_shares)
     }
 
     /// Where the agent says what it does.
     pub(super) fn log(&self) -> Log {
-        Log::to_stderr(self.log_format, self.log_level)
+        self.log.log()
     }
 }

@@ -9,7 +9,6 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::{Instant, Sleep};
 use tokio_stream::Stream;
 
@@ -19,49 +18,23 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 /// How often failures that go on are told.
 const TELL: Duration = Duration::from_secs(60);
 
-/// What connections come from.
-pub trait Accept: Unpin {
-    /// A connection.
-    type Connection;
-    /// The next one, as of listeners of tokio.
-    ///
-    /// # Errors
-    /// Those of accept(2).
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Connection>>;
-}
-
-impl Accept for UnixListener {
-    type Connection = UnixStream;
-
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
-        let accepted = UnixListener::poll_accept(self, cx);
-        accepted.map_ok(|(connection, _)| connection)
-    }
-}
-
-impl Accept for TcpListener {
-    type Connection = TcpStream;
-
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
-        let accepted = TcpListener::poll_accept(self, cx);
-        accepted.map_ok(|(connection, _)| connection)
-    }
-}
-
 /// The connections of a listener, without end and without errors.
-pub struct Connections<L> {
-    listener: L,
+pub struct Connections<F> {
+    accept: F,
     log: Log,
     /// The pause after a failure, and how long it is.
     pause: Option<(Pin<Box<Sleep>>, Duration)>,
     told: Option<Instant>,
 }
 
-impl<L: Accept> Connections<L> {
-    /// Those of `listener`; failures go to `log`.
-    pub fn of(listener: L, log: Log) -> Self {
+impl<F> Connections<F> {
+    /// Those that `accept` gives, which is accept(2) of a listener of tokio; failures go to `log`.
+    pub fn of<C, A>(accept: F, log: Log) -> Self
+    where
+        F: FnMut(&mut Context<'_>) -> Poll<io::Result<(C, A)>>,
+    {
         Self {
-            listener,
+            accept,
             log,
             pause: None,
             told: None,
@@ -91,8 +64,11 @@ fn is_the_peers(error: &io::Error) -> bool {
     )
 }
 
-impl<L: Accept> Stream for Connections<L> {
-    type Item = io::Result<L::Connection>;
+impl<F, C, A> Stream for Connections<F>
+where
+    F: FnMut(&mut Context<'_>) -> Poll<io::Result<(C, A)>> + Unpin,
+{
+    type Item = io::Result<C>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -101,8 +77,8 @@ impl<L: Accept> Stream for Connections<L> {
                 ready!(pause.as_mut().poll(cx));
                 last = Some(*length);
             }
-            match ready!(self.listener.poll_accept(cx)) {
-                Ok(connection) => {
+            match ready!((self.accept)(cx)) {
+                Ok((connection, _)) => {
                     if self.pause.take().is_some() {
                         self.log
                             .event(Level::Info, "connections are accepted again", &[]);
@@ -125,39 +101,28 @@ impl<L: Accept> Stream for Connections<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::RefCell;
+    use std::cell::Cell;
     use std::task::Waker;
     use tokio_stream::StreamExt;
 
-    /// Fails as it is told, then has a connection each time.
-    struct Failing {
-        errors: RefCell<Vec<Errno>>,
-        asked: RefCell<usize>,
-    }
-
-    impl Accept for Failing {
-        type Connection = usize;
-
-        fn poll_accept(&self, _: &mut Context<'_>) -> Poll<io::Result<usize>> {
-            *self.asked.borrow_mut() += 1;
-            Poll::Ready(match self.errors.borrow_mut().pop() {
+    /// Fails as it is told, then has a connection each time, which is how often it was `asked`.
+    fn failing(
+        mut errors: Vec<Errno>,
+        asked: &Cell<usize>,
+    ) -> impl FnMut(&mut Context<'_>) -> Poll<io::Result<(usize, ())>> + Unpin {
+        move |_| {
+            asked.set(asked.get() + 1);
+            Poll::Ready(match errors.pop() {
                 Some(error) => Err(error.into()),
-                None => Ok(*self.asked.borrow()),
+                None => Ok((asked.get(), ())),
             })
         }
     }
 
-    fn failing(errors: &[Errno]) -> Connections<Failing> {
-        let listener = Failing {
-            errors: RefCell::new(errors.to_vec()),
-            asked: RefCell::default(),
-        };
-        Connections::of(listener, Log::off())
-    }
-
     #[tokio::test]
     async fn a_listener_that_fails_is_not_asked_before_the_pause_is_over() {
-        let mut connections = failing(&[Errno::MFILE; 3]);
+        let asked = Cell::new(0);
+        let mut connections = Connections::of(failing(vec![Errno::MFILE; 3], &asked), Log::off());
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..100 {
             assert!(
@@ -166,7 +131,7 @@ mod tests {
                     .is_pending()
             );
         }
-        assert_eq!(*connections.listener.asked.borrow(), 1);
+        assert_eq!(asked.get(), 1);
         // It goes on by itself, and pauses anew each time.
         assert_eq!(connections.next().await.unwrap().unwrap(), 4);
         assert!(connections.pause.is_none());
@@ -175,7 +140,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_is_gone_is_no_reason_to_pause() {
-        let mut connections = failing(&[Errno::CONNABORTED; 3]);
+        let asked = Cell::new(0);
+        let accept = failing(vec![Errno::CONNABORTED; 3], &asked);
+        let mut connections = Connections::of(accept, Log::off());
         let mut context = Context::from_waker(Waker::noop());
         let next = Pin::new(&mut connections).poll_next(&mut context);
         assert!(matches!(next, Poll::Ready(Some(Ok(4)))));

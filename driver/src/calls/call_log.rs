@@ -2,11 +2,12 @@
 
 use crate::process::log::{Level, Log};
 use crate::process::metrics::{InProgress, METRICS};
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
+use http_body_util::BodyExt;
 use serde_json::Value;
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -129,8 +130,8 @@ impl Service<http::Request<Body>> for Logged {
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let mut call = self.calls.begin(request.uri().path());
         let request = if self.calls.log.writes(Level::Error) {
-            let tee = Arc::clone(&call.request);
-            request.map(|body| Body::new(Tee { body, copy: tee }))
+            let copy = Arc::clone(&call.request);
+            request.map(|body| Body::new(body.map_frame(move |frame| lock(&copy).of(frame))))
         } else {
             request
         };
@@ -185,6 +186,19 @@ struct Call {
 struct Copy {
     bytes: Vec<u8>,
     total: usize,
+}
+
+impl Copy {
+    /// Takes a copy of `frame`, which goes on.
+    fn of(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        if let Some(data) = frame.data_ref() {
+            self.total += data.len();
+            if self.total <= REQUEST_LIMIT {
+                self.bytes.extend_from_slice(data);
+            }
+        }
+        frame
+    }
 }
 
 impl Call {
@@ -276,61 +290,11 @@ fn method(path: &str) -> Option<&'static Method> {
 }
 
 /// The code's name as Go writes it, and so the metrics of everything written in Go.
-fn go_name(code: Code) -> &'static str {
+fn go_name(code: Code) -> String {
     match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "Canceled",
-        Code::Unknown => "Unknown",
-        Code::InvalidArgument => "InvalidArgument",
-        Code::DeadlineExceeded => "DeadlineExceeded",
-        Code::NotFound => "NotFound",
-        Code::AlreadyExists => "AlreadyExists",
-        Code::PermissionDenied => "PermissionDenied",
-        Code::ResourceExhausted => "ResourceExhausted",
-        Code::FailedPrecondition => "FailedPrecondition",
-        Code::Aborted => "Aborted",
-        Code::OutOfRange => "OutOfRange",
-        Code::Unimplemented => "Unimplemented",
-        Code::Internal => "Internal",
-        Code::Unavailable => "Unavailable",
-        Code::DataLoss => "DataLoss",
-        Code::Unauthenticated => "Unauthenticated",
-    }
-}
-
-/// A request's body that leaves a copy behind as it is read.
-struct Tee {
-    body: Body,
-    copy: Arc<Mutex<Copy>>,
-}
-
-impl http_body::Body for Tee {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            let mut copy = lock(&self.copy);
-            copy.total += data.remaining();
-            if copy.total <= REQUEST_LIMIT {
-                copy.bytes.extend_from_slice(data);
-            }
-        }
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        Code::Ok => "OK".to_owned(),
+        Code::Cancelled => "Canceled".to_owned(),
+        other => format!("{other:?}"),
     }
 }
 
@@ -394,6 +358,18 @@ mod tests {
         assert_eq!(level(publish, Code::NotFound), Level::Warn);
         assert_eq!(level(publish, Code::Internal), Level::Error);
         assert_eq!(level("/other", Code::Ok), Level::Info);
+    }
+
+    #[test]
+    fn codes_are_named_as_go_names_them() {
+        for (code, name) in [
+            (Code::Ok, "OK"),
+            (Code::Cancelled, "Canceled"),
+            (Code::DeadlineExceeded, "DeadlineExceeded"),
+            (Code::DataLoss, "DataLoss"),
+        ] {
+            assert_eq!(go_name(code), name);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! client goes away. Must not know what the work is.
 
 use csi_proto::lock::lock;
+use prost::Message;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
@@ -69,6 +70,16 @@ pub struct Operation {
     pub rpc: &'static str,
     /// Its arguments, without secrets, in any form that is equal for equal ones.
     pub arguments: Vec<u8>,
+}
+
+impl Operation {
+    /// A call of `rpc` with this request, of which the secrets have been taken away.
+    pub fn of(rpc: &'static str, request: &impl Message) -> Self {
+        Self {
+            rpc,
+            arguments: request.encode_to_vec(),
+        }
+    }
 }
 
 struct RunningOperation<T> {

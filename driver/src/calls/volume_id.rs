@@ -31,8 +31,8 @@ pub struct Id<const MARK: char> {
     pub nonce: Nonce,
 }
 
-const VOLUME: char = '#';
-const SNAPSHOT: char = '@';
+pub(crate) const VOLUME: char = '#';
+pub(crate) const SNAPSHOT: char = '@';
 
 /// The id of one volume.
 pub type VolumeId = Id<VOLUME>;

@@ -49,15 +49,10 @@ enum Command {
     },
 }
 
-/// The words, by which a command is told from flags.
-const WORDS: [&str; 4] = ["agent", "take-in", "relay", "get"];
-
 /// Does what the first argument names. Nothing where it names none of this.
 pub fn run_if_named() -> Option<ExitCode> {
     let word = std::env::args_os().nth(1)?;
-    if !WORDS.iter().any(|known| word == *known) {
-        return None;
-    }
+    CommandLine::command().find_subcommand(word)?;
     let done = match CommandLine::parse().command {
         Command::Agent(flags) => {
             let shares = match flags.shares() {
@@ -108,13 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_has_its_word() {
-        let command = CommandLine::command();
-        let names: Vec<_> = command
-            .get_subcommands()
-            .map(|sub| sub.get_name())
-            .collect();
-        assert_eq!(names, WORDS);
+    fn the_commands_are_well_formed() {
         CommandLine::command().debug_assert();
     }
 }

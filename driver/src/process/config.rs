@@ -1,13 +1,14 @@
-//! Holds the configuration of a driver instance, as plain values. Must not know flags, files or sockets; how they are written is `syntax`.
+//! Holds the configuration of a driver instance, as plain values; bounds in time are flags themselves. Must not know files or sockets; how
+//! values are written is `syntax`.
 
 mod syntax;
 
-pub(crate) use syntax::ENDPOINT;
 pub use syntax::{
-    ConfigError, distinct, parse_bound, parse_driver_name, parse_export, parse_interval,
-    parse_mount_permissions, parse_node_id, parse_on_delete, parse_option_name, parse_socket_mode,
-    parse_switch,
+    ConfigError, Endpoint, LocalShare, host_node_id, named, parse_bound, parse_driver_name,
+    parse_export, parse_interval, parse_local_shares, parse_mount_permissions, parse_node_id,
+    parse_on_delete, parse_option_name, parse_shares, parse_socket_mode, parse_switch,
 };
+pub(crate) use syntax::{ENDPOINT, socket_path};
 
 use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
@@ -15,8 +16,7 @@ use crate::calls::export::Export;
 use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
-use clap::ValueEnum;
-use std::net::SocketAddr;
+use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 pub const DEFAULT_NAME: &str = "nfs.csi.internal";
 
 /// Everything that a driver instance is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The name that the driver gives in GetPluginInfo.
     pub driver_name: String,
@@ -57,9 +57,10 @@ pub struct Config {
 }
 
 /// The services that an instance serves beside Identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
     /// Controller and Node
+    #[default]
     All,
     /// Controller only
     Controller,
@@ -79,25 +80,24 @@ impl Mode {
     }
 }
 
-/// An export that is a folder of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalShare {
-    /// What requests call it.
-    pub export: Export,
-    /// The folder.
-    pub path: PathBuf,
-}
-
 /// How long things may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct Bounds {
-    /// For a mount, name resolution included.
+    /// How long a mount may take
+    #[arg(long = "mount-timeout", env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
+          value_parser = parse_bound)]
     pub mount: Duration,
-    /// For an unmount, the lazy one included.
+    /// How long an unmount may take
+    #[arg(long = "unmount-timeout", env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", default_value = "30s",
+          value_parser = parse_bound)]
     pub unmount: Duration,
-    /// For the size and usage of a volume.
+    /// How long the usage of a volume may take
+    #[arg(long = "stats-timeout", env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", default_value = "5s",
+          value_parser = parse_bound)]
     pub stats: Duration,
-    /// For calls in progress when the driver is told to end.
+    /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once
+    #[arg(long = "drain-timeout", env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s",
+          value_parser = parse_bound)]
     pub drain: Duration,
 }
 
@@ -145,15 +145,6 @@ impl Config {
         // Of one share in another the inner one: it may be on another disk.
         all.min_by_key(|(_, below)| below.components().count())
     }
-}
-
-/// Where the driver serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// A unix socket.
-    Unix(PathBuf),
-    /// A loopback address.
-    Tcp(SocketAddr),
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::calls::node::NodeService;
 use crate::calls::node::volumes::Volumes;
 use crate::mount::control::ControlMounts;
 use crate::mount::helper::Helpers;
-use crate::mount::options::MountOptions;
 use crate::process::config::Config;
 use crate::process::health::Health;
 use crate::process::log::{Level, Log};
@@ -21,12 +20,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
 use tonic::service::Routes;
-
-/// What this driver is, for its metrics.
-pub const BUILD: [(&str, &str); 2] = [
-    ("version", env!("CARGO_PKG_VERSION")),
-    ("csi", csi_proto::SPEC_VERSION),
-];
 
 /// One instance of the driver.
 #[derive(Clone)]
@@ -167,21 +160,13 @@ impl Driver {
 /// What the controller has to know, in its own words.
 fn controller_config(config: &Arc<Config>, control: &ControlMounts, log: Log) -> ControllerConfig {
     let local = config.local_shares.iter().map(|share| share.export.clone());
-    let (for_servers, for_options) = (Arc::clone(config), Arc::clone(config));
     ControllerConfig {
         named_shares: config.shares.clone(),
         other_exports: local.collect(),
         quotas: config.quotas,
         defaults: config.defaults,
         upstream: upstream_ids(config),
-        inline_shares: config.policy.inline_shares.clone(),
-        allow_server: Arc::new(move |server| for_servers.may_use_server(server)),
-        check_mount_options: Arc::new(move |options| {
-            let words = options.iter().map(String::as_str);
-            MountOptions::parse(words, &for_options.policy)
-                .map(drop)
-                .map_err(|error| error.to_string())
-        }),
+        policy: config.policy.clone(),
         measure: config.measure.map(Pace::every),
         timeout: config.bounds.mount,
         remember: Some(config.work_dir.join("share-options.json")),

@@ -2,10 +2,8 @@
 //! layout of that folder; must not know who calls.
 
 use crate::calls::call_log::CallLog;
-use crate::calls::defaults::Defaults;
 use crate::calls::export::{Export, ExportError};
-use crate::calls::policy::Policy;
-use crate::process::config::{Bounds, Config, LocalShare, Mode, parse_node_id};
+use crate::process::config::{Config, LocalShare, host_node_id};
 use crate::process::driver::{Driver, WorkDirError};
 use crate::process::log::Log;
 use crate::process::work_folder::own_folder;
@@ -29,10 +27,8 @@ const PIPE_BYTES: usize = 64 * 1024;
 
 /// A driver that serves this process.
 pub struct Embedded {
-    folder: PathBuf,
     driver: Driver,
     routes: Routes,
-    log: Log,
 }
 
 /// Why the embedded driver cannot be had.
@@ -62,27 +58,19 @@ impl Embedded {
     /// # Errors
     /// When the folder cannot be used.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
-        Self::with_log(folder, Log::off())
+        Self::configured(folder.as_ref(), false)
     }
 
-    /// The same, with every call logged to `log`.
-    ///
-    /// # Errors
-    /// When the folder cannot be used.
-    pub fn with_log(folder: impl AsRef<Path>, log: Log) -> Result<Self, EmbeddedError> {
-        Self::configured(folder.as_ref(), log, false)
-    }
-
-    /// The same as [`Embedded::open`] for a driver that stages volumes.
+    /// The same for a driver that stages volumes.
     ///
     /// # Errors
     /// When the folder cannot be used.
     pub fn staging(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
-        Self::configured(folder.as_ref(), Log::off(), true)
+        Self::configured(folder.as_ref(), true)
     }
 
     #[expect(clippy::disallowed_methods, reason = "before anybody is served")]
-    fn configured(folder: &Path, log: Log, stage: bool) -> Result<Self, EmbeddedError> {
+    fn configured(folder: &Path, stage: bool) -> Result<Self, EmbeddedError> {
         let failed = |source| EmbeddedError::Folder {
             folder: folder.to_owned(),
             source,
@@ -97,47 +85,27 @@ impl Embedded {
             }
             _ => {}
         }
-        let host = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
         let config = Config {
             driver_name: crate::process::config::DEFAULT_NAME.to_owned(),
-            node_id: parse_node_id(&host).unwrap_or_else(|_| SERVER.to_owned()),
-            mode: Mode::All,
-            shares: Vec::new(),
+            node_id: host_node_id().unwrap_or_else(|_| SERVER.to_owned()),
             local_shares: vec![LocalShare {
                 export: Export::parse(SERVER, SHARE)?,
                 path: share,
             }],
-            quotas: false,
             work_dir: folder.join("work"),
-            policy: Policy::default(),
-            bounds: Bounds::default(),
-            measure: None,
             symlink_fallback: true,
             stage,
-            upstream: false,
-            defaults: Defaults::default(),
+            ..Config::default()
         };
-        let driver = Driver::new(config, log)?;
-        Ok(Self {
-            folder,
-            routes: driver.routes(),
-            driver,
-            log,
-        })
-    }
-
-    /// The folder that holds share and state.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+        let driver = Driver::new(config, Log::off())?;
+        let routes = driver.routes();
+        Ok(Self { driver, routes })
     }
 
     /// A connection to the driver, served until its other end is dropped. To be called in a runtime.
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
-        let mut server = Server::builder().layer(CallLog::new(self.log));
+        let mut server = Server::builder().layer(CallLog::new(Log::off()));
         let router = server.add_routes(self.routes.clone());
         tokio::spawn(async move {
             let incoming = tokio_stream::once(Ok::<_, io::Error>(theirs));

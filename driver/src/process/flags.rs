@@ -1,20 +1,15 @@
 //! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
 //! values' syntax.
 
-mod orchestrator;
-
-use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
 use crate::calls::policy::Policy;
-use crate::process::config::{self, Bounds, Config, ConfigError, Endpoint, LocalShare, Mode};
+use crate::process::config::{self, Bounds, Config, ConfigError, Endpoint, Mode};
 use crate::process::http::HttpAddress;
 use crate::process::log::{Format, Level, Log};
 use crate::process::registration::Kubelet;
 use crate::share::records::volume::OnDelete;
-use clap::{Parser, ValueEnum};
-use orchestrator::OrchestratorFlags;
+use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -50,211 +45,185 @@ Examples:
   csi-nfs --endpoint unix:///csi/csi.sock --driver-name nfs.csi.k8s.io --migrate-from csi-driver-nfs"
 )]
 pub struct Flags {
+    #[command(flatten, next_help_heading = "Serving")]
+    serving: ServingFlags,
+
+    #[command(flatten, next_help_heading = "Kubernetes")]
+    orchestrator: OrchestratorFlags,
+
+    #[command(flatten, next_help_heading = "Shares")]
+    shares: ShareFlags,
+
+    #[command(flatten, next_help_heading = "Limits on requests")]
+    limits: LimitFlags,
+
+    #[command(flatten, next_help_heading = "Volumes whose class does not say")]
+    volumes: VolumeFlags,
+
+    #[command(flatten, next_help_heading = "Volumes of kubernetes-csi's driver")]
+    upstream: UpstreamFlags,
+
+    #[command(flatten, next_help_heading = "Bounds in time")]
+    bounds: Bounds,
+
+    #[command(flatten, next_help_heading = "Log")]
+    log: LogFlags,
+}
+
+#[derive(Args, Debug)]
+struct ServingFlags {
     /// Where to serve: unix:///PATH, or tcp://127.0.0.1:PORT
-    #[arg(
-        long,
-        env = "CSI_ENDPOINT",
-        value_name = "ENDPOINT",
-        help_heading = "Serving"
-    )]
+    #[arg(long, env = "CSI_ENDPOINT")]
     endpoint: Endpoint,
 
     /// Permissions of the unix socket, in octal
     #[arg(long, env = "CSI_NFS_SOCKET_MODE", value_name = "MODE", default_value = "0660",
-          value_parser = config::parse_socket_mode, help_heading = "Serving")]
+          value_parser = config::parse_socket_mode)]
     socket_mode: u32,
 
     /// Services to serve beside Identity
-    #[arg(
-        long,
-        env = "CSI_NFS_MODE",
-        value_name = "MODE",
-        default_value = "all",
-        help_heading = "Serving"
-    )]
+    #[arg(long, env = "CSI_NFS_MODE", default_value = "all")]
     mode: Mode,
 
     /// Name of the driver; in the place of kubernetes-csi's driver it is nfs.csi.k8s.io
-    #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = crate::process::config::DEFAULT_NAME,
-          value_parser = config::parse_driver_name, help_heading = "Serving")]
+    #[arg(long, env = "CSI_NFS_DRIVER_NAME", value_name = "NAME", default_value = config::DEFAULT_NAME,
+          value_parser = config::parse_driver_name)]
     driver_name: String,
 
     /// Id of this node, unique in the cluster [default: the host name]
-    #[arg(long, env = "CSI_NFS_NODE_ID", value_name = "ID", value_parser = config::parse_node_id,
-          help_heading = "Serving")]
+    #[arg(long, env = "CSI_NFS_NODE_ID", value_name = "ID", value_parser = config::parse_node_id)]
     node_id: Option<String>,
 
     /// Private folder for what must outlive a restart; one for each driver instance
-    #[arg(
-        long,
-        env = "CSI_NFS_WORK_DIR",
-        value_name = "DIR",
-        default_value = "/var/lib/csi-nfs",
-        help_heading = "Serving"
-    )]
+    #[arg(long, env = "CSI_NFS_WORK_DIR")]
+    #[arg(value_name = "DIR", default_value = "/var/lib/csi-nfs")]
     work_dir: PathBuf,
 
     /// Mount a volume once on a node and bind it from there for each pod: NodeStageVolume and NodeUnstageVolume
-    #[arg(long, env = "CSI_NFS_STAGE", value_parser = config::parse_switch, help_heading = "Serving")]
+    #[arg(long, env = "CSI_NFS_STAGE", value_parser = config::parse_switch)]
     stage: bool,
+}
 
-    #[command(flatten)]
-    orchestrator: OrchestratorFlags,
+#[derive(Args, Debug)]
+struct OrchestratorFlags {
+    /// Register with the kubelet of this node, without a sidecar: its folder plugins_registry, as this process sees it
+    #[arg(long, env = "CSI_NFS_KUBELET_REGISTRATION", value_name = "DIR")]
+    kubelet_registration: Option<PathBuf>,
 
+    /// Path of the --endpoint as the kubelet sees it [default: that of --endpoint]
+    #[arg(long, env = "CSI_NFS_KUBELET_ENDPOINT", value_name = "PATH")]
+    kubelet_endpoint: Option<PathBuf>,
+
+    /// Serve /healthz, /readyz and /metrics there by HTTP: IP:PORT, or unix:///PATH
+    #[arg(long, env = "CSI_NFS_HTTP", value_name = "ADDR")]
+    http: Option<HttpAddress>,
+}
+
+#[derive(Args, Debug)]
+struct ShareFlags {
     /// A share that volume ids call NAME and that is listed and recovered from the start; repeatable (in the variable:
     /// one a line)
-    #[arg(
-        long = "share",
-        env = "CSI_NFS_SHARES",
-        value_name = "NAME=SERVER:/PATH[,uuid=UUID][,OPTION...]",
-        value_delimiter = '\n',
-        help_heading = "Shares"
-    )]
+    #[arg(long = "share", env = "CSI_NFS_SHARES", value_delimiter = '\n')]
+    #[arg(value_name = "NAME=SERVER:/PATH[,uuid=UUID][,OPTION...]")]
     shares: Vec<String>,
 
     /// An export that is a folder of this machine: used directly, without NFS; repeatable (in the variable: one a line)
-    #[arg(
-        long = "local-share",
-        env = "CSI_NFS_LOCAL_SHARES",
-        value_name = "SERVER:SHARE=PATH",
-        value_delimiter = '\n',
-        help_heading = "Shares"
-    )]
+    #[arg(long = "local-share", env = "CSI_NFS_LOCAL_SHARES")]
+    #[arg(value_name = "SERVER:SHARE=PATH", value_delimiter = '\n')]
     local_shares: Vec<String>,
 
     /// Hold new volumes on local shares to their sizes, by project quotas of the file system (XFS, ext4). Only with --mode
     /// controller: bind mounts would lead out of a project
-    #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch, help_heading = "Shares")]
+    #[arg(long, env = "CSI_NFS_QUOTAS", value_parser = config::parse_switch)]
     quotas: bool,
 
     /// Measure in the background, once in this time, the disk usage of each volume whose size nobody enforces
-    #[arg(long, env = "CSI_NFS_MEASURE", value_name = "INTERVAL",
-          value_parser = config::parse_interval, help_heading = "Shares")]
+    #[arg(long, env = "CSI_NFS_MEASURE", value_name = "INTERVAL", value_parser = config::parse_interval)]
     measure: Option<Duration>,
+}
 
+#[derive(Args, Debug)]
+struct LimitFlags {
     /// Servers that requests may name, at their NFS port: host, address or *.domain; repeatable, or separated by commas
     /// [default: every server]
-    #[arg(
-        long = "allow-server",
-        visible_alias = "allow-servers",
-        env = "CSI_NFS_ALLOW_SERVERS",
-        value_name = "SERVER",
-        value_delimiter = ',',
-        help_heading = "Limits on requests"
-    )]
+    #[arg(long = "allow-server", visible_alias = "allow-servers")]
+    #[arg(env = "CSI_NFS_ALLOW_SERVERS")]
+    #[arg(value_name = "SERVER", value_delimiter = ',')]
     allow_servers: Vec<String>,
 
     /// Mount options that requests may name, without their values; repeatable, or separated by commas
     /// [default: all that are not denied]
-    #[arg(
-        long = "allow-mount-option",
-        visible_alias = "allow-mount-options",
-        env = "CSI_NFS_ALLOW_MOUNT_OPTIONS",
-        value_name = "OPTION",
-        value_delimiter = ',',
-        help_heading = "Limits on requests"
-    )]
+    #[arg(long = "allow-mount-option", visible_alias = "allow-mount-options")]
+    #[arg(env = "CSI_NFS_ALLOW_MOUNT_OPTIONS")]
+    #[arg(value_name = "OPTION", value_delimiter = ',')]
     allow_mount_options: Vec<String>,
 
     /// Mount options that requests may not name; repeatable, or separated by commas
-    #[arg(
-        long = "deny-mount-option",
-        visible_alias = "deny-mount-options",
-        env = "CSI_NFS_DENY_MOUNT_OPTIONS",
-        value_name = "OPTION",
-        value_delimiter = ',',
-        help_heading = "Limits on requests"
-    )]
+    #[arg(long = "deny-mount-option", visible_alias = "deny-mount-options")]
+    #[arg(env = "CSI_NFS_DENY_MOUNT_OPTIONS")]
+    #[arg(value_name = "OPTION", value_delimiter = ',')]
     deny_mount_options: Vec<String>,
 
     /// A folder that inline (ephemeral) volumes may be, or lie in; repeatable (in the variable: one a line)
     /// [default: no inline volumes]
-    #[arg(
-        long = "inline-share",
-        env = "CSI_NFS_INLINE_SHARES",
-        value_name = "SERVER:/PATH",
-        value_delimiter = '\n',
-        help_heading = "Limits on requests"
-    )]
+    #[arg(long = "inline-share", env = "CSI_NFS_INLINE_SHARES")]
+    #[arg(value_name = "SERVER:/PATH", value_delimiter = '\n')]
     inline_shares: Vec<String>,
 
     /// Mount options that inline volumes may have, without their values; repeatable, or separated by commas
     /// [default: none]
-    #[arg(
-        long = "inline-mount-option",
-        visible_alias = "inline-mount-options",
-        env = "CSI_NFS_INLINE_MOUNT_OPTIONS",
-        value_name = "OPTION",
-        value_delimiter = ',',
-        help_heading = "Limits on requests"
-    )]
+    #[arg(long = "inline-mount-option", visible_alias = "inline-mount-options")]
+    #[arg(env = "CSI_NFS_INLINE_MOUNT_OPTIONS")]
+    #[arg(value_name = "OPTION", value_delimiter = ',')]
     inline_mount_options: Vec<String>,
+}
 
+#[derive(Args, Debug)]
+struct VolumeFlags {
     /// What becomes of a volume that is deleted, where neither its id nor its class says: delete, retain or archive
     /// [default: delete]
     #[arg(long, env = "CSI_NFS_DEFAULT_ONDELETE_POLICY", value_name = "POLICY",
-          value_parser = config::parse_on_delete, help_heading = "Volumes whose class does not say")]
+          value_parser = config::parse_on_delete)]
     default_ondelete_policy: Option<OnDelete>,
 
     /// The mode of volumes' folders, in octal, where neither their attributes nor their class says; 0 for none
     #[arg(long, env = "CSI_NFS_MOUNT_PERMISSIONS", value_name = "MODE",
-          value_parser = config::parse_mount_permissions, help_heading = "Volumes whose class does not say")]
+          value_parser = config::parse_mount_permissions)]
     mount_permissions: Option<u32>,
-
-    /// Serve volumes and snapshots of kubernetes-csi's driver too, by their ids, with its volume attributes and its mount
-    /// defaults. Usually with --driver-name nfs.csi.k8s.io
-    #[arg(
-        long,
-        env = "CSI_NFS_MIGRATE_FROM",
-        value_name = "DRIVER",
-        help_heading = "Volumes of kubernetes-csi's driver"
-    )]
-    migrate_from: Option<UpstreamFlag>,
 
     /// What --default-ondelete-policy was called. Who still sets the variable wants the volumes kept
     #[arg(long, env = "CSI_NFS_MIGRATE_ON_DELETE", hide = true, value_parser = config::parse_on_delete,
           conflicts_with = "default_ondelete_policy")]
     migrate_on_delete: Option<OnDelete>,
+}
 
-    /// How long a mount may take
-    #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
-          value_parser = config::parse_bound, help_heading = "Bounds in time")]
-    mount_timeout: Duration,
+#[derive(Args, Debug)]
+struct UpstreamFlags {
+    /// Serve volumes and snapshots of kubernetes-csi's driver too, by their ids, with its volume attributes and its mount
+    /// defaults. Usually with --driver-name nfs.csi.k8s.io
+    #[arg(long, env = "CSI_NFS_MIGRATE_FROM", value_name = "DRIVER")]
+    migrate_from: Option<UpstreamFlag>,
+}
 
-    /// How long an unmount may take
-    #[arg(long, env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", default_value = "30s",
-          value_parser = config::parse_bound, help_heading = "Bounds in time")]
-    unmount_timeout: Duration,
-
-    /// How long the usage of a volume may take
-    #[arg(long, env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", default_value = "5s",
-          value_parser = config::parse_bound, help_heading = "Bounds in time")]
-    stats_timeout: Duration,
-
-    /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once
-    #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s",
-          value_parser = config::parse_bound, help_heading = "Bounds in time")]
-    drain_timeout: Duration,
-
+/// Flags for the log.
+#[derive(Args, Debug)]
+pub(crate) struct LogFlags {
     /// Form of the log on stderr
-    #[arg(
-        long,
-        env = "CSI_NFS_LOG_FORMAT",
-        value_name = "FORMAT",
-        default_value = "text",
-        help_heading = "Log"
-    )]
+    #[arg(long, env = "CSI_NFS_LOG_FORMAT")]
+    #[arg(value_name = "FORMAT", default_value = "text")]
     log_format: Format,
 
     /// What the log holds: events of this level, and of the more urgent ones
-    #[arg(
-        long,
-        env = "CSI_NFS_LOG_LEVEL",
-        value_name = "LEVEL",
-        default_value = "info",
-        help_heading = "Log"
-    )]
+    #[arg(long, env = "CSI_NFS_LOG_LEVEL")]
+    #[arg(value_name = "LEVEL", default_value = "info")]
     log_level: Level,
+}
+
+impl LogFlags {
+    /// The log that they ask for.
+    pub(crate) fn log(&self) -> Log {
+        Log::to_stderr(self.log_format, self.log_level)
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -294,122 +263,60 @@ impl Flags {
     /// # Errors
     /// When a share is none, a flag has no effect beside the others, or the host's name is needed and is no node id.
     pub fn resolve(self) -> Result<(Serving, Config, Log), ConfigError> {
-        let host = rustix::system::uname();
-        self.decide(&host.nodename().to_string_lossy())
-    }
-
-    /// The values on a machine of that name.
-    fn decide(self, host: &str) -> Result<(Serving, Config, Log), ConfigError> {
-        let mode = self.mode;
-        let upstream = self.migrate_from.is_some();
-        let given = Given {
-            mode,
-            is_built_in: cfg!(feature = "upstream"),
-            upstream,
-            local_shares: !named(&self.local_shares).is_empty(),
-            quotas: self.quotas,
-            inline_shares: !self.inline_shares.is_empty(),
-            inline_options: !self.inline_mount_options.is_empty(),
-            on_delete: self.default_ondelete_policy.is_some(),
-            permissions: self.mount_permissions.is_some(),
-            measure: self.measure.is_some(),
-        };
-        if let Some((flag, why)) = given.without_effect() {
+        if let Some((flag, why)) = self.without_effect() {
             return Err(ConfigError::NoEffect(flag, why));
         }
-        let on_delete = self.default_ondelete_policy.or(self.migrate_on_delete);
-        let policy = self.policy(upstream)?;
-        let serving = Serving {
-            kubelet: self.orchestrator.kubelet(mode, &self.endpoint)?,
-            http: self.orchestrator.http,
-            endpoint: self.endpoint,
-            socket_mode: self.socket_mode,
-        };
+        let Self {
+            serving,
+            shares,
+            volumes,
+            ..
+        } = self;
+        let upstream = self.upstream.migrate_from.is_some();
+        let on_delete = volumes
+            .default_ondelete_policy
+            .or(volumes.migrate_on_delete);
         let config = Config {
-            driver_name: self.driver_name,
-            node_id: match self.node_id {
+            driver_name: serving.driver_name,
+            node_id: match serving.node_id {
                 Some(id) => id,
-                None => config::parse_node_id(host)?,
+                None => config::host_node_id()?,
             },
-            mode,
-            shares: config::distinct("--share", parse_all(&self.shares)?, |share: &NamedShare| {
-                share.name.clone()
-            })?,
-            local_shares: config::distinct(
-                "--local-share",
-                parse_all(&self.local_shares)?,
-                |share: &LocalShare| share.export.clone(),
-            )?,
-            quotas: self.quotas,
-            work_dir: self.work_dir,
-            policy,
-            bounds: Bounds {
-                mount: self.mount_timeout,
-                unmount: self.unmount_timeout,
-                stats: self.stats_timeout,
-                drain: self.drain_timeout,
-            },
-            measure: self.measure,
+            mode: serving.mode,
+            shares: config::parse_shares(&shares.shares)?,
+            local_shares: config::parse_local_shares(&shares.local_shares)?,
+            quotas: shares.quotas,
+            work_dir: serving.work_dir,
+            policy: self.limits.policy(upstream)?,
+            bounds: self.bounds,
+            measure: shares.measure,
             symlink_fallback: false,
-            stage: self.stage,
+            stage: serving.stage,
             upstream,
             defaults: Defaults {
                 on_delete: on_delete.unwrap_or_default(),
-                mode: self.mount_permissions.filter(|mode| *mode != 0),
+                mode: volumes.mount_permissions.filter(|mode| *mode != 0),
             },
         };
-        let log = Log::to_stderr(self.log_format, self.log_level);
-        Ok((serving, config, log))
+        let serving = Serving {
+            http: self.orchestrator.http.clone(),
+            kubelet: self.orchestrator.kubelet(&serving.endpoint)?,
+            endpoint: serving.endpoint,
+            socket_mode: serving.socket_mode,
+        };
+        Ok((serving, config, self.log.log()))
     }
 
-    /// What requests may name.
-    fn policy(&self, serves_upstream: bool) -> Result<Policy, ConfigError> {
-        let allowed = &self.allow_mount_options;
-        let denied = &self.deny_mount_options;
-        let inline = &self.inline_mount_options;
-        let shares = listed("--inline-share", ALLOW_NOTHING, &self.inline_shares)?;
-        Ok(Policy {
-            servers: listed("--allow-server", ALLOW_ALL, &self.allow_servers)?,
-            allowed_options: option_names("--allow-mount-option", ALLOW_ALL, allowed)?,
-            denied_options: option_names("--deny-mount-option", "deny nothing", denied)?,
-            inline_shares: shares
-                .iter()
-                .map(|word| config::parse_export(word))
-                .collect::<Result<_, _>>()?,
-            inline_options: option_names("--inline-mount-option", ALLOW_NOTHING, inline)?,
-            upstream_mounts: serves_upstream,
-        })
-    }
-}
-
-/// Which flags are given that may have no effect.
-#[derive(Clone, Copy, Debug)]
-struct Given {
-    mode: Mode,
-    /// Whether this build can serve volumes of kubernetes-csi's driver, and whether it is to.
-    is_built_in: bool,
-    upstream: bool,
-    local_shares: bool,
-    quotas: bool,
-    inline_shares: bool,
-    inline_options: bool,
-    on_delete: bool,
-    permissions: bool,
-    measure: bool,
-}
-
-const INLINE: &str = "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here";
-
-impl Given {
     /// The first flag that has no effect beside the others, and what to do.
-    fn without_effect(self) -> Option<(&'static str, &'static str)> {
-        let is_node = self.mode == Mode::Node;
+    fn without_effect(&self) -> Option<(&'static str, &'static str)> {
+        let (mode, is_node) = (self.serving.mode, self.serving.mode == Mode::Node);
+        let upstream = self.upstream.migrate_from.is_some();
         // A controller that serves volumes of kubernetes-csi's driver keeps its hands off these folders when it deletes those.
-        let no_inline = self.mode == Mode::Controller && !self.upstream;
+        let no_inline = mode == Mode::Controller && !upstream;
         // Nothing could enforce sizes there, or pods of this very process would get round it.
-        let no_quotas = match (self.mode, self.local_shares) {
-            (Mode::Controller, true) => "",
-            (Mode::Controller, false) => {
+        let no_quotas = match (mode, config::named(&self.shares.local_shares).is_empty()) {
+            (Mode::Controller, false) => "",
+            (Mode::Controller, true) => {
                 "without --local-share: limits are set where the folder lies; run csi-nfs agent --quotas on the NFS server, and leave it out here"
             }
             (Mode::Node, _) => {
@@ -419,33 +326,60 @@ impl Given {
                 "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out"
             }
         };
+        let (kubelet, seen) = (
+            self.orchestrator.kubelet_registration.is_some(),
+            self.orchestrator.kubelet_endpoint.is_some(),
+        );
         let all = [
             (
+                "--kubelet-endpoint",
+                seen && !kubelet,
+                "without --kubelet-registration: leave it out",
+            ),
+            (
+                "--kubelet-registration",
+                kubelet && !mode.node(),
+                "with --mode controller: the kubelet calls the node service; leave it out here",
+            ),
+            (
+                "--kubelet-registration",
+                kubelet && matches!(self.serving.endpoint, Endpoint::Tcp(_)),
+                "with a port: the kubelet calls a unix socket; leave it out, or serve one",
+            ),
+            (
                 "--migrate-from",
-                self.upstream && !self.is_built_in,
+                upstream && cfg!(not(feature = "upstream")),
                 "because this build has not the feature upstream: leave it out, or build the driver with that feature",
             ),
-            ("--inline-share", self.inline_shares && no_inline, INLINE),
             (
-                "--inline-mount-option",
-                self.inline_options && no_inline,
+                "--inline-share",
+                no_inline && !self.limits.inline_shares.is_empty(),
                 INLINE,
             ),
-            ("--quotas", self.quotas && !no_quotas.is_empty(), no_quotas),
+            (
+                "--inline-mount-option",
+                no_inline && !self.limits.inline_mount_options.is_empty(),
+                INLINE,
+            ),
+            (
+                "--quotas",
+                self.shares.quotas && !no_quotas.is_empty(),
+                no_quotas,
+            ),
             (
                 "--default-ondelete-policy",
-                self.on_delete && is_node,
+                is_node && self.volumes.default_ondelete_policy.is_some(),
                 "with --mode node: the controller makes and deletes volumes; give it there and leave it out here",
             ),
             (
                 "--mount-permissions",
                 // A node gives the mode to volumes of kubernetes-csi's driver.
-                self.permissions && is_node && !self.upstream,
+                is_node && !upstream && self.volumes.mount_permissions.is_some(),
                 "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
             ),
             (
                 "--measure",
-                self.measure && is_node,
+                is_node && self.shares.measure.is_some(),
                 "with --mode node: volumes are measured by controllers, or by an agent on the server; give it to one of these and leave it out here",
             ),
         ];
@@ -454,44 +388,73 @@ impl Given {
     }
 }
 
-/// A variable may be empty or end with a separator, as a block of YAML does.
-fn named(words: &[String]) -> Vec<String> {
-    let trimmed = words.iter().map(|word| word.trim().to_owned());
-    trimmed.filter(|word| !word.is_empty()).collect()
-}
+const INLINE: &str = "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here";
 
 /// What lists without an entry would do.
 const ALLOW_ALL: &str = "allow everything";
 const ALLOW_NOTHING: &str = "allow nothing";
 
+impl OrchestratorFlags {
+    /// The kubelet to register with, if any. `endpoint` is the driver's own.
+    fn kubelet(self, endpoint: &Endpoint) -> Result<Option<Kubelet>, ConfigError> {
+        let (Some(folder), Endpoint::Unix(own)) = (self.kubelet_registration, endpoint) else {
+            return Ok(None);
+        };
+        let seen = self.kubelet_endpoint.as_ref().unwrap_or(own);
+        let endpoint = std::path::absolute(seen)
+            .map_err(|_| ConfigError::Value(seen.display().to_string(), config::ENDPOINT))?;
+        Ok(Some(Kubelet { folder, endpoint }))
+    }
+}
+
+impl LimitFlags {
+    /// What requests may name.
+    fn policy(&self, upstream_mounts: bool) -> Result<Policy, ConfigError> {
+        let [allowed, denied, inline] = [
+            ("--allow-mount-option", ALLOW_ALL, &self.allow_mount_options),
+            (
+                "--deny-mount-option",
+                "deny nothing",
+                &self.deny_mount_options,
+            ),
+            (
+                "--inline-mount-option",
+                ALLOW_NOTHING,
+                &self.inline_mount_options,
+            ),
+        ]
+        .map(|(flag, would, words)| listed(flag, would, words, config::parse_option_name));
+        Ok(Policy {
+            servers: listed("--allow-server", ALLOW_ALL, &self.allow_servers, |server| {
+                Ok(server.to_owned())
+            })?,
+            allowed_options: allowed?,
+            denied_options: denied?,
+            inline_shares: listed(
+                "--inline-share",
+                ALLOW_NOTHING,
+                &self.inline_shares,
+                config::parse_export,
+            )?,
+            inline_options: inline?,
+            upstream_mounts,
+        })
+    }
+}
+
 /// The entries of a list of what is allowed or denied. What no entry `would` do, nobody says with an empty list: it is a
 /// variable that was not set.
-fn listed(
+fn listed<T>(
     flag: &'static str,
     would: &'static str,
     words: &[String],
-) -> Result<Vec<String>, ConfigError> {
-    let given = !words.is_empty();
-    let words = named(words);
-    if given && words.is_empty() {
+    parse: impl Fn(&str) -> Result<T, ConfigError>,
+) -> Result<Vec<T>, ConfigError> {
+    let entries = config::named(words);
+    if !words.is_empty() && entries.is_empty() {
         return Err(ConfigError::EmptyList(flag, would));
     }
-    Ok(words)
-}
-
-/// The same for names of mount options.
-fn option_names(
-    flag: &'static str,
-    would: &'static str,
-    words: &[String],
-) -> Result<Vec<String>, ConfigError> {
-    let words = listed(flag, would, words)?;
-    let names = words.iter().map(|word| config::parse_option_name(word));
-    names.collect()
-}
-
-fn parse_all<T: FromStr<Err = ConfigError>>(words: &[String]) -> Result<Vec<T>, ConfigError> {
-    named(words).iter().map(|word| word.parse()).collect()
+    entries.into_iter().map(parse).collect()
 }
 
 #[cfg(test)]

@@ -13,9 +13,8 @@ use crate::process::health::Obstacle;
 use crate::process::log::Log;
 use crate::process::metrics::METRICS;
 use crate::process::registration::Progress;
-use crate::process::socket::{self, SocketError, SocketPlace};
+use crate::process::server::{Listener, ServeError};
 use bytes::Bytes;
-use csi_proto::socket_file::SocketFile;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -27,9 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_stream::StreamExt;
@@ -46,56 +43,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const TEXT: &str = "text/plain; charset=utf-8";
 const METRICS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The address cannot be served.
-#[derive(Debug, Error)]
-pub enum HttpError {
-    /// A socket's place cannot be had.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The port cannot be had.
-    #[error("cannot listen on {0}, which --http names: {1}")]
-    Listen(HttpAddress, #[source] io::Error),
-}
-
-/// A listener that has its place already.
-#[derive(Debug)]
-pub enum HttpListener {
-    /// A unix socket and its file.
-    Unix(UnixListener, SocketFile),
-    /// A port.
-    Tcp(TcpListener),
-}
-
-impl HttpListener {
-    /// Takes the place that `address` names.
-    ///
-    /// # Errors
-    /// When it is taken or cannot be used.
-    pub async fn bind(address: &HttpAddress) -> Result<Self, HttpError> {
-        Ok(match address {
-            HttpAddress::Unix(path) => {
-                let place = SocketPlace {
-                    path: path.clone(),
-                    mode: 0o660,
-                    remedy: "choose another --http",
-                };
-                let (listener, file) = socket::listen(&place, None).await?;
-                Self::Unix(listener, file)
-            }
-            HttpAddress::Tcp(port) => {
-                let listener = TcpListener::bind(port).await;
-                Self::Tcp(listener.map_err(|error| HttpError::Listen(address.clone(), error))?)
-            }
-        })
-    }
-
-    /// Where it listens; a port of 0 has become the one that the kernel chose.
-    pub fn address(&self) -> Option<HttpAddress> {
-        match self {
-            Self::Unix(_, file) => Some(HttpAddress::Unix(file.path().to_owned())),
-            Self::Tcp(listener) => listener.local_addr().ok().map(HttpAddress::Tcp),
-        }
-    }
+/// Takes the place that `address` names.
+///
+/// # Errors
+/// When it is taken or cannot be used.
+pub async fn listen(address: &HttpAddress) -> Result<Listener, ServeError> {
+    let shown = format!("{address}, which --http names");
+    Listener::bind(&address.0, &shown, 0o660, "choose another --http").await
 }
 
 /// What is told of an instance.
@@ -136,11 +90,7 @@ impl Watched {
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return reply(
-                StatusCode::METHOD_NOT_ALLOWED,
-                TEXT,
-                "only GET\n".to_owned(),
-            );
+            return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET\n");
         }
         match request.uri().path() {
             "/healthz" => verdict(self.not_alive().await),
@@ -149,15 +99,11 @@ impl Watched {
                 let registration = self.registration.as_ref();
                 let registered = registration.map(|it| it.borrow().obstacle().is_none());
                 self.driver.observe().await;
-                let text = METRICS.text(
-                    self.driver.name(),
-                    &crate::process::driver::BUILD,
-                    registered,
-                );
+                let text = METRICS.text(self.driver.name(), registered);
                 reply(StatusCode::OK, METRICS_TEXT, text)
             }
             _ => {
-                let there = "there are /healthz, /readyz and /metrics\n".to_owned();
+                let there = "there are /healthz, /readyz and /metrics\n";
                 reply(StatusCode::NOT_FOUND, TEXT, there)
             }
         }
@@ -166,17 +112,17 @@ impl Watched {
 
 fn verdict(obstacle: Option<String>) -> Response<Full<Bytes>> {
     match obstacle {
-        None => reply(StatusCode::OK, TEXT, "ok\n".to_owned()),
-        Some(obstacle) => reply(
-            StatusCode::SERVICE_UNAVAILABLE,
-            TEXT,
-            format!("{obstacle}\n"),
-        ),
+        None => reply(StatusCode::OK, TEXT, "ok\n"),
+        Some(why) => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
     }
 }
 
-fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(text));
+fn reply(
+    status: StatusCode,
+    kind: &'static str,
+    text: impl Into<Full<Bytes>>,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(text.into());
     *response.status_mut() = status;
     let kind = header::HeaderValue::from_static(kind);
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
@@ -184,12 +130,16 @@ fn reply(status: StatusCode, kind: &'static str, text: String) -> Response<Full<
 }
 
 /// Answers on `listener` until this is dropped.
-pub async fn serve(listener: HttpListener, watched: Watched, log: Log) {
+pub async fn serve(listener: Listener, watched: Watched, log: Log) {
     match listener {
-        HttpListener::Unix(listener, _file) => {
-            accept(Connections::of(listener, log), watched).await
+        Listener::Unix(listener, _file) => {
+            let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
+            accept(incoming, watched).await;
         }
-        HttpListener::Tcp(listener) => accept(Connections::of(listener, log), watched).await,
+        Listener::Tcp(listener) => {
+            let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
+            accept(incoming, watched).await;
+        }
     }
 }
 

@@ -41,13 +41,8 @@ pub enum Level {
 
 impl Level {
     /// The word that stands on a line.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-        }
+    fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -226,12 +221,8 @@ mod tests {
         assert!(!Log::off().writes(Level::Error));
         // The words of the flag are those of the lines.
         for level in all {
-            assert!(
-                level
-                    .to_possible_value()
-                    .unwrap()
-                    .matches(level.word(), false)
-            );
+            let of_flag = level.to_possible_value().unwrap();
+            assert!(of_flag.matches(&level.word(), false));
         }
     }
 

@@ -26,8 +26,14 @@ const LIMIT_SECONDS: [f64; 11] = [
     0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 20.0,
 ];
 
+/// What this driver is.
+const BUILD: [(&str, &str); 2] = [
+    ("version", env!("CARGO_PKG_VERSION")),
+    ("csi", csi_proto::SPEC_VERSION),
+];
+
 /// A method's path and the code of its answer.
-type CallLabels = [(&'static str, &'static str); 2];
+type CallLabels = [(&'static str, String); 2];
 
 /// Declares metrics: each is a field of [`Metrics`], and its name behind `csi_nfs_`. Those of counters get `_total` besides.
 macro_rules! metrics {
@@ -85,8 +91,11 @@ metrics! {
 
 impl Metrics {
     /// Counts a call that was answered. `method` is the path of a known method, and `code` the code's name as gRPC writes it.
-    pub fn call(&self, method: &'static str, code: &'static str, took: Duration) {
-        let labels = [("method_name", method), ("grpc_status_code", code)];
+    pub fn call(&self, method: &'static str, code: String, took: Duration) {
+        let labels = [
+            ("method_name", method.to_owned()),
+            ("grpc_status_code", code),
+        ];
         let histogram = self.calls.get_or_create(&labels);
         histogram.observe(took.as_secs_f64());
     }
@@ -98,12 +107,7 @@ impl Metrics {
 
     /// All metrics as text in the form of OpenMetrics. Whether a kubelet has `registered` the driver is told by those alone that a
     /// kubelet has to register.
-    pub fn text(
-        &self,
-        driver_name: &str,
-        build: &[(&'static str, &'static str)],
-        registered: Option<bool>,
-    ) -> String {
+    pub fn text(&self, driver_name: &str, registered: Option<bool>) -> String {
         let mut registry = Registry::default();
         let named = ("driver_name".into(), driver_name.to_owned().into());
         // The plugin's twin of the sidecars' csi_sidecar_operations_seconds.
@@ -114,7 +118,7 @@ impl Metrics {
             self.calls.clone(),
         );
         let own = registry.sub_registry_with_prefix("csi_nfs");
-        let build = Info::new(build.to_vec());
+        let build = Info::new(BUILD.to_vec());
         own.register("build", "The version of this driver", build);
         own.register_with_unit(
             "limit",
@@ -166,9 +170,9 @@ mod tests {
     fn calls_stand_as_those_of_the_sidecars() {
         let metrics = Metrics::default();
         let method = "/csi.v1.Identity/Probe";
-        metrics.call(method, "OK", Duration::from_millis(3));
+        metrics.call(method, "OK".to_owned(), Duration::from_millis(3));
         metrics.limit(Duration::from_millis(30));
-        let text = metrics.text("nfs\"1", &[("version", "1")], None);
+        let text = metrics.text("nfs\"1", None);
         let name = r#"driver_name="nfs\"1""#;
         let call = r#"method_name="/csi.v1.Identity/Probe",grpc_status_code="OK""#;
         let series = |of: &str| format!("csi_plugin_operations_seconds_{of}{{{name},{call}}}");
@@ -182,7 +186,10 @@ mod tests {
             format!("{} 0", bucket("0.001")),
             format!("{} 1", bucket("0.005")),
             format!("{} 1", bucket("+Inf")),
-            r#"csi_nfs_build_info{version="1"} 1"#.to_owned(),
+            format!(
+                r#"csi_nfs_build_info{{version="{}",csi="{}"}} 1"#,
+                BUILD[0].1, BUILD[1].1
+            ),
             "csi_nfs_copied_bytes_total 0".to_owned(),
             r#"csi_nfs_limit_seconds_bucket{le="0.025"} 0"#.to_owned(),
             r#"csi_nfs_limit_seconds_bucket{le="0.05"} 1"#.to_owned(),

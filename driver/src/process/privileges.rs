@@ -145,9 +145,6 @@ pub fn keep_only(needs: Needs) -> io::Result<Vec<&'static str>> {
         needs.all() & before.permitted,
         passed_on,
     )?;
-    for one in passed_on {
-        configure_capability_in_ambient_set(one, true)?;
-    }
     let missing = USES
         .iter()
         .filter(|(one, _)| needs.all().contains(*one) && !before.permitted.contains(*one));
@@ -169,11 +166,7 @@ pub fn keep_for_mounting() -> io::Result<()> {
 /// When the kernel refuses.
 pub fn pass_on_mounting() -> io::Result<()> {
     let kept = passed_on()?;
-    replace(CapabilitySet::empty(), kept, kept)?;
-    for one in kept {
-        configure_capability_in_ambient_set(one, true)?;
-    }
-    Ok(())
+    replace(CapabilitySet::empty(), kept, kept)
 }
 
 /// What mounting may use of what the process that has started this one meant to pass on; of all, where it said nothing.
@@ -186,6 +179,7 @@ fn passed_on() -> io::Result<CapabilitySet> {
     Ok(meant & MOUNTING)
 }
 
+/// Gives this thread these sets. What is inheritable is ambient, too: the programs that it starts have that in effect.
 fn replace(
     effective: CapabilitySet,
     permitted: CapabilitySet,
@@ -201,7 +195,11 @@ fn replace(
         permitted,
         inheritable,
     };
-    Ok(set_capabilities(None, sets)?)
+    set_capabilities(None, sets)?;
+    for one in inheritable {
+        configure_capability_in_ambient_set(one, true)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

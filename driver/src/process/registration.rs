@@ -91,7 +91,13 @@ impl Registration {
         log: Log,
         held: Option<(String, impl Future<Output = ()> + Send + 'static)>,
     ) -> Result<Self, SocketError> {
-        let place = SocketPlaces::of(kubelet, driver_name);
+        // The kubelet sends the socket's path as HTTP/2's authority, with %2F for each slash. An authority may have such
+        // only in what stands for a user, before an @; the HTTP library refuses any other.
+        let [own, sidecars] = ["@reg", "-reg"].map(|end| SocketPlace {
+            path: kubelet.folder.join(format!("{driver_name}{end}.sock")),
+            mode: 0o600,
+            remedy: "leave out --kubelet-registration",
+        });
         let first = match &held {
             None => Progress::Offered,
             Some((why, _)) => Progress::Held(why.clone()),
@@ -105,18 +111,20 @@ impl Registration {
                 supported_versions: VERSIONS.map(str::to_owned).to_vec(),
             }),
             progress: Arc::new(sender),
+            own: Arc::new(own),
+            sidecars: Arc::new(sidecars),
             log,
         };
         let task = match held {
             None => {
-                let socket = place.listen().await?;
-                offer.tell_of_offer(&place);
-                tokio::spawn(offer.keep_up(place, socket))
+                let socket = offer.listen().await?;
+                offer.tell_of_offer();
+                tokio::spawn(offer.keep_up(socket))
             }
             Some((_, over)) => tokio::spawn(async move {
                 over.await;
-                let socket = offer.offer_again(&place).await;
-                offer.keep_up(place, socket).await;
+                let socket = offer.offer_again().await;
+                offer.keep_up(socket).await;
             }),
         };
         Ok(Self { progress, task })
@@ -145,45 +153,26 @@ impl Drop for Registration {
     }
 }
 
-/// The place of the socket, and that of a node-driver-registrar, of which only one may be taken.
-struct SocketPlaces {
-    own: SocketPlace,
-    sidecars: SocketPlace,
-}
-
-impl SocketPlaces {
-    fn of(kubelet: &Kubelet, driver_name: &str) -> Self {
-        let [own, sidecars] = ["@reg", "-reg"].map(|end| SocketPlace {
-            path: kubelet.folder.join(format!("{driver_name}{end}.sock")),
-            mode: 0o600,
-            remedy: "leave out --kubelet-registration",
-        });
-        // The kubelet sends the socket's path as HTTP/2's authority, with %2F for each slash. An authority may have such
-        // only in what stands for a user, before an @; the HTTP library refuses any other.
-        Self { own, sidecars }
-    }
-
-    async fn listen(&self) -> Result<(UnixListener, SocketFile), SocketError> {
-        socket::listen(&self.own, Some(&self.sidecars)).await
-    }
-}
-
-/// What the kubelet is told, and where its answers go.
+/// What the kubelet is told, at which place, and where its answers go.
 #[derive(Clone)]
 struct Offer {
     info: Arc<PluginInfo>,
     progress: Arc<watch::Sender<Progress>>,
+    /// The place of the socket, and that of a node-driver-registrar, of which only one may be taken.
+    own: Arc<SocketPlace>,
+    sidecars: Arc<SocketPlace>,
     log: Log,
 }
 
 impl Offer {
     /// Serves the socket, and another one whenever it is lost. Never ends by itself.
-    async fn keep_up(self, place: SocketPlaces, mut socket: (UnixListener, SocketFile)) {
+    async fn keep_up(self, mut socket: (UnixListener, SocketFile)) {
         loop {
             let (listener, file) = socket;
+            let incoming = Connections::of(move |cx| listener.poll_accept(cx), self.log);
             let serving = Server::builder()
                 .add_service(RegistrationServer::new(self.clone()))
-                .serve_with_incoming(Connections::of(listener, self.log));
+                .serve_with_incoming(incoming);
             tokio::select! {
                 ended = serving => {
                     let why = ended.err().map_or("it ended".to_owned(), |error| error.to_string());
@@ -195,23 +184,20 @@ impl Offer {
             }
             // It may wait for the folder.
             let _ = spawn_blocking(move || drop(file)).await;
-            socket = self.offer_again(&place).await;
+            socket = self.offer_again().await;
         }
     }
 
-    async fn offer_again(&self, place: &SocketPlaces) -> (UnixListener, SocketFile) {
-        let socket = self.listen_again(place).await;
-        self.progress.send_replace(Progress::Offered);
-        self.tell_of_offer(place);
-        socket
+    async fn listen(&self) -> Result<(UnixListener, SocketFile), SocketError> {
+        socket::listen(&self.own, Some(&self.sidecars)).await
     }
 
     /// Tries until the place can be had. Each reason why it cannot is told once.
-    async fn listen_again(&self, place: &SocketPlaces) -> (UnixListener, SocketFile) {
+    async fn offer_again(&self) -> (UnixListener, SocketFile) {
         let mut told = None;
-        loop {
-            match place.listen().await {
-                Ok(socket) => return socket,
+        let socket = loop {
+            match self.listen().await {
+                Ok(socket) => break socket,
                 Err(error) => {
                     let error = error.to_string();
                     if told.as_ref() != Some(&error) {
@@ -221,12 +207,15 @@ impl Offer {
                 }
             }
             tokio::time::sleep(LOOK).await;
-        }
+        };
+        self.progress.send_replace(Progress::Offered);
+        self.tell_of_offer();
+        socket
     }
 
-    fn tell_of_offer(&self, place: &SocketPlaces) {
+    fn tell_of_offer(&self) {
         let fields = [
-            ("socket", place.own.path.display().to_string().into()),
+            ("socket", self.own.path.display().to_string().into()),
             ("endpoint", self.info.endpoint.clone().into()),
         ];
         let what = "waiting for the kubelet to register this driver";

@@ -4,7 +4,6 @@
 use crate::calls::accepting::Connections;
 use crate::calls::call_log::CallLog;
 use crate::process::config::Endpoint;
-use crate::process::flags::Serving;
 use crate::process::log::{Level, Log};
 use crate::process::socket::{self, SocketError, SocketPlace};
 use csi_proto::socket_file::SocketFile;
@@ -27,7 +26,7 @@ pub enum ServeError {
     Socket(#[from] SocketError),
     /// The listener cannot be made.
     #[error("cannot listen on {0}: {1}")]
-    Listen(Endpoint, #[source] io::Error),
+    Listen(String, #[source] io::Error),
     /// Signals cannot be watched.
     #[error("cannot watch signals: {0}")]
     Signals(#[source] io::Error),
@@ -52,31 +51,36 @@ pub enum Ended {
 pub enum Listener {
     /// A unix socket and its file.
     Unix(UnixListener, SocketFile),
-    /// A loopback port.
+    /// A port.
     Tcp(TcpListener),
 }
 
 impl Listener {
-    /// Takes the place that `serving` names. A socket that nobody serves any more is replaced.
+    /// Takes the place `endpoint`, which an error calls `shown`. A socket that nobody serves any more is replaced; the new one has
+    /// this `mode`. `remedy` is what helps where the place cannot be had.
     ///
     /// # Errors
     /// When the place is taken or cannot be used.
-    pub async fn bind(serving: &Serving) -> Result<Self, ServeError> {
-        let failed = |error| ServeError::Listen(serving.endpoint.clone(), error);
-        match &serving.endpoint {
+    pub async fn bind(
+        endpoint: &Endpoint,
+        shown: &str,
+        mode: u32,
+        remedy: &'static str,
+    ) -> Result<Self, ServeError> {
+        match endpoint {
             Endpoint::Unix(path) => {
-                let place = SocketPlace {
-                    path: path.clone(),
-                    mode: serving.socket_mode,
-                    remedy: "choose another --endpoint",
-                };
+                let path = path.clone();
+                let place = SocketPlace { path, mode, remedy };
                 let (listener, file) = socket::listen(&place, None).await?;
                 Ok(Self::Unix(listener, file))
             }
-            Endpoint::Tcp(address) => TcpListener::bind(address)
-                .await
-                .map(Self::Tcp)
-                .map_err(failed),
+            Endpoint::Tcp(address) => {
+                let failed = |error| ServeError::Listen(shown.to_owned(), error);
+                TcpListener::bind(address)
+                    .await
+                    .map(Self::Tcp)
+                    .map_err(failed)
+            }
         }
     }
 
@@ -116,11 +120,11 @@ pub async fn serve(
         match listener {
             Listener::Unix(listener, socket) => {
                 file = Some(socket);
-                let incoming = Connections::of(listener, log);
+                let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
             Listener::Tcp(listener) => {
-                let incoming = Connections::of(listener, log);
+                let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
         }

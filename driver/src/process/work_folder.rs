@@ -30,17 +30,6 @@ struct Seen {
     mode: u32,
 }
 
-/// What follows for a work folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Decision {
-    /// It is used itself.
-    Itself,
-    /// A private folder below it is used: it is an `emptyDir` of Kubernetes, or one like that.
-    Below,
-    /// It cannot be used.
-    Refuse(String),
-}
-
 /// Makes ready the work folder that `given` names, and the folders above it. Nothing that is there already is changed: `/tmp`
 /// given by mistake must stay what it is. Where others may write in it, a private folder below it is taken instead.
 ///
@@ -48,29 +37,24 @@ enum Decision {
 /// When it cannot be made, or is there and cannot be used; the error says what to do.
 pub fn prepare(given: &Path) -> io::Result<WorkFolder> {
     let (path, seen) = make(given)?;
-    match decide(seen, user()) {
-        Decision::Itself => Ok(WorkFolder {
-            path,
-            is_below: false,
-        }),
-        Decision::Below => {
-            let below = path.join(BELOW);
-            // What somebody has put there first is found by its kind, its owner or its mode.
-            private_folder(&below).map_err(|error| {
-                let shown = path.display();
-                let problem = format!(
-                    "others may write in {shown}, so the private folder {} is used, which {error}",
-                    below.display()
-                );
-                io::Error::new(error.kind(), problem)
-            })?;
-            Ok(WorkFolder {
-                path: below,
-                is_below: true,
-            })
-        }
-        Decision::Refuse(problem) => Err(refused(problem)),
+    if !lies_open(seen, user()) {
+        closed_to_others(seen, WRITING_OF_OTHERS)?;
+        let is_below = false;
+        return Ok(WorkFolder { path, is_below });
     }
+    let below = path.join(BELOW);
+    // What somebody has put there first is found by its kind, its owner or its mode.
+    private_folder(&below).map_err(|error| {
+        let (shown, private) = (path.display(), below.display());
+        let problem = format!(
+            "others may write in {shown}, so the private folder {private} is used, which {error}"
+        );
+        io::Error::new(error.kind(), problem)
+    })?;
+    Ok(WorkFolder {
+        path: below,
+        is_below: true,
+    })
 }
 
 /// Makes a folder in which nobody else may write, and those above it. Others may look into it, as an orchestrator that makes it
@@ -79,7 +63,7 @@ pub fn prepare(given: &Path) -> io::Result<WorkFolder> {
 /// # Errors
 /// When it cannot be made, or is there and belongs to somebody else or is open to others; the error says what to do.
 pub fn own_folder(folder: &Path) -> io::Result<()> {
-    closed_to_others(folder, WRITING_OF_OTHERS)
+    closed_to_others(make(folder)?.1, WRITING_OF_OTHERS)
 }
 
 /// The same for a folder into which nobody else may look either.
@@ -87,15 +71,12 @@ pub fn own_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// As [`own_folder`].
 pub fn private_folder(folder: &Path) -> io::Result<()> {
-    closed_to_others(folder, ALL_OF_OTHERS)
+    closed_to_others(make(folder)?.1, ALL_OF_OTHERS)
 }
 
-fn closed_to_others(folder: &Path, denied: u32) -> io::Result<()> {
-    let (_, seen) = make(folder)?;
-    match objection(seen, user(), denied) {
-        Some(problem) => Err(refused(problem)),
-        None => Ok(()),
-    }
+fn closed_to_others(seen: Seen, denied: u32) -> io::Result<()> {
+    let refused = |problem| io::Error::new(io::ErrorKind::PermissionDenied, problem);
+    objection(seen, user(), denied).map_or(Ok(()), |problem| Err(refused(problem)))
 }
 
 /// Makes a folder that is not there, and looks at it. Returns its path without a slash at the end, which would follow a symlink.
@@ -124,21 +105,11 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn refused(problem: String) -> io::Error {
-    io::Error::new(io::ErrorKind::PermissionDenied, problem)
-}
-
-/// Whether a work folder is used by `user`, and how.
-fn decide(seen: Seen, user: u32) -> Decision {
+/// Whether a private folder below it is used: it is an `emptyDir` of Kubernetes, or one like that.
+fn lies_open(seen: Seen, user: u32) -> bool {
     // Only root's folders are trusted beside one's own: another owner could exchange what lies below.
     let is_trusted = seen.owner == user || seen.owner == 0;
-    if seen.is_folder && is_trusted && seen.mode & WRITING_OF_OTHERS != 0 {
-        return Decision::Below;
-    }
-    match objection(seen, user, WRITING_OF_OTHERS) {
-        Some(problem) => Decision::Refuse(problem),
-        None => Decision::Itself,
-    }
+    seen.is_folder && is_trusted && seen.mode & WRITING_OF_OTHERS != 0
 }
 
 /// Why a folder is not one of `user` alone, without the permissions `denied` for others.
@@ -218,10 +189,10 @@ mod tests {
                 owner,
                 mode,
             };
-            match decide(seen, 1000) {
-                Decision::Refuse(_) => "refused",
-                Decision::Below => "below",
-                Decision::Itself => "itself",
+            match objection(seen, 1000, WRITING_OF_OTHERS) {
+                _ if lies_open(seen, 1000) => "below",
+                Some(_) => "refused",
+                None => "itself",
             }
         };
         for (owner, mode, expected) in [

@@ -1,6 +1,7 @@
 //! The driver as a monitoring system and a kubelet's probes see it: health, readiness and metrics over HTTP.
 
 use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, run};
+use csi_nfs::process::config::Endpoint as Place;
 use csi_nfs::process::http::{HttpAddress, get};
 use csi_proto::pluginregistration::{RegistrationStatus, RegistrationStatusResponse};
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -367,7 +368,7 @@ fn a_socket_serves_http_too_and_a_probe_asks_it() {
 fn http_answers_what_it_is_asked_and_nothing_else() {
     let rig = Rig::new();
     let (_driver, http) = watched(&rig, &[]);
-    let HttpAddress::Tcp(address) = http else {
+    let HttpAddress(Place::Tcp(address)) = http else {
         panic!("a port");
     };
     let say = |text: &str| {
@@ -412,7 +413,7 @@ fn http_answers_what_it_is_asked_and_nothing_else() {
 fn connections_that_say_nothing_keep_no_probe_out() {
     let rig = Rig::new();
     let (_driver, http) = watched(&rig, &[]);
-    let HttpAddress::Tcp(address) = http else {
+    let HttpAddress(Place::Tcp(address)) = http else {
         panic!("a port");
     };
     let mut idle = Vec::new();

@@ -3,14 +3,14 @@
 use super::measured;
 use crate::calls::export::Export;
 use crate::calls::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
-use crate::calls::volume_id::{Location, SnapshotId, VolumeId};
+use crate::calls::volume_id::{Id, Location, SnapshotId, VolumeId};
 use crate::share::compared::SizeKnown;
 use crate::share::listing::{Listed, ListedVolume};
 use crate::share::records::origin::Source;
-use crate::share::records::record::{Record, State};
+use crate::share::records::record::{Kind, Record, State};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume;
-use crate::share::token::{NameKey, Nonce, ShareUuid};
+use crate::share::token::{NameKey, ShareUuid};
 use csi_proto::duration;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::{self as csi, VolumeContentSource};
@@ -20,9 +20,10 @@ use std::iter;
 
 /// A volume as it is told to an orchestrator.
 pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> Volume {
+    let id: VolumeId = id(export, uuid, record);
     Volume {
         capacity_bytes: record.what.capacity_bytes,
-        volume_id: id(export, uuid, record).to_string(),
+        volume_id: id.to_string(),
         volume_context: context(export, record),
         content_source: record.what.wanted.source.as_ref().map(content_source),
         accessible_topology: Vec::new(),
@@ -47,12 +48,7 @@ pub(super) fn snapshot(
     uuid: ShareUuid,
     record: &Record<Snapshot>,
 ) -> csi::Snapshot {
-    let id = SnapshotId {
-        location: location(export, record),
-        uuid,
-        key: record.key(),
-        nonce: record.nonce,
-    };
+    let id: SnapshotId = id(export, uuid, record);
     csi::Snapshot {
         size_bytes: record.what.size_bytes,
         snapshot_id: id.to_string(),
@@ -66,15 +62,11 @@ pub(super) fn snapshot(
     }
 }
 
-/// Where `record` says that it lies, or the share's export.
-fn location<K>(export: &Export, record: &Record<K>) -> Location {
+/// The id of what `record` is about. Its share is where the record says, or at `export`.
+fn id<K: Kind, const MARK: char>(export: &Export, uuid: ShareUuid, record: &Record<K>) -> Id<MARK> {
     let here = |()| Location::Export(export.clone());
-    record.location.parse().unwrap_or_else(here)
-}
-
-fn id(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> VolumeId {
-    VolumeId {
-        location: location(export, record),
+    Id {
+        location: record.location.parse().unwrap_or_else(here),
         uuid,
         key: record.key(),
         nonce: record.nonce,
@@ -161,10 +153,21 @@ pub(super) fn entry(
             condition(*listed, None),
         ),
         Listed::Unreadable(None, trouble) => return Err(trouble),
-        Listed::Unreadable(Some(nonce), trouble) => (
-            unreadable(export, uuid, key, nonce),
-            trouble_and(Some(trouble), []),
-        ),
+        // Only the names of its files are known.
+        Listed::Unreadable(Some(nonce), trouble) => {
+            let location = Location::Export(export.clone());
+            let id = VolumeId {
+                location,
+                uuid,
+                key,
+                nonce,
+            };
+            let volume = Volume {
+                volume_id: id.to_string(),
+                ..Volume::default()
+            };
+            (volume, trouble_and(Some(trouble), []))
+        }
     };
     Ok(list_volumes_response::Entry {
         volume: Some(volume),
@@ -173,21 +176,6 @@ pub(super) fn entry(
             volume_condition: Some(condition),
         }),
     })
-}
-
-/// A volume of which only the names of its files are known.
-fn unreadable(export: &Export, uuid: ShareUuid, key: NameKey, nonce: Nonce) -> Volume {
-    let location = Location::Export(export.clone());
-    Volume {
-        volume_id: VolumeId {
-            location,
-            uuid,
-            key,
-            nonce,
-        }
-        .to_string(),
-        ..Volume::default()
-    }
 }
 
 /// A volume and its condition, as ControllerGetVolume tells them.

@@ -2,22 +2,20 @@
 //! the trash. Owns when it runs and how it ends; what it does is the share's business.
 
 use super::Controller;
+use super::changing::Operated;
 use super::config::Role;
-use super::copies::Purpose;
 use super::error::ControllerError;
 use super::known::Known;
 use super::options::Options;
-use super::outcome::OperationKey;
 use super::shares::Shares;
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
-use crate::calls::operations::Operations;
 use crate::files::copying::Progress;
 use crate::process::metrics::{InProgress, METRICS};
 use crate::share::agents;
 use crate::share::compared;
 use crate::share::database::{Expect, Share};
-use crate::share::life::{self, Life};
+use crate::share::life;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::volume::Volume;
 use crate::share::recovery::{self, Appeared};
@@ -205,11 +203,10 @@ impl Shares {
         snapshots: Vec<NameKey>,
     ) {
         for key in volumes {
-            self.resume::<Volume, _>(Purpose::Volume, |it| &it.operations, export, key);
+            self.resume::<Volume>(export, key);
         }
         for key in snapshots {
-            let purpose = Purpose::Snapshot;
-            self.resume::<Snapshot, _>(purpose, |it| &it.snapshot_operations, export, key);
+            self.resume::<Snapshot>(export, key);
         }
     }
 
@@ -229,23 +226,14 @@ impl Shares {
         });
     }
 
-    /// Goes on in the background with a copy that was being made for `purpose`, unless this process does so already.
-    fn resume<K: Life, T: Clone + Send + Sync + 'static>(
-        self: &Arc<Self>,
-        purpose: Purpose,
-        operations: fn(&Self) -> &Operations<OperationKey, T>,
-        export: &Export,
-        key: NameKey,
-    ) {
+    /// Goes on in the background with a copy that was being made, unless this process does so already.
+    fn resume<K: Operated>(self: &Arc<Self>, export: &Export, key: NameKey) {
         let shares = Arc::clone(self);
-        let what = match purpose {
-            Purpose::Volume => format!("the volume with the key {key}"),
-            Purpose::Snapshot => format!("the snapshot with the key {key}"),
-        };
+        let what = format!("the {} with the key {key}", K::WORD);
         let of = (export.clone(), key);
         self.spawn(async move {
             // A call makes the copy itself, and purges what an earlier process had copied.
-            let Some(_guard) = operations(&shares).hold(of.clone(), RECOVERY) else {
+            let Some(_guard) = K::operations(&shares).hold(of.clone(), RECOVERY) else {
                 return;
             };
             let expect = shares.expect_or(&of.0, Expect::Initialised);
@@ -256,7 +244,7 @@ impl Shares {
             let resume = move |share: &Share, progress: &Progress| resume(share, key, progress);
             let how = (&Options::Own, expect);
             // Its failure is told as a notice, and met again by the retry.
-            let _ = shares.copy((purpose, of), None, how, what, resume).await;
+            let _ = shares.copy((K::WORD, of), None, how, what, resume).await;
         });
     }
 

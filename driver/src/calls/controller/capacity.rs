@@ -42,8 +42,7 @@ pub(super) async fn get(
         (None, None) => shares.configured(),
         _ => vec![shares.choose(&parameters)?.export],
     };
-    (shares.config.check_mount_options)(&parameters.mount_options)
-        .map_err(ControllerError::MountOption)?;
+    shares.check_mount_options(&parameters.mount_options)?;
     let mut available: i64 = 0;
     for export in &exports {
         let bytes = room(shares, export, &parameters).await?;

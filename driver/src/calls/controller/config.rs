@@ -3,6 +3,7 @@
 use crate::calls::admission::Admission;
 use crate::calls::defaults::Defaults;
 use crate::calls::export::Export;
+use crate::calls::policy::Policy;
 use crate::files::roots::ShareRoots;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIds;
@@ -23,10 +24,6 @@ pub struct NamedShare {
     pub uuid: Option<ShareUuid>,
 }
 
-/// Whether a server may be used.
-pub type ServerCheck = Arc<dyn Fn(&str) -> bool + Send + Sync>;
-/// Refuses mount options, with a text that names the option and says what to do.
-pub type OptionCheck = Arc<dyn Fn(&[String]) -> Result<(), String> + Send + Sync>;
 /// Takes what nobody waits for, one line each.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -84,12 +81,8 @@ pub struct ControllerConfig {
     pub defaults: Defaults,
     /// What becomes of calls about volumes of kubernetes-csi's driver.
     pub upstream: UpstreamIds,
-    /// Folders that inline volumes may be, or lie in.
-    pub inline_shares: Vec<Export>,
-    /// Whether a server that was not named at the start may be used.
-    pub allow_server: ServerCheck,
-    /// Which mount options volumes may have.
-    pub check_mount_options: OptionCheck,
+    /// What a request may name.
+    pub policy: Policy,
     /// The file that keeps the mount options of shares over a restart; without one a share's options are forgotten.
     pub remember: Option<PathBuf>,
     /// How long a share that was not named at the start is expected to come back before lists go on without it.
@@ -103,7 +96,7 @@ pub struct ControllerConfig {
 }
 
 impl ControllerConfig {
-    /// A controller for `roots` that knows no share, allows every server and mount option, and says nothing.
+    /// A controller for `roots` that knows no share, allows what is not forbidden, and says nothing.
     pub fn new(roots: Arc<dyn ShareRoots>) -> Self {
         Self {
             role: Role::default(),
@@ -115,9 +108,7 @@ impl ControllerConfig {
             other_exports: Vec::new(),
             defaults: Defaults::default(),
             upstream: UpstreamIds::default(),
-            inline_shares: Vec::new(),
-            allow_server: Arc::new(|_| true),
-            check_mount_options: Arc::new(|_| Ok(())),
+            policy: Policy::default(),
             remember: None,
             forget_after: Duration::from_secs(600),
             timeout: Duration::from_secs(110),

@@ -16,15 +16,8 @@ const KEEP: Duration = Duration::from_secs(600);
 /// How many failures are kept.
 const KEPT: usize = 256;
 
-/// What a copy is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Purpose {
-    Volume,
-    Snapshot,
-}
-
-/// A copy in these tables.
-pub(super) type CopyKey = (Purpose, OperationKey);
+/// A copy in these tables: whether it is for a volume or a snapshot, and for which.
+pub(super) type CopyKey = (&'static str, OperationKey);
 
 struct UnheardFailure {
     operation: Operation,

@@ -1,20 +1,22 @@
 //! Runs copies: when it is their turn, again while another controller or an agent does the same, and with notices about their progress.
 //! Must not know what is copied.
 
-use super::copies::{CopyKey, Purpose};
+use super::changing::Operated;
+use super::copies::CopyKey;
 use super::error::ControllerError;
 use super::options::Options;
 use super::outcome::{OperationKey, Outcome};
 use super::shares::Shares;
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
-use crate::calls::operations::{Operation, Operations};
+use crate::calls::operations::Operation;
+use crate::calls::volume_id::Location;
 use crate::files::copying::Progress;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
 use crate::share::records::record::Record;
-use crate::share::token::ShareUuid;
+use crate::share::token::{NameKey, ShareUuid};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,61 +32,86 @@ fn until_next_look(waited: Duration) -> Duration {
     (waited / 8).clamp(*LOOK.start(), *LOOK.end())
 }
 
-impl Shares {
-    /// Whether a copy that begins on `export` now has to wait for its turn.
-    fn copies_wait(&self, export: &Export) -> bool {
-        (self.config.admission).would_wait(export.server(), Work::Copy)
-    }
+/// A volume or a snapshot that a call wants, as it was checked.
+#[derive(Clone)]
+pub(super) struct Creation<K: Life> {
+    pub(super) export: Export,
+    /// The share as it is to stand in the id.
+    pub(super) location: Location,
+    pub(super) expect: Expect,
+    pub(super) options: Options,
+    pub(super) wanted: K::Wanted,
+    pub(super) operation: Operation,
+}
 
-    /// Makes what an operation of a call is for, or joins an equal one, and returns it with the UUID of its share. A failure that
-    /// no caller has heard of is told first.
-    pub(super) async fn create<K: Life, W>(
+impl<K: Life> Creation<K> {
+    /// Its place in the table of running operations.
+    pub(super) fn key(&self) -> OperationKey {
+        (self.export.clone(), NameKey::of(K::name(&self.wanted)))
+    }
+}
+
+impl Shares {
+    /// Makes what a call wants by `work`, or joins an equal call, and returns it with the UUID of its share. A failure that no
+    /// caller has heard of is told first.
+    pub(super) async fn create<K: Operated, W>(
         &self,
-        (purpose, operations): (Purpose, &Operations<OperationKey, Outcome<K>>),
-        key: OperationKey,
-        operation: Operation,
+        creation: &Creation<K>,
         timeout: Duration,
-        otherwise: Expect,
         work: impl Fn() -> W,
     ) -> Result<(Record<K>, ShareUuid), ControllerError>
     where
-        Record<K>: Clone + Send + Sync + 'static,
         W: Future<Output = Outcome<K>> + Send + 'static,
     {
-        let of = (purpose, key.clone());
-        if let Some(error) = self.copies.take_failure(&of, &operation) {
+        let (key, operation) = (creation.key(), &creation.operation);
+        let of = (K::WORD, key.clone());
+        if let Some(error) = self.copies.take_failure(&of, operation) {
             return Err(error);
         }
         let is_made = |made: &Outcome<K>| matches!(made, Ok(Some(_)));
-        let made = operations.run_anew(key.clone(), operation.clone(), timeout, is_made, work);
-        let made = made.await.map_err(|busy| self.busy(&key.0, busy))?;
+        let made = K::operations(self).run_anew(key, operation.clone(), timeout, is_made, work);
+        let made = made
+            .await
+            .map_err(|busy| self.busy(&creation.export, busy))?;
         if made.is_err() {
             // It is heard now.
-            self.copies.take_failure(&of, &operation);
+            self.copies.take_failure(&of, operation);
         }
-        match (made?, self.expect_or(&key.0, otherwise)) {
+        match (made?, self.expect_or(&creation.export, creation.expect)) {
             (Some(record), Expect::Known(uuid)) => Ok((record, uuid)),
             _ => Err(ControllerError::ShuttingDown),
         }
     }
 
-    /// What is there already of what is to be a copy, and so need not wait for its turn. Without a wait the copy itself looks.
-    pub(super) async fn existing<K: Life>(
+    /// Makes what a call wants, which is a copy, when it is its turn. What is there already need not wait for that. `source` is
+    /// the share of the original, where it may be another one.
+    pub(super) async fn create_copy<K: Operated>(
         self: &Arc<Self>,
-        export: &Export,
-        (given, expect): (&Options, Expect),
-        wanted: &K::Wanted,
-    ) -> Outcome<K>
-    where
-        Record<K>: Send + 'static,
-        K::Wanted: Clone + Send + 'static,
-    {
-        if !self.copies_wait(export) {
-            return Ok(None);
+        creation: Creation<K>,
+        source: Option<ShareUuid>,
+    ) -> Outcome<K> {
+        let (key, wanted) = (creation.key(), creation.wanted);
+        let (export, location) = (&creation.export, creation.location.to_string());
+        let (options, expect) = (&creation.options, self.expect_or(export, creation.expect));
+        // Without a wait the copy itself looks.
+        if (self.config.admission).would_wait(export.server(), Work::Copy) {
+            let wanted = wanted.clone();
+            let look = move |share: &Share| life::existing(share, &wanted);
+            let existing = self.with_share(export, options, expect, look).await?;
+            if existing.is_some() {
+                return Ok(existing);
+            }
         }
-        let wanted = wanted.clone();
-        let look = move |share: &Share| life::existing(share, &wanted);
-        self.with_share(export, given, expect, look).await
+        let what = format!("{} {:?}", K::WORD, K::name(&wanted));
+        let copy = move |share: &Share, progress: &Progress| {
+            if source.is_some_and(|uuid| uuid != share.uuid()) {
+                return Err(ShareError::SourceElsewhere);
+            }
+            life::create(share, &wanted, &location, progress)
+        };
+        let how = (options, expect);
+        let copied = self.copy((K::WORD, key), Some(creation.operation), how, what, copy);
+        copied.await.map(Some)
     }
 
     /// Does `work`, which copies, when it is its turn, and again while another process does the same: then it has no turn

@@ -1,9 +1,10 @@
 //! A CreateVolume, from its checks to the work on the share.
 
-use super::copies::Purpose;
+use super::answer;
+use super::copying::Creation;
 use super::error::ControllerError;
 use super::options::Options;
-use super::outcome::{OperationKey, VolumeOutcome};
+use super::outcome::VolumeOutcome;
 use super::shares::Shares;
 use crate::calls::capability;
 use crate::calls::export::Export;
@@ -17,10 +18,25 @@ use crate::share::error::ShareError;
 use crate::share::life;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::volume::{Volume, Wanted};
-use crate::share::token::{NameKey, ShareUuid};
+use crate::share::token::ShareUuid;
 use csi_proto::v1 as csi;
 use csi_proto::v1::volume_content_source::Type;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// CreateVolume.
+pub(super) async fn create(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    request: csi::CreateVolumeRequest,
+) -> Result<csi::CreateVolumeResponse, ControllerError> {
+    let (creation, source) = check(shares, request)?;
+    let work = || run(Arc::clone(shares), creation.clone(), source.clone());
+    let (record, uuid) = shares.create(&creation, timeout, work).await?;
+    Ok(csi::CreateVolumeResponse {
+        volume: Some(answer::volume(&creation.export, uuid, &record)),
+    })
+}
 
 /// The share that the source of a copy is on.
 #[derive(Clone)]
@@ -52,140 +68,120 @@ pub(super) fn check_range(
     Ok((required, limit))
 }
 
-/// A checked CreateVolume.
-#[derive(Clone)]
-pub(super) struct Creation {
-    pub export: Export,
-    pub wanted: Wanted,
-    location: Location,
-    options: Options,
-    /// The share of the source, where there is one.
-    source_share: Option<SourceShare>,
+/// Checks a CreateVolume. Returns what it wants, and the share of its source, where there is one.
+fn check(
+    shares: &Shares,
+    mut request: csi::CreateVolumeRequest,
+) -> Result<(Creation<Volume>, Option<SourceShare>), ControllerError> {
+    limits::name("name", &request.name)?;
+    limits::map("parameters", &request.parameters)?;
+    limits::map("secrets", &request.secrets)?;
+    let (required_bytes, limit_bytes) = check_range(request.capacity_range.as_ref())?;
+    for access in capability::check_all(&request.volume_capabilities)? {
+        shares.check_mount_options(&access.mount.mount_flags)?;
+    }
+    limits::map("mutable_parameters", &request.mutable_parameters)?;
+    let topologies = request.accessibility_requirements.iter();
+    for topology in topologies.flat_map(|all| all.requisite.iter().chain(&all.preferred)) {
+        limits::map("accessibility_requirements", &topology.segments)?;
+    }
+    let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
+    let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
+    if parameters.adopt && parameters.sub_dir.is_none() {
+        return Err(ControllerError::Invalid(
+            "the parameter adopt needs subDir, the folder that becomes the volume".to_owned(),
+        ));
+    }
+    let source = request.volume_content_source.as_ref();
+    let source = source
+        .map(|source| check_source(shares, source))
+        .transpose()?;
+    let (source, source_share) = source.unzip();
+    if parameters.adopt && source.is_some() {
+        return Err(ControllerError::Invalid(
+            "volume_content_source cannot be given with the parameter adopt: an adopted folder stays as it is"
+                .to_owned(),
+        ));
+    }
+    let chosen = shares.choose(&parameters)?;
+    let secret = secret_options(&std::mem::take(&mut request.secrets));
+    for options in [&parameters.mount_options, &secret] {
+        shares.check_mount_options(options)?;
+    }
+    let asked = Wanted {
+        name: request.name.clone(),
+        required_bytes,
+        limit_bytes,
+        source,
+        ..Wanted::default()
+    };
+    let creation = Creation {
+        export: chosen.export,
+        location: chosen.location,
+        expect: Expect::Any,
+        options: Options::of_call(parameters.mount_options.clone(), secret),
+        wanted: shares.config.defaults.wanted(parameters, asked),
+        operation: Operation::of("CreateVolume", &request),
+    };
+    Ok((creation, source_share))
 }
 
-impl Creation {
-    /// Checks a request.
-    pub(super) fn check(
-        shares: &Shares,
-        request: &csi::CreateVolumeRequest,
-    ) -> Result<Self, ControllerError> {
-        limits::name("name", &request.name)?;
-        limits::map("parameters", &request.parameters)?;
-        limits::map("secrets", &request.secrets)?;
-        let (required_bytes, limit_bytes) = check_range(request.capacity_range.as_ref())?;
-        for access in capability::check_all(&request.volume_capabilities)? {
-            shares.check_mount_options(&access.mount.mount_flags)?;
+/// Makes the volume, once it is known that its share may have volumes.
+async fn run(
+    shares: Arc<Shares>,
+    creation: Creation<Volume>,
+    source: Option<SourceShare>,
+) -> VolumeOutcome {
+    let is_open = matches!(creation.options, Options::Open(_));
+    let export = creation.export.clone();
+    shares.refuse_inline_as_share(&export)?;
+    shares.refuse_volume_as_share(&export).await?;
+    let created = match source {
+        None => create_empty(&shares, creation).await,
+        Some(source) => {
+            let uuid = source.uuid(&shares, &export).await?;
+            shares.create_copy(creation, uuid).await
         }
-        limits::map("mutable_parameters", &request.mutable_parameters)?;
-        let topologies = request.accessibility_requirements.iter();
-        for topology in topologies.flat_map(|all| all.requisite.iter().chain(&all.preferred)) {
-            limits::map("accessibility_requirements", &topology.segments)?;
-        }
-        let mutable = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
-        let parameters = Parameters::parse(&request.parameters)?.with(mutable)?;
-        if parameters.adopt && parameters.sub_dir.is_none() {
-            return Err(ControllerError::Invalid(
-                "the parameter adopt needs subDir, the folder that becomes the volume".to_owned(),
-            ));
-        }
-        let source = request.volume_content_source.as_ref();
-        let source = source
-            .map(|source| check_source(shares, source))
-            .transpose()?;
-        let (source, source_share) = source.unzip();
-        if parameters.adopt && source.is_some() {
-            return Err(ControllerError::Invalid(
-                "volume_content_source cannot be given with the parameter adopt: an adopted folder stays as it is"
-                    .to_owned(),
-            ));
-        }
-        let chosen = shares.choose(&parameters)?;
-        let secret = secret_options(&request.secrets);
-        for options in [&parameters.mount_options, &secret] {
-            shares.check_mount_options(options)?;
-        }
-        let asked = Wanted {
-            name: request.name.clone(),
-            required_bytes,
-            limit_bytes,
-            source,
-            ..Wanted::default()
-        };
-        Ok(Self {
-            export: chosen.export,
-            location: chosen.location,
-            options: Options::of_call(parameters.mount_options.clone(), secret),
-            source_share,
-            wanted: shares.config.defaults.wanted(parameters, asked),
-        })
+    };
+    if created.is_ok() && is_open {
+        shares.remember(&export).await;
     }
-
-    /// The volume, for the table of running operations.
-    pub(super) fn key(&self) -> OperationKey {
-        (self.export.clone(), NameKey::of(&self.wanted.name))
-    }
-
-    pub(super) async fn run(self, shares: Arc<Shares>, operation: Operation) -> VolumeOutcome {
-        let is_open = matches!(self.options, Options::Open(_));
-        let export = self.export.clone();
-        shares.refuse_inline_as_share(&export)?;
-        shares.refuse_volume_as_share(&export).await?;
-        let created = self.make(&shares, operation).await;
-        if created.is_ok() && is_open {
-            shares.remember(&export).await;
-        }
-        created
-    }
-
-    async fn make(self, shares: &Arc<Shares>, operation: Operation) -> VolumeOutcome {
-        let key = self.key();
-        let expect = shares.expect_or(&self.export, Expect::Any);
-        let (wanted, location) = (self.wanted, self.location.to_string());
-        let Some(source_share) = self.source_share else {
-            return shares
-                .with_share(&self.export, &self.options, expect, move |share| {
-                    life::create(share, &wanted, &location, &Progress::default())
-                })
-                .await
-                .map(Some);
-        };
-        let how = (&self.options, expect);
-        let existing = shares.existing::<Volume>(&key.0, how, &wanted).await?;
-        if existing.is_some() {
-            return Ok(existing);
-        }
-        let source_uuid = match source_share {
-            SourceShare::Known(uuid) => Some(uuid),
-            SourceShare::At(export) if export == key.0 => None,
-            SourceShare::At(export) => Some(uuid_of_other(shares, &export).await?),
-        };
-        let what = format!("volume {:?}", wanted.name);
-        let copy = move |share: &Share, progress: &Progress| {
-            if source_uuid.is_some_and(|uuid| uuid != share.uuid()) {
-                return Err(ShareError::SourceElsewhere);
-            }
-            life::create(share, &wanted, &location, progress)
-        };
-        let copied = shares.copy((Purpose::Volume, key), Some(operation), how, what, copy);
-        copied.await.map(Some)
-    }
+    created
 }
 
-/// The UUID of the share at another address than that of the copy: it may be the same one by another name.
-async fn uuid_of_other(
-    shares: &Arc<Shares>,
-    export: &Export,
-) -> Result<ShareUuid, ControllerError> {
-    let expect = shares.expect_or(export, Expect::Initialised);
-    let uuid = shares.with_share(export, &Options::None, expect, |share| Ok(share.uuid()));
-    uuid.await.map_err(|error| match error {
-        // The copy's share has records, so it is another one.
-        none if none.is_no_records() => ControllerError::Share {
-            export: export.clone(),
-            source: Arc::new(ShareError::SourceElsewhere),
-        },
-        other => other,
-    })
+async fn create_empty(shares: &Arc<Shares>, creation: Creation<Volume>) -> VolumeOutcome {
+    let (export, options, wanted) = (creation.export, creation.options, creation.wanted);
+    let expect = shares.expect_or(&export, creation.expect);
+    let location = creation.location.to_string();
+    let create = move |share: &Share| life::create(share, &wanted, &location, &Progress::default());
+    let created = shares.with_share(&export, &options, expect, create);
+    created.await.map(Some)
+}
+
+impl SourceShare {
+    /// The UUID of the share, where it may be another one than that of the copy at `export`.
+    async fn uuid(
+        self,
+        shares: &Arc<Shares>,
+        export: &Export,
+    ) -> Result<Option<ShareUuid>, ControllerError> {
+        let other = match self {
+            Self::Known(uuid) => return Ok(Some(uuid)),
+            Self::At(same) if same == *export => return Ok(None),
+            Self::At(other) => other,
+        };
+        // It may be the same share by another name.
+        let expect = shares.expect_or(&other, Expect::Initialised);
+        let uuid = shares.with_share(&other, &Options::None, expect, |share| Ok(share.uuid()));
+        match uuid.await {
+            // The copy's share has records, so it is another one.
+            Err(none) if none.is_no_records() => Err(ControllerError::Share {
+                export: other,
+                source: Arc::new(ShareError::SourceElsewhere),
+            }),
+            uuid => uuid.map(Some),
+        }
+    }
 }
 
 /// Checks a volume_content_source. Returns it with its share.

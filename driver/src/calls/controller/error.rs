@@ -7,6 +7,7 @@ use crate::calls::operations::Busy;
 use crate::calls::parameters::ParameterError;
 use crate::calls::volume_id::{ForeignId, IdTooLong};
 use crate::files::roots::RootError;
+use crate::mount::options::OptionError;
 use crate::share::error::ShareError;
 use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIdError;
@@ -65,9 +66,9 @@ pub enum ControllerError {
     /// The server is not on the list.
     #[error("the server {server} is not one that this driver may use: see --allow-server", server = .0.server())]
     ServerNotAllowed(Export),
-    /// A mount option is not on the list.
-    #[error("{0}")]
-    MountOption(String),
+    /// A mount option cannot be used.
+    #[error(transparent)]
+    MountOption(#[from] OptionError),
     /// The page token is not one that ListVolumes has given, or its share is not known any more.
     #[error("the starting_token {0:?} is not valid (any more): list again from the beginning")]
     Token(String),

@@ -5,6 +5,7 @@ pub(crate) mod answer;
 mod background;
 mod background_tasks;
 mod capacity;
+mod changing;
 pub mod config;
 mod copies;
 mod copying;

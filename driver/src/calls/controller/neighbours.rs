@@ -42,7 +42,7 @@ impl Shares {
     /// use it at any time.
     pub(crate) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
         let folder = Path::new(export.path()).join(path.to_path());
-        self.config.inline_shares.iter().find(|inline| {
+        self.config.policy.inline_shares.iter().find(|inline| {
             let other = Path::new(inline.path());
             inline.server().eq_ignore_ascii_case(export.server())
                 && (other.starts_with(&folder) || folder.starts_with(other))
@@ -51,7 +51,7 @@ impl Shares {
 
     /// Refuses an export that inline volumes may be, or lie in: pods would see its records.
     pub(super) fn refuse_inline_as_share(&self, export: &Export) -> Result<(), ControllerError> {
-        let mut all = self.config.inline_shares.iter();
+        let mut all = self.config.policy.inline_shares.iter();
         let over = all.find(|inline| {
             inline.server().eq_ignore_ascii_case(export.server())
                 && Path::new(export.path()).starts_with(inline.path())

@@ -10,6 +10,9 @@ pub(crate) enum Options {
     Secret(Vec<String>),
     /// None.
     None,
+    /// None, for what kubernetes-csi's driver has made: where version 4 finds no such path, version 3 may, as mount.nfs does and
+    /// so that driver did.
+    Upstream,
     /// It is no call at all: the driver recovers, purges or lists the share as a whole.
     Own,
 }
@@ -33,7 +36,7 @@ impl Options {
     pub(crate) fn words(&self) -> &[String] {
         match self {
             Self::Open(words) | Self::Secret(words) => words,
-            Self::None | Self::Own => &[],
+            Self::None | Self::Upstream | Self::Own => &[],
         }
     }
 }
@@ -60,7 +63,7 @@ impl KnownOptions {
         };
         match given {
             Options::Open(words) | Options::Secret(words) => secured(words, &self.configured),
-            Options::None => known.to_vec(),
+            Options::None | Options::Upstream => known.to_vec(),
             // Nobody brings the secret of a share for the driver's own work on it.
             Options::Own if known.is_empty() && self.learned.is_none() => self.secret.clone(),
             Options::Own => known.to_vec(),

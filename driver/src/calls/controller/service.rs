@@ -2,7 +2,7 @@
 
 use super::error::ControllerError;
 use super::shares::Shares;
-use super::{Controller, capacity, deadline, snapshots, volumes};
+use super::{Controller, capacity, creation, deadline, snapshots, volumes};
 use crate::calls::operations::reading;
 use csi_proto::v1::controller_server;
 use csi_proto::v1::controller_service_capability::rpc;
@@ -29,7 +29,7 @@ macro_rules! service {
 }
 
 service! {
-    create_volume(CreateVolumeRequest) -> CreateVolumeResponse = changing volumes::create;
+    create_volume(CreateVolumeRequest) -> CreateVolumeResponse = changing creation::create;
     delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = changing volumes::delete;
     controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse
         = changing volumes::expand;

@@ -8,28 +8,28 @@ use super::error::ControllerError;
 use super::known::{Attempt, Known};
 use super::looks::Looks;
 use super::options::{KnownOptions, Options};
-use super::outcome::{Lists, OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
+use super::outcome::{Lists, OperationKey, SnapshotOutcome, VolumeOutcome};
 use super::remembered::{Remembered, remember};
 use crate::calls::admission::Work;
 use crate::calls::export::Export;
 use crate::calls::limits;
-use crate::calls::operations::{Operation, Operations};
+use crate::calls::operations::Operations;
 use crate::calls::parameters::{Parameters, secret_options};
-use crate::calls::volume_id::{Id, Location};
+use crate::calls::volume_id::Location;
 use crate::files::roots::{Root, RootError};
+use crate::mount::options::MountOptions;
 use crate::process::disk_thread::DiskThread;
 use crate::share::agent_memory::AgentMemory;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::promise_memory::PromiseMemory;
-use crate::share::records::record::{Kind, Record};
 use crate::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::spawn_blocking;
 
 /// A share that a request means.
@@ -268,15 +268,19 @@ impl Shares {
     }
 
     fn check_server(&self, export: &Export) -> Result<(), ControllerError> {
-        if self.configured().contains(export) || (self.config.allow_server)(export.server()) {
-            return Ok(());
+        let server = export.server();
+        let is_named = |known: &Export| known.server() == server;
+        match self.config.policy.allows_server(server) || self.configured().iter().any(is_named) {
+            true => Ok(()),
+            false => Err(ControllerError::ServerNotAllowed(export.clone())),
         }
-        Err(ControllerError::ServerNotAllowed(export.clone()))
     }
 
     /// Refuses mount options that nobody may use.
     pub(crate) fn check_mount_options(&self, options: &[String]) -> Result<(), ControllerError> {
-        (self.config.check_mount_options)(options).map_err(ControllerError::MountOption)
+        let words = options.iter().map(String::as_str);
+        MountOptions::parse(words, &self.config.policy)?;
+        Ok(())
     }
 
     /// The mount options of a call that has only secrets.
@@ -290,56 +294,11 @@ impl Shares {
         Ok(Options::of_secret(options))
     }
 
-    /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
-    pub(super) async fn run<T, W>(
-        &self,
-        operations: &Operations<OperationKey, Result<T, ControllerError>>,
-        key: OperationKey,
-        operation: Operation,
-        timeout: Duration,
-        work: impl FnOnce() -> W,
-    ) -> Result<T, ControllerError>
-    where
-        T: Clone + Send + Sync + 'static,
-        W: Future<Output = Result<T, ControllerError>> + Send + 'static,
-    {
-        let export = key.0.clone();
-        let done = operations.run(key, operation, timeout, work).await;
-        done.map_err(|busy| self.busy(&export, busy))?
-    }
-
-    /// Runs the operation of a call that changes what `id` means, or joins an equal one. What is gone then, or may be, is purged.
-    pub(super) async fn change<K: Kind, const MARK: char>(
-        self: &Arc<Self>,
-        (operations, operation, timeout): (
-            &Operations<OperationKey, Outcome<K>>,
-            Operation,
-            Duration,
-        ),
-        id: Id<MARK>,
-        options: Options,
-        work: impl FnOnce(&Share) -> Result<Option<Record<K>>, ShareError> + Send + 'static,
-    ) -> Outcome<K>
-    where
-        Record<K>: Clone + Send + Sync + 'static,
-    {
-        let export = self.locate(&id.location)?;
-        let (shares, address) = (Arc::clone(self), export.clone());
-        let changing = || async move {
-            let expect = Expect::Known(id.uuid);
-            let changed = shares.with_share(&address, &options, expect, work).await;
-            if !matches!(changed, Ok(Some(_))) {
-                shares.purge_soon(&address);
-            }
-            changed
-        };
-        let key = (export, id.key);
-        self.run(operations, key, operation, timeout, changing)
-            .await
-    }
-
-    /// What to expect of a share that no id names.
+    /// What to expect of a share, where no id tells.
     pub(crate) fn expect_or(&self, export: &Export, unknown: Expect) -> Expect {
+        if let Expect::Known(_) = unknown {
+            return unknown;
+        }
         let mut named = self.config.named_shares.iter();
         let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
         let seen = || self.on_known(export, |share| share.uuid).flatten();
@@ -349,26 +308,25 @@ impl Shares {
     /// The root folder of a share, and the options that it was opened with.
     ///
     /// Of a volume made with `mountOptions=vers=3` on a server that exports other paths to version 4, a driver may know no
-    /// more than the id. With `or_version_3` that is tried too: the UUID tells whether it leads to the right share.
+    /// more than the id. When it `may_be_older`, version 3 is tried too: the UUID tells whether it leads to the right share.
     async fn open(
         &self,
         export: &Export,
         options: Vec<String>,
-        or_version_3: bool,
+        may_be_older: bool,
     ) -> Result<(Root, Vec<String>), ControllerError> {
         let roots = &self.config.roots;
         let missing = match roots.open(export, &options).await {
             Ok(root) => return Ok((root, options)),
-            Err(missing @ RootError::NotExported { .. }) if or_version_3 && options.is_empty() => {
-                missing
-            }
+            Err(missing @ RootError::NotExported { .. }) if may_be_older => missing,
             Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
         let older = vec!["vers=3".to_owned()];
-        if (self.config.check_mount_options)(&older).is_ok()
-            && let Ok(root) = roots.open(export, &older).await
-        {
-            return Ok((root, older));
+        if self.check_mount_options(&older).is_ok() {
+            let older = self.options(export, &Options::Open(older));
+            if let Ok(root) = roots.open(export, &older).await {
+                return Ok((root, older));
+            }
         }
         Err(ControllerError::Root(Arc::new(missing)))
     }
@@ -380,10 +338,10 @@ impl Shares {
         kind: Work,
         export: &Export,
         mount_options: Vec<String>,
-        or_version_3: bool,
+        may_be_older: bool,
         work: impl FnOnce(Root, Vec<String>) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let opening = self.open(export, mount_options, or_version_3);
+        let opening = self.open(export, mount_options, may_be_older);
         let mut attempt = Attempt::begin(&self.known, export);
         let opened = self.looks.watch(export, None, opening).await;
         attempt.opened = Some(opened.is_ok());
@@ -425,9 +383,9 @@ impl Shares {
     ) -> Result<T, ControllerError> {
         let once = || {
             let (options, work) = (self.options(export, given), work.clone());
-            self.with_opened(Work::Call, export, options, false, move |root, _| {
-                work(root)
-            })
+            let may_be_older = *given == Options::Upstream;
+            let work = move |root, _| work(root);
+            self.with_opened(Work::Call, export, options, may_be_older, work)
         };
         match once().await {
             // The mount of a folder that is gone has been let go of.
@@ -473,8 +431,11 @@ impl Shares {
         expect: Expect,
         mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        let or_version_3 = matches!(expect, Expect::Known(_));
         let options = self.options(export, given);
+        let may_be_older = match given {
+            Options::Upstream => true,
+            _ => matches!(expect, Expect::Known(_)) && options.is_empty(),
+        };
         let mut is_second = false;
         loop {
             let (shares, address, given) = (Arc::clone(self), export.clone(), given.clone());
@@ -501,7 +462,7 @@ impl Shares {
                 }
                 result.map(ShareUse::Done)
             };
-            let used = self.with_opened(kind, export, options.clone(), or_version_3, with_root);
+            let used = self.with_opened(kind, export, options.clone(), may_be_older, with_root);
             work = match used.await? {
                 ShareUse::Done(done) => return Ok(done),
                 ShareUse::Stale(work) => {

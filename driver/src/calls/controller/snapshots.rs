@@ -1,119 +1,27 @@
 //! The calls about snapshots, from their checks to their answers.
 
-use super::answer;
-use super::copies::Purpose;
+use super::copying::Creation;
 use super::error::ControllerError;
 use super::options::Options;
-use super::outcome::{OperationKey, SnapshotOutcome};
+use super::outcome::SnapshotOutcome;
 use super::shares::Shares;
-use super::{lists, upstream};
+use super::{answer, changing, lists, upstream};
 use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::Operation;
 use crate::calls::parameters::{OF_SNAPSHOTS, Parameters, secret_options};
-use crate::calls::volume_id::{Location, SnapshotId, VolumeId};
-use crate::files::copying::Progress;
-use crate::share::database::{Expect, Share};
+use crate::calls::volume_id::{Location, SNAPSHOT, SnapshotId, VolumeId};
+use crate::share::database::Expect;
 use crate::share::error::ShareError;
-use crate::share::life;
 use crate::share::records::origin::Origin;
 use crate::share::records::record::{Record, State};
 use crate::share::records::snapshot::{Snapshot, Wanted};
 use crate::share::records::store;
-use crate::share::token::NameKey;
 use crate::upstream::ids::UpstreamVolumeId;
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A checked CreateSnapshot.
-#[derive(Clone)]
-struct Creation {
-    export: Export,
-    /// The share as it is to stand in the snapshot's id.
-    location: Location,
-    expect: Expect,
-    wanted: Wanted,
-    options: Options,
-    /// The source, where kubernetes-csi's driver has made it.
-    upstream: Option<UpstreamVolumeId>,
-}
-
-impl Creation {
-    /// Checks a request.
-    fn check(
-        shares: &Shares,
-        request: &csi::CreateSnapshotRequest,
-    ) -> Result<Self, ControllerError> {
-        limits::name("name", &request.name)?;
-        limits::map("parameters", &request.parameters)?;
-        limits::map("secrets", &request.secrets)?;
-        let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
-        let upstream = shares.config.upstream.volume(&request.source_volume_id)?;
-        let (export, location, expect, origin) = match &upstream {
-            Some(id) => {
-                let export = shares.locate(&Location::Export(id.export.clone()))?;
-                let location = shares.at(export.clone())?.location;
-                let expect = shares.expect_or(&export, Expect::Any);
-                (export, location, expect, id.origin())
-            }
-            None => {
-                let text = &request.source_volume_id;
-                limits::required("source_volume_id", text)?;
-                let source: VolumeId = text.parse()?;
-                let origin = Origin::new(text, source.key, source.nonce);
-                let export = shares.locate(&source.location)?;
-                (export, source.location, Expect::Known(source.uuid), origin)
-            }
-        };
-        if parameters.server.is_some() || parameters.share.is_some() {
-            let chosen = shares.choose(&parameters)?;
-            if chosen.export != export {
-                return Err(ControllerError::Invalid(format!(
-                    "the parameters name {}, the volume is on {export}: a snapshot is kept on its volume's share, so leave server and share out",
-                    chosen.export
-                )));
-            }
-        }
-        let secret = secret_options(&request.secrets);
-        let options = Options::of_call(parameters.mount_options, secret);
-        shares.check_mount_options(options.words())?;
-        Ok(Self {
-            export,
-            location,
-            expect,
-            wanted: Wanted {
-                name: request.name.clone(),
-                source: origin,
-            },
-            options,
-            upstream,
-        })
-    }
-
-    async fn run(self, shares: Arc<Shares>, operation: Operation) -> SnapshotOutcome {
-        if let Some(id) = &self.upstream {
-            // Before the share gets records for a volume that is not there.
-            upstream::find_volume(&shares, id, &self.options).await?;
-        }
-        let wanted = self.wanted;
-        let key = (self.export, NameKey::of(&wanted.name));
-        let what = format!("snapshot {:?}", wanted.name);
-        let location = self.location.to_string();
-        let expect = self.expect;
-        let how = (&self.options, expect);
-        let existing = shares.existing::<Snapshot>(&key.0, how, &wanted).await?;
-        if existing.is_some() {
-            return Ok(existing);
-        }
-        let copy = move |share: &Share, progress: &Progress| {
-            life::create(share, &wanted, &location, progress)
-        };
-        let copied = shares.copy((Purpose::Snapshot, key), Some(operation), how, what, copy);
-        copied.await.map(Some)
-    }
-}
 
 /// CreateSnapshot. Answers only when the copy is complete: at the first answer that is OK an orchestrator lets the application
 /// write again.
@@ -122,29 +30,76 @@ pub(super) async fn create(
     timeout: Duration,
     request: csi::CreateSnapshotRequest,
 ) -> Result<csi::CreateSnapshotResponse, ControllerError> {
-    let creation = Creation::check(shares, &request)?;
-    let key: OperationKey = (creation.export.clone(), NameKey::of(&creation.wanted.name));
-    let operation = Operation {
-        rpc: "CreateSnapshot",
-        arguments: csi::CreateSnapshotRequest {
-            secrets: Default::default(),
-            ..request
-        }
-        .encode_to_vec(),
-    };
-    let (record, uuid) = shares
-        .create(
-            (Purpose::Snapshot, &shares.snapshot_operations),
-            key.clone(),
-            operation.clone(),
-            timeout,
-            creation.expect,
-            || creation.clone().run(Arc::clone(shares), operation.clone()),
-        )
-        .await?;
+    let (creation, upstream) = check(shares, request)?;
+    let work = || run(Arc::clone(shares), creation.clone(), upstream.clone());
+    let (record, uuid) = shares.create(&creation, timeout, work).await?;
     Ok(csi::CreateSnapshotResponse {
-        snapshot: Some(answer::snapshot(&key.0, uuid, &record)),
+        snapshot: Some(answer::snapshot(&creation.export, uuid, &record)),
     })
+}
+
+/// Checks a CreateSnapshot. Returns what it wants, and the source, where kubernetes-csi's driver has made it.
+fn check(
+    shares: &Shares,
+    mut request: csi::CreateSnapshotRequest,
+) -> Result<(Creation<Snapshot>, Option<UpstreamVolumeId>), ControllerError> {
+    limits::name("name", &request.name)?;
+    limits::map("parameters", &request.parameters)?;
+    limits::map("secrets", &request.secrets)?;
+    let parameters = Parameters::parse_known(&request.parameters, &OF_SNAPSHOTS)?;
+    let upstream = shares.config.upstream.volume(&request.source_volume_id)?;
+    let (export, location, expect, origin) = match &upstream {
+        Some(id) => {
+            let export = shares.locate(&Location::Export(id.export.clone()))?;
+            let location = shares.at(export.clone())?.location;
+            (export, location, Expect::Any, id.origin())
+        }
+        None => {
+            let text = &request.source_volume_id;
+            limits::required("source_volume_id", text)?;
+            let source: VolumeId = text.parse()?;
+            let origin = Origin::new(text, source.key, source.nonce);
+            let export = shares.locate(&source.location)?;
+            (export, source.location, Expect::Known(source.uuid), origin)
+        }
+    };
+    if parameters.server.is_some() || parameters.share.is_some() {
+        let chosen = shares.choose(&parameters)?;
+        if chosen.export != export {
+            return Err(ControllerError::Invalid(format!(
+                "the parameters name {}, the volume is on {export}: a snapshot is kept on its volume's share, so leave server and share out",
+                chosen.export
+            )));
+        }
+    }
+    let secret = secret_options(&std::mem::take(&mut request.secrets));
+    let options = Options::of_call(parameters.mount_options, secret);
+    shares.check_mount_options(options.words())?;
+    let operation = Operation::of("CreateSnapshot", &request);
+    let creation = Creation {
+        export,
+        location,
+        expect,
+        options,
+        wanted: Wanted {
+            name: request.name,
+            source: origin,
+        },
+        operation,
+    };
+    Ok((creation, upstream))
+}
+
+async fn run(
+    shares: Arc<Shares>,
+    creation: Creation<Snapshot>,
+    upstream: Option<UpstreamVolumeId>,
+) -> SnapshotOutcome {
+    if let Some(id) = &upstream {
+        // Before the share gets records for a volume that is not there.
+        upstream::find_volume(&shares, id, &creation.options).await?;
+    }
+    shares.create_copy(creation, None).await
 }
 
 /// DeleteSnapshot.
@@ -153,29 +108,16 @@ pub(super) async fn delete(
     timeout: Duration,
     request: csi::DeleteSnapshotRequest,
 ) -> Result<csi::DeleteSnapshotResponse, ControllerError> {
-    limits::map("secrets", &request.secrets)?;
-    if let Some(id) = shares.config.upstream.snapshot(&request.snapshot_id)? {
-        upstream::delete_snapshot(shares, timeout, id, &request.secrets).await?;
-        return Ok(csi::DeleteSnapshotResponse {});
-    }
-    limits::required("snapshot_id", &request.snapshot_id)?;
-    let id: SnapshotId = match request.snapshot_id.parse() {
-        Ok(id) => id,
-        // Why OK: see `status`.
-        Err(foreign) => {
-            (shares.config.notice)(&format!("DeleteSnapshot: nothing to delete: {foreign}"));
-            return Ok(csi::DeleteSnapshotResponse {});
+    let (id, secrets) = (request.snapshot_id, &request.secrets);
+    limits::map("secrets", secrets)?;
+    match shares.config.upstream.snapshot(&id)? {
+        Some(id) => upstream::delete_snapshot(shares, timeout, id, secrets).await?,
+        None => {
+            limits::required("snapshot_id", &id)?;
+            changing::delete::<Snapshot, SNAPSHOT>(shares, timeout, "DeleteSnapshot", id, secrets)
+                .await?;
         }
-    };
-    let options = shares.secret_options(&request.secrets)?;
-    let operation = Operation {
-        rpc: "DeleteSnapshot",
-        arguments: request.snapshot_id.into_bytes(),
-    };
-    let (key, nonce) = (id.key, id.nonce);
-    let delete = move |share: &Share| life::delete::<Snapshot>(share, key, nonce).map(|()| None);
-    let operations = (&shares.snapshot_operations, operation, timeout);
-    shares.change(operations, id, options, delete).await?;
+    }
     Ok(csi::DeleteSnapshotResponse {})
 }
 

@@ -1,20 +1,21 @@
 //! Calls about volumes and snapshots of kubernetes-csi's driver; `upstream::folders` does the work. They have no record: the share
 //! itself says what they are.
 
+use super::changing::Operated;
 use super::error::ControllerError;
 use super::options::Options;
 use super::shares::Shares;
-use super::validation::capabilities_objection;
-use crate::calls::admission::Work;
+use super::validation::{Objection, check_capabilities, check_parameters};
 use crate::calls::export::Export;
 use crate::calls::operations::Operation;
-use crate::calls::parameters::{Parameters, SERVER, SHARE, SUB_DIR};
+use crate::calls::parameters::{SERVER, SHARE, SUB_DIR};
 use crate::calls::volume_id::Location;
 use crate::files::roots::Root;
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
 use crate::share::paths::sub_path::SubPath;
-use crate::share::records::volume::OnDelete;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::{OnDelete, Volume};
 use crate::share::token::NameKey;
 use crate::upstream::folders;
 use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
@@ -23,21 +24,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The options with which the share can be opened: those given or known; where there are none, version 3 when version 4 finds
-/// no such path, as mount.nfs does and so kubernetes-csi's driver did.
-async fn reach(
-    shares: &Arc<Shares>,
-    export: &Export,
-    given: &Options,
-) -> Result<Options, ControllerError> {
-    shares.locate(&Location::Export(export.clone()))?;
-    let known = shares.options(export, given);
-    let opening = shares.with_opened(Work::Call, export, known.clone(), true, |_, used| Ok(used));
-    let used = opening.await?;
-    Ok(match used == known {
-        true => given.clone(),
-        false => Options::Open(used),
-    })
+/// The options to open a share with on which kubernetes-csi's driver has made something.
+fn as_mounted(given: &Options) -> Options {
+    match given {
+        Options::None => Options::Upstream,
+        given => given.clone(),
+    }
 }
 
 /// Looks at a share through its root alone: it may have no records yet.
@@ -47,14 +39,14 @@ async fn look<T: Send + 'static>(
     options: &Options,
     work: impl Fn(&Root) -> Result<Option<T>, ShareError> + Clone + Send + 'static,
 ) -> Result<Option<T>, ControllerError> {
-    let options = &reach(shares, export, options).await?;
+    shares.locate(&Location::Export(export.clone()))?;
     let found = move |root: Root| match work(&root)? {
         Some(found) => Ok(Some(found)),
         // Not gone, but not there: its disk is away.
         None if folders::is_empty(&root)? => Err(ShareError::Empty),
         None => Ok(None),
     };
-    shares.with_root(export, options, found).await
+    shares.with_root(export, &as_mounted(options), found).await
 }
 
 /// Makes sure that the volume is there.
@@ -96,57 +88,33 @@ fn context(id: &UpstreamVolumeId) -> BTreeMap<String, String> {
     ])
 }
 
-/// Why the volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
-pub(super) fn objection(
+/// Objects to a request that does not describe the volume.
+pub(super) fn check(
     shares: &Shares,
     id: &UpstreamVolumeId,
     request: &csi::ValidateVolumeCapabilitiesRequest,
-) -> Option<String> {
-    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
-        return Some(objection);
-    }
+) -> Result<(), Objection> {
+    check_capabilities(shares, &request.volume_capabilities)?;
     if !request.mutable_parameters.is_empty() {
-        return Some("a volume of kubernetes-csi's driver has no mutable parameters".to_owned());
+        return Err("a volume of kubernetes-csi's driver has no mutable parameters".into());
     }
     let given = |key: &str| {
-        let find = |(given, _): &(&String, &String)| given.eq_ignore_ascii_case(key);
-        request
-            .volume_context
-            .iter()
-            .find(find)
-            .map(|(_, value)| value)
+        let mut all = request.volume_context.iter();
+        let found = all.find(|(given, _)| given.eq_ignore_ascii_case(key));
+        found.map(|(_, value)| value)
     };
-    let export = given(SERVER)
-        .zip(given(SHARE))
-        .map(|(server, share)| Export::parse(server, share));
-    if let Some(export) = export
-        && export.as_ref() != Ok(&id.export)
-    {
-        return Some(format!(
-            "volume_context differs: the volume is on {}",
-            id.export
-        ));
+    let export = given(SERVER).zip(given(SHARE));
+    let export = export.map(|(server, share)| Export::parse(server, share));
+    if export.is_some_and(|export| export.as_ref() != Ok(&id.export)) {
+        let own = &id.export;
+        return Err(format!("volume_context differs: the volume is on {own}").into());
     }
-    if let Some(sub_dir) = given(SUB_DIR)
-        && SubPath::parse(sub_dir).as_ref() != Ok(&id.path)
-    {
-        return Some(format!(
-            "volume_context differs: {SUB_DIR} is {:?}",
-            id.path.to_string()
-        ));
+    if given(SUB_DIR).is_some_and(|path| SubPath::parse(path).as_ref() != Ok(&id.path)) {
+        let own = id.path.to_string();
+        return Err(format!("volume_context differs: {SUB_DIR} is {own:?}").into());
     }
-    if request.parameters.is_empty() {
-        return None;
-    }
-    match Parameters::parse(&request.parameters).map(|parameters| shares.choose(&parameters)) {
-        Err(error) => Some(error.to_string()),
-        Ok(Err(error)) => Some(error.to_string()),
-        Ok(Ok(chosen)) if chosen.export != id.export => Some(format!(
-            "the parameters name {}, the volume is on {}",
-            chosen.export, id.export
-        )),
-        Ok(Ok(_)) => None,
-    }
+    check_parameters(shares, &id.export, &request.parameters)?;
+    Ok(())
 }
 
 /// Deletes the volume as its id says; as the driver was started with where it does not.
@@ -175,26 +143,10 @@ pub(super) async fn delete_volume(
             id.path, id.export
         )));
     }
-    let operation = Operation {
-        rpc: "DeleteVolume",
-        arguments: id.text.clone().into_bytes(),
-    };
-    let options = shares.secret_options(secrets)?;
-    let key = (id.export.clone(), deletion_key(&id.text));
-    let work = {
-        let shares = Arc::clone(shares);
-        || async move {
-            let (text, path) = (id.text, id.path);
-            let there = path.clone();
-            take_away(shares, id.export, options, there, move |share| {
-                folders::delete_volume(share, &text, &path, archive)
-            })
-            .await
-            .map(|()| -> Option<_> { None })
-        }
-    };
-    let done = shares.run(&shares.operations, key, operation, timeout, work);
-    done.await.map(drop)
+    let (text, path) = (id.text.clone(), id.path.clone());
+    let work = move |share: &Share| folders::delete_volume(share, &text, &path, archive);
+    let what = (id.export, id.text, id.path);
+    delete::<Volume>(shares, timeout, "DeleteVolume", what, secrets, work).await
 }
 
 /// Deletes the snapshot's folder with its archive.
@@ -204,31 +156,32 @@ pub(super) async fn delete_snapshot(
     id: UpstreamSnapshotId,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
-    let operation = Operation {
-        rpc: "DeleteSnapshot",
-        arguments: id.text.clone().into_bytes(),
-    };
-    let options = shares.secret_options(secrets)?;
-    let key = (id.export.clone(), deletion_key(&id.text));
-    let work = {
-        let shares = Arc::clone(shares);
-        || async move {
-            let archives = id.archives();
-            let (text, path) = (id.text, id.folder);
-            let there = path.clone();
-            take_away(shares, id.export, options, there, move |share| {
-                folders::delete_snapshot(share, &text, &path, &archives)
-            })
-            .await
-            .map(|()| -> Option<_> { None })
-        }
-    };
-    let done = shares.run(&shares.snapshot_operations, key, operation, timeout, work);
-    done.await.map(drop)
+    let (text, path, archives) = (id.text.clone(), id.folder.clone(), id.archives());
+    let work = move |share: &Share| folders::delete_snapshot(share, &text, &path, &archives);
+    let what = (id.export, id.text, id.folder);
+    delete::<Snapshot>(shares, timeout, "DeleteSnapshot", what, secrets, work).await
 }
 
-fn deletion_key(id: &str) -> NameKey {
-    NameKey::of(&folders::deletion_name(id))
+/// Does `work` for a call of `rpc`, which deletes what has the id `text`: the folder `path` of `export`.
+async fn delete<K: Operated>(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    rpc: &'static str,
+    (export, text, path): (Export, String, SubPath),
+    secrets: &BTreeMap<String, String>,
+    work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
+) -> Result<(), ControllerError> {
+    let options = shares.secret_options(secrets)?;
+    let key = (export.clone(), NameKey::of(&folders::deletion_name(&text)));
+    let arguments = text.into_bytes();
+    let operation = Operation { rpc, arguments };
+    let of = Arc::clone(shares);
+    let work = || async move {
+        let taken = take_away(of, export, options, path, work);
+        taken.await.map(|()| None)
+    };
+    let done = shares.run::<K, _>(key, operation, timeout, work);
+    done.await.map(drop)
 }
 
 /// Does `work` on the share, which gets records when it has none and the folder `path` is there.
@@ -239,7 +192,8 @@ async fn take_away(
     path: SubPath,
     work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
 ) -> Result<(), ControllerError> {
-    let options = reach(&shares, &export, &options).await?;
+    shares.locate(&Location::Export(export.clone()))?;
+    let options = as_mounted(&options);
     let expect = shares.expect_or(&export, Expect::Initialised);
     let done = shares
         .with_share(&export, &options, expect, work.clone())

@@ -11,6 +11,8 @@ use crate::calls::volume_id::Location;
 use crate::share::records::record::{Record, State};
 use crate::share::records::volume::Volume;
 use csi_proto::v1 as csi;
+use std::collections::BTreeMap;
+use std::error::Error;
 
 /// Checks the lengths of the fields. What cannot be satisfied is an answer, and what is too long an error.
 pub(crate) fn check_fields(
@@ -26,17 +28,20 @@ pub(crate) fn check_fields(
     Ok(())
 }
 
+/// Why a volume is not what a request describes, in words.
+pub(crate) type Objection = Box<dyn Error + Send + Sync>;
+
 /// The answer to a request against which there is this objection, or none.
 pub(crate) fn answer(
-    objection: Option<String>,
+    described: Result<(), Objection>,
     request: csi::ValidateVolumeCapabilitiesRequest,
 ) -> csi::ValidateVolumeCapabilitiesResponse {
-    match objection {
-        Some(message) => csi::ValidateVolumeCapabilitiesResponse {
+    match described {
+        Err(objection) => csi::ValidateVolumeCapabilitiesResponse {
             confirmed: None,
-            message,
+            message: objection.to_string(),
         },
-        None => csi::ValidateVolumeCapabilitiesResponse {
+        Ok(()) => csi::ValidateVolumeCapabilitiesResponse {
             confirmed: Some(csi::validate_volume_capabilities_response::Confirmed {
                 volume_context: request.volume_context,
                 volume_capabilities: request.volume_capabilities,
@@ -48,101 +53,102 @@ pub(crate) fn answer(
     }
 }
 
-/// Why no volume can have these capabilities; nothing when one can.
-pub(crate) fn capabilities_objection(
+/// Objects to capabilities that no volume can have.
+pub(crate) fn check_capabilities(
     shares: &Shares,
     capabilities: &[csi::VolumeCapability],
-) -> Option<String> {
-    match capability::check_all(capabilities) {
-        Err(error) => Some(error.to_string()),
-        Ok(all) => {
-            let mut flags = all.iter().map(|access| &access.mount.mount_flags);
-            flags.find_map(|flags| (shares.config.check_mount_options)(flags).err())
-        }
+) -> Result<(), Objection> {
+    for access in capability::check_all(capabilities)? {
+        shares.check_mount_options(&access.mount.mount_flags)?;
+    }
+    Ok(())
+}
+
+/// Objects to parameters of which no volume on `export` is made, and returns the others; nothing where none are given.
+pub(crate) fn check_parameters(
+    shares: &Shares,
+    export: &Export,
+    given: &BTreeMap<String, String>,
+) -> Result<Option<Parameters>, Objection> {
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let parameters = Parameters::parse(given)?;
+    let chosen = shares.choose(&parameters)?.export;
+    match chosen == *export {
+        true => Ok(Some(parameters)),
+        false => Err(format!("the parameters name {chosen}, the volume is on {export}").into()),
     }
 }
 
-/// Why a volume is not what a ValidateVolumeCapabilities describes; nothing when it is.
-pub(crate) fn objection(
+/// Objects to a request that does not describe the volume of `record`.
+pub(crate) fn check(
     shares: &Shares,
     export: &Export,
     record: &Record<Volume>,
     request: &csi::ValidateVolumeCapabilitiesRequest,
-) -> Option<String> {
+) -> Result<(), Objection> {
+    let what = &record.what;
     if record.state == State::Deleting {
-        return Some("the volume is being deleted".to_owned());
+        return Err("the volume is being deleted".into());
     }
-    if let Some(objection) = capabilities_objection(shares, &request.volume_capabilities) {
-        return Some(objection);
-    }
-    let mutable = match Parameters::parse_known(&request.mutable_parameters, &MUTABLE) {
-        Ok(mutable) => mutable,
-        Err(error) => return Some(error.to_string()),
-    };
-    let changes = &record.what.changes;
-    let now = [
+    check_capabilities(shares, &request.volume_capabilities)?;
+    let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
+    for (parameter, asked, changed, made) in [
         (
             "mountPermissions",
-            mutable.mode,
-            changes.mode.or(record.what.wanted.mode),
+            asked.mode,
+            what.changes.mode,
+            what.wanted.mode,
         ),
-        ("uid", mutable.uid, changes.uid.or(record.what.wanted.uid)),
-        ("gid", mutable.gid, changes.gid.or(record.what.wanted.gid)),
-    ];
-    if let Some((parameter, ..)) = now
-        .into_iter()
-        .find(|(_, asked, is)| asked.is_some() && asked != is)
-    {
-        return Some(format!("the mutable parameter {parameter} differs"));
-    }
-    if mutable
-        .on_delete
-        .is_some_and(|policy| policy != record.what.on_delete())
-    {
-        return Some(format!("onDelete is {}", record.what.on_delete()));
-    }
-    if !request.volume_context.is_empty() {
-        let mut own = context(export, record);
-        // A share with a name may have moved since the context was made.
-        if matches!(record.location.parse(), Ok(Location::Named(_))) {
-            own.remove(SERVER);
-            own.remove(SHARE);
-        }
-        // Orchestrators add keys of their own.
-        let differs = own
-            .into_iter()
-            .find(|(key, value)| request.volume_context.get(key) != Some(value));
-        if let Some((key, value)) = differs {
-            if key == MOUNT_OPTIONS {
-                return Some(format!("volume_context differs in {key}"));
-            }
-            return Some(format!(
-                "volume_context differs: {key} is {value:?}, not {:?}",
-                request.volume_context.get(&key).map_or("", String::as_str)
-            ));
+        ("uid", asked.uid, what.changes.uid, what.wanted.uid),
+        ("gid", asked.gid, what.changes.gid, what.wanted.gid),
+    ] {
+        if asked.is_some() && asked != changed.or(made) {
+            return Err(format!("the mutable parameter {parameter} differs").into());
         }
     }
-    if request.parameters.is_empty() {
-        return None;
+    let on_delete = what.on_delete();
+    if asked.on_delete.is_some_and(|policy| policy != on_delete) {
+        return Err(format!("onDelete is {on_delete}").into());
     }
-    let parameters = match Parameters::parse(&request.parameters) {
-        Ok(parameters) => parameters,
-        Err(error) => return Some(error.to_string()),
+    check_context(export, record, &request.volume_context)?;
+    let Some(parameters) = check_parameters(shares, export, &request.parameters)? else {
+        return Ok(());
     };
-    match shares.choose(&parameters) {
-        Err(error) => return Some(error.to_string()),
-        Ok(chosen) if chosen.export != *export => {
-            return Some(format!(
-                "the parameters name {}, the volume is on {export}",
-                chosen.export
-            ));
-        }
-        Ok(_) => {}
+    let wanted = (shares.config.defaults).wanted(parameters, what.wanted.clone());
+    match what.difference(&wanted) {
+        Some(difference) => Err(format!("the parameters differ: {difference}").into()),
+        None => Ok(()),
     }
-    let asked = record.what.wanted.clone();
-    let wanted = shares.config.defaults.wanted(parameters, asked);
-    record
-        .what
-        .difference(&wanted)
-        .map(|difference| format!("the parameters differ: {difference}"))
+}
+
+/// Objects to a context that is not the volume's. None is given by who does not know it; orchestrators add keys of their own.
+fn check_context(
+    export: &Export,
+    record: &Record<Volume>,
+    given: &BTreeMap<String, String>,
+) -> Result<(), Objection> {
+    if given.is_empty() {
+        return Ok(());
+    }
+    let mut own = context(export, record);
+    // A share with a name may have moved since the context was made.
+    if matches!(record.location.parse(), Ok(Location::Named(_))) {
+        own.remove(SERVER);
+        own.remove(SHARE);
+    }
+    let differs = own
+        .into_iter()
+        .find(|(key, value)| given.get(key) != Some(value));
+    match differs {
+        None => Ok(()),
+        Some((key, _)) if key == MOUNT_OPTIONS => {
+            Err(format!("volume_context differs in {key}").into())
+        }
+        Some((key, value)) => {
+            let other = given.get(&key).map_or("", String::as_str);
+            Err(format!("volume_context differs: {key} is {value:?}, not {other:?}").into())
+        }
+    }
 }

@@ -1,20 +1,18 @@
-//! The calls about volumes, from their checks to their answers. What a creation is checked for and does is in `creation`.
+//! The calls about volumes, from their checks to their answers, but for CreateVolume, which is in `creation`.
 
-use super::copies::Purpose;
-use super::creation::{Creation, check_range};
+use super::creation::check_range;
 use super::error::ControllerError;
 use super::options::Options;
 use super::shares::Shares;
-use super::{answer, lists, upstream, validation};
+use super::{answer, changing, lists, upstream, validation};
 use crate::calls::capability::{self, CapabilityError};
 use crate::calls::export::Export;
 use crate::calls::limits;
 use crate::calls::operations::Operation;
 use crate::calls::parameters::{MUTABLE, Parameters};
-use crate::calls::volume_id::VolumeId;
+use crate::calls::volume_id::{VOLUME, VolumeId};
 use crate::share::database::{Expect, Share};
 use crate::share::error::ShareError;
-use crate::share::life;
 use crate::share::listing::{List, Listed, ListedVolume};
 use crate::share::quotas;
 use crate::share::records::record::Record;
@@ -26,67 +24,22 @@ use prost::Message;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// CreateVolume.
-pub(super) async fn create(
-    shares: &Arc<Shares>,
-    timeout: Duration,
-    request: csi::CreateVolumeRequest,
-) -> Result<csi::CreateVolumeResponse, ControllerError> {
-    let creation = Creation::check(shares, &request)?;
-    let key = creation.key();
-    let operation = Operation {
-        rpc: "CreateVolume",
-        arguments: csi::CreateVolumeRequest {
-            secrets: Default::default(),
-            ..request
-        }
-        .encode_to_vec(),
-    };
-    let (record, uuid) = shares
-        .create(
-            (Purpose::Volume, &shares.operations),
-            key.clone(),
-            operation.clone(),
-            timeout,
-            Expect::Any,
-            || creation.clone().run(Arc::clone(shares), operation.clone()),
-        )
-        .await?;
-    Ok(csi::CreateVolumeResponse {
-        volume: Some(answer::volume(&key.0, uuid, &record)),
-    })
-}
-
 /// DeleteVolume.
 pub(super) async fn delete(
     shares: &Arc<Shares>,
     timeout: Duration,
     request: csi::DeleteVolumeRequest,
 ) -> Result<csi::DeleteVolumeResponse, ControllerError> {
-    let secrets = &request.secrets;
+    let (id, secrets) = (request.volume_id, &request.secrets);
     limits::map("secrets", secrets)?;
-    if let Some(id) = shares.config.upstream.volume(&request.volume_id)? {
-        upstream::delete_volume(shares, timeout, id, secrets).await?;
-        return Ok(csi::DeleteVolumeResponse {});
-    }
-    limits::required("volume_id", &request.volume_id)?;
-    let id: VolumeId = match request.volume_id.parse() {
-        Ok(id) => id,
-        // Why OK: see `status`.
-        Err(foreign) => {
-            (shares.config.notice)(&format!("DeleteVolume: nothing to delete: {foreign}"));
-            return Ok(csi::DeleteVolumeResponse {});
+    match shares.config.upstream.volume(&id)? {
+        Some(id) => upstream::delete_volume(shares, timeout, id, secrets).await?,
+        None => {
+            limits::required("volume_id", &id)?;
+            changing::delete::<Volume, VOLUME>(shares, timeout, "DeleteVolume", id, secrets)
+                .await?;
         }
-    };
-    let operation = Operation {
-        rpc: "DeleteVolume",
-        arguments: request.volume_id.into_bytes(),
-    };
-    let options = shares.secret_options(secrets)?;
-    let (key, nonce) = (id.key, id.nonce);
-    let delete = move |share: &Share| life::delete::<Volume>(share, key, nonce).map(|()| None);
-    let operations = (&shares.operations, operation, timeout);
-    shares.change(operations, id, options, delete).await?;
+    }
     Ok(csi::DeleteVolumeResponse {})
 }
 
@@ -104,18 +57,18 @@ pub(super) async fn validate(
     if request.volume_capabilities.is_empty() {
         return Err(CapabilityError::NoneGiven.into());
     }
-    let objection = match upstream_id {
+    let described = match upstream_id {
         Some(id) => {
             upstream::find_volume(shares, &id, &Options::None).await?;
-            upstream::objection(shares, &id, &request)
+            upstream::check(shares, &id, &request)
         }
         None => {
             let found = find(shares, &request.volume_id, |_, _| Ok(())).await?;
             let (export, _, listed, ()) = found;
-            validation::objection(shares, &export, &listed.record, &request)
+            validation::check(shares, &export, &listed.record, &request)
         }
     };
-    Ok(validation::answer(objection, request))
+    Ok(validation::answer(described, request))
 }
 
 /// ListVolumes.
@@ -171,7 +124,7 @@ pub(super) async fn get(
 pub(super) async fn expand(
     shares: &Arc<Shares>,
     timeout: Duration,
-    request: csi::ControllerExpandVolumeRequest,
+    mut request: csi::ControllerExpandVolumeRequest,
 ) -> Result<csi::ControllerExpandVolumeResponse, ControllerError> {
     limits::map("secrets", &request.secrets)?;
     let upstream_id = shares.config.upstream.volume(&request.volume_id)?;
@@ -188,19 +141,13 @@ pub(super) async fn expand(
         }
         None => {
             let id: VolumeId = request.volume_id.parse()?;
-            let operation = Operation {
-                rpc: "ControllerExpandVolume",
-                arguments: csi::ControllerExpandVolumeRequest {
-                    secrets: Default::default(),
-                    ..request
-                }
-                .encode_to_vec(),
-            };
+            request.secrets.clear();
+            let operation = Operation::of("ControllerExpandVolume", &request);
             let (key, nonce) = (id.key, id.nonce);
             let expand =
                 move |share: &Share| change::expand(share, key, nonce, required, limit).map(Some);
-            let operations = (&shares.operations, operation, timeout);
-            let changed = shares.change(operations, id, Options::None, expand).await?;
+            let how = (operation, timeout);
+            let changed = shares.change(how, id, Options::None, expand).await?;
             let record = changed.ok_or(ControllerError::ShuttingDown)?;
             record.what.capacity_bytes
         }
@@ -215,7 +162,7 @@ pub(super) async fn expand(
 pub(super) async fn modify(
     shares: &Arc<Shares>,
     timeout: Duration,
-    request: csi::ControllerModifyVolumeRequest,
+    mut request: csi::ControllerModifyVolumeRequest,
 ) -> Result<csi::ControllerModifyVolumeResponse, ControllerError> {
     if shares.config.upstream.volume(&request.volume_id)?.is_some() {
         return Err(ControllerError::Invalid(
@@ -230,14 +177,8 @@ pub(super) async fn modify(
     let asked = Parameters::parse_known(&request.mutable_parameters, &MUTABLE)?;
     let options = shares.secret_options(&request.secrets)?;
     let id: VolumeId = request.volume_id.parse()?;
-    let operation = Operation {
-        rpc: "ControllerModifyVolume",
-        arguments: csi::ControllerModifyVolumeRequest {
-            secrets: Default::default(),
-            ..request
-        }
-        .encode_to_vec(),
-    };
+    request.secrets.clear();
+    let operation = Operation::of("ControllerModifyVolume", &request);
     let changes = Changes {
         on_delete: asked.on_delete,
         mode: asked.mode,
@@ -246,8 +187,9 @@ pub(super) async fn modify(
     };
     let (key, nonce) = (id.key, id.nonce);
     let modify = move |share: &Share| change::modify(share, key, nonce, &changes).map(Some);
-    let operations = (&shares.operations, operation, timeout);
-    shares.change(operations, id, options, modify).await?;
+    shares
+        .change((operation, timeout), id, options, modify)
+        .await?;
     Ok(csi::ControllerModifyVolumeResponse {})
 }
 

@@ -1,6 +1,5 @@
 //! Reads the values of a configuration from the text of flags and variables, and words the errors. Must not decide what they mean.
 
-use super::{Endpoint, LocalShare};
 use crate::calls::controller::NamedShare;
 use crate::calls::export::{Export, ExportError};
 use crate::calls::parameters;
@@ -20,6 +19,24 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
+/// Where the driver serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A loopback address.
+    Tcp(SocketAddr),
+}
+
+/// An export that is a folder of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalShare {
+    /// What requests call it.
+    pub export: Export,
+    /// The folder.
+    pub path: PathBuf,
+}
+
 /// Text that is not what a flag takes. The message says what it takes.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,17 +52,9 @@ pub enum ConfigError {
     /// Not a duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
-    /// A named share's mount option cannot be used.
+    /// What stands behind a named share cannot be used.
     #[error("the share {0}: {1}")]
-    ShareOption(String, String),
-    /// A named share's UUID is none.
-    #[error(
-        "the share {0}: uuid= takes the 26 characters that stand as \"uuid\" in .csi-nfs/share.json on the share, and between '#' and the first '.' behind it in the ids of its volumes"
-    )]
-    ShareUuid(String),
-    /// A named share has two UUIDs.
-    #[error("the share {0}: uuid= is given twice: a share has one, give it once")]
-    ShareUuidTwice(String),
+    Share(String, String),
     /// Not an export.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -70,6 +79,8 @@ fn read<T>(text: &str, value: Option<T>, what: &'static str) -> Result<T, Config
 
 pub(crate) const ENDPOINT: &str = "endpoint: give unix:///run/csi.sock or tcp://127.0.0.1:10000";
 const SHARE: &str = "share: give NAME=SERVER:/PATH, with mount options NAME=SERVER:/PATH,OPTION,OPTION, NAME of letters, digits, '-', '_' and '.' with a letter or digit first";
+const SHARE_UUID: &str = "uuid= takes the 26 characters that stand as \"uuid\" in .csi-nfs/share.json on the share, and between '#' and the first '.' behind it in the ids of its volumes";
+const SHARE_UUID_TWICE: &str = "uuid= is given twice: a share has one, give it once";
 const LOCAL_SHARE: &str = "local share: give SERVER:/SHARE=/FOLDER, the folder as an absolute path";
 
 impl FromStr for Endpoint {
@@ -88,18 +99,21 @@ impl FromStr for Endpoint {
             }
             return Ok(Self::Tcp(address));
         }
+        let is_path = text.starts_with(['/', '.']) && !text.ends_with('/');
         let path = match text.strip_prefix("unix:") {
-            Some(rest) => rest.strip_prefix("//").unwrap_or(rest),
-            None if text.starts_with(['/', '.']) => text,
-            None => return Err(wrong()),
+            Some(path) => socket_path(path),
+            None => is_path.then(|| text.into()),
         };
-        // After two slashes comes a host in other URLs: `unix://run/x` means `/run/x` to one reader and `run/x` to the next.
-        let unclear = text.starts_with("unix://") && !path.starts_with('/');
-        if path.is_empty() || path.ends_with('/') || unclear {
-            return Err(wrong());
-        }
-        Ok(Self::Unix(PathBuf::from(path)))
+        path.map(Self::Unix).ok_or_else(wrong)
     }
+}
+
+/// The path of a socket, as it stands behind `unix:`.
+pub(crate) fn socket_path(text: &str) -> Option<PathBuf> {
+    let path = text.strip_prefix("//").unwrap_or(text);
+    // After two slashes comes a host in other URLs: `unix://run/x` means `/run/x` to one reader and `run/x` to the next.
+    let unclear = text.starts_with("//") && !path.starts_with('/');
+    (!path.is_empty() && !path.ends_with('/') && !unclear).then(|| path.into())
 }
 
 impl fmt::Display for Endpoint {
@@ -122,14 +136,15 @@ impl FromStr for NamedShare {
         }
         let (export, options) = export.split_once(',').unwrap_or((export, ""));
         let (server, share) = split_export(export).ok_or_else(wrong)?;
+        let unusable = |why: &str| ConfigError::Share(name.to_owned(), why.to_owned());
         let mut uuid = None;
         let mut mount_options = Vec::new();
         for option in options.split(',').map(str::trim) {
             if let Some(text) = option.strip_prefix("uuid=") {
                 let parsed = text.parse::<ShareUuid>();
-                let parsed = parsed.map_err(|_| ConfigError::ShareUuid(name.to_owned()))?;
+                let parsed = parsed.map_err(|_| unusable(SHARE_UUID))?;
                 if uuid.replace(parsed).is_some() {
-                    return Err(ConfigError::ShareUuidTwice(name.to_owned()));
+                    return Err(unusable(SHARE_UUID_TWICE));
                 }
             } else if !option.is_empty() {
                 mount_options.push(option.to_owned());
@@ -138,7 +153,7 @@ impl FromStr for NamedShare {
         let words = || mount_options.iter().map(String::as_str);
         MountOptions::parse(words(), &Policy::default())
             .and_then(|_| control_options::refuse_without_effect(words()))
-            .map_err(|error| ConfigError::ShareOption(name.to_owned(), error.to_string()))?;
+            .map_err(|error| unusable(&error.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
             export: Export::parse(server, share)?,
@@ -264,24 +279,45 @@ pub fn parse_switch(text: &str) -> Result<bool, ConfigError> {
     }
 }
 
-/// Refuses two entries of `flag` with the same key: which one counts would be chance.
+/// The shares that `--share` names, each name once.
 ///
 /// # Errors
-/// [`ConfigError::Twice`] with the key.
-pub fn distinct<T, K: Ord + ToString>(
+/// When a word is no share, or two have the same name.
+pub fn parse_shares(words: &[String]) -> Result<Vec<NamedShare>, ConfigError> {
+    let name = |share: &NamedShare| share.name.clone();
+    distinct("--share", words, name)
+}
+
+/// The folders that `--local-share` names, each export once.
+///
+/// # Errors
+/// When a word is no local share, or two have the same export.
+pub fn parse_local_shares(words: &[String]) -> Result<Vec<LocalShare>, ConfigError> {
+    let export = |share: &LocalShare| share.export.to_string();
+    distinct("--local-share", words, export)
+}
+
+/// The values of `flag`, of which no two have the same key: which one counts would be chance.
+fn distinct<T: FromStr<Err = ConfigError>>(
     flag: &'static str,
-    entries: Vec<T>,
-    key: impl Fn(&T) -> K,
+    words: &[String],
+    key: impl Fn(&T) -> String,
 ) -> Result<Vec<T>, ConfigError> {
     let mut seen = BTreeSet::new();
-    for entry in &entries {
-        let key = key(entry);
-        let shown = key.to_string();
-        if !seen.insert(key) {
-            return Err(ConfigError::Twice(flag, shown));
+    let parsed = named(words).into_iter().map(|word| {
+        let entry: T = word.parse()?;
+        match seen.insert(key(&entry)) {
+            true => Ok(entry),
+            false => Err(ConfigError::Twice(flag, key(&entry))),
         }
-    }
-    Ok(entries)
+    });
+    parsed.collect()
+}
+
+/// The words of a list. A variable may be empty or end with a separator, as a block of YAML does.
+pub fn named(words: &[String]) -> Vec<&str> {
+    let trimmed = words.iter().map(|word| word.trim());
+    trimmed.filter(|word| !word.is_empty()).collect()
 }
 
 /// The name of a driver as the specification allows it (GetPluginInfo, `name`).
@@ -308,6 +344,14 @@ pub fn parse_node_id(text: &str) -> Result<String, ConfigError> {
     let good = (1..=192).contains(&text.len()) && !text.chars().any(char::is_control);
     let what = "node id: 1 to 192 bytes without control characters";
     read(text, good.then(|| text.to_owned()), what)
+}
+
+/// The name of this host as the id of a node.
+///
+/// # Errors
+/// When it is none.
+pub fn host_node_id() -> Result<String, ConfigError> {
+    parse_node_id(&rustix::system::uname().nodename().to_string_lossy())
 }
 
 #[cfg(test)]
@@ -359,12 +403,19 @@ mod tests {
         let share: NamedShare = format!("home=nas:/srv,tcp,uuid={uuid}").parse().unwrap();
         assert_eq!(share.uuid.unwrap().to_string(), uuid);
         assert_eq!(share.mount_options, ["tcp"]);
-        let unused = "home=nas:/srv,nocto".parse::<NamedShare>();
-        assert!(matches!(unused, Err(ConfigError::ShareOption(name, _)) if name == "home"));
-        let wrong = "home=nas:/srv,uuid=4g2v0".parse::<NamedShare>();
-        assert_eq!(wrong, Err(ConfigError::ShareUuid("home".into())));
-        let twice = format!("home=nas:/srv,uuid={uuid},tcp,uuid={uuid}").parse::<NamedShare>();
-        assert_eq!(twice, Err(ConfigError::ShareUuidTwice("home".into())));
+        for (options, why) in [
+            ("nocto", "nocto"),
+            ("uuid=4g2v0", "26 characters"),
+            (&format!("uuid={uuid},tcp,uuid={uuid}"), "given twice"),
+        ] {
+            match format!("home=nas:/srv,{options}").parse::<NamedShare>() {
+                Err(ConfigError::Share(name, text)) => {
+                    assert_eq!(name, "home");
+                    assert!(text.contains(why), "{text}");
+                }
+                other => panic!("{options}: {other:?}"),
+            }
+        }
         let wrong = "home=nas:/srv,addr=10.0.0.5".parse::<NamedShare>();
         assert!(wrong.unwrap_err().to_string().contains("addr"));
         let share: LocalShare = "nas:data=/srv/a=b".parse().unwrap();

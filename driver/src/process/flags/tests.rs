@@ -64,81 +64,50 @@ fn lists_may_end_with_a_separator() {
 
 #[test]
 fn which_flags_have_an_effect_beside_which_others() {
-    const NONE: Given = Given {
-        mode: Mode::All,
-        is_built_in: true,
-        upstream: false,
-        local_shares: false,
-        quotas: false,
-        inline_shares: false,
-        inline_options: false,
-        on_delete: false,
-        permissions: false,
-        measure: false,
-    };
-    let refused = |given: Given| given.without_effect().map(|(flag, _)| flag);
-    for (upstream, is_built_in, expected) in [
-        (false, false, None),
-        (true, true, None),
-        (true, false, Some("--migrate-from")),
+    let from = "--migrate-from csi-driver-nfs";
+    let (on_delete, permissions) = ("--default-ondelete-policy retain", "--mount-permissions 0");
+    let (share, option) = ("--inline-share nas:/srv", "--inline-mount-option vers");
+    for (words, expected) in [
+        (format!("--mode controller {on_delete} {permissions}"), None),
+        (format!("--mode all {on_delete} {permissions}"), None),
+        ("--mode node".to_owned(), None),
+        (
+            format!("--mode node {permissions}"),
+            Some("--mount-permissions"),
+        ),
+        (format!("--mode node {from} {permissions}"), None),
+        (
+            format!("--mode node {on_delete}"),
+            Some("--default-ondelete-policy"),
+        ),
+        (
+            format!("--mode node {from} {on_delete} {permissions}"),
+            Some("--default-ondelete-policy"),
+        ),
+        ("--mode controller".to_owned(), None),
+        (format!("--mode controller {share}"), Some("--inline-share")),
+        (
+            format!("--mode controller {option}"),
+            Some("--inline-mount-option"),
+        ),
+        (
+            format!("--mode controller {share} {option}"),
+            Some("--inline-share"),
+        ),
+        (format!("--mode controller {from} {share} {option}"), None),
+        (format!("--mode node {share} {option}"), None),
+        (format!("--mode all {share} {option}"), None),
+        ("--mode controller --measure 1h".to_owned(), None),
+        ("--mode all --measure 1h".to_owned(), None),
+        ("--mode node --measure 1h".to_owned(), Some("--measure")),
     ] {
-        let given = Given {
-            upstream,
-            is_built_in,
-            ..NONE
-        };
-        assert_eq!(refused(given), expected);
-    }
-    let policy = Some("--default-ondelete-policy");
-    let mode_of_folders = Some("--mount-permissions");
-    for (mode, upstream, [on_delete, permissions], expected) in [
-        (Mode::Controller, false, [true, true], None),
-        (Mode::All, false, [true, true], None),
-        (Mode::Node, false, [false, false], None),
-        (Mode::Node, false, [false, true], mode_of_folders),
-        (Mode::Node, true, [false, true], None),
-        (Mode::Node, false, [true, false], policy),
-        (Mode::Node, true, [true, true], policy),
-    ] {
-        let given = Given {
-            mode,
-            upstream,
-            on_delete,
-            permissions,
-            ..NONE
-        };
-        assert_eq!(refused(given), expected, "{given:?}");
-    }
-    let (share, option) = (Some("--inline-share"), Some("--inline-mount-option"));
-    for (mode, upstream, [inline_shares, inline_options], expected) in [
-        (Mode::Controller, false, [false, false], None),
-        (Mode::Controller, false, [true, false], share),
-        (Mode::Controller, false, [false, true], option),
-        (Mode::Controller, false, [true, true], share),
-        (Mode::Controller, true, [true, true], None),
-        (Mode::Node, false, [true, true], None),
-        (Mode::All, false, [true, true], None),
-    ] {
-        let given = Given {
-            mode,
-            upstream,
-            inline_shares,
-            inline_options,
-            ..NONE
-        };
-        assert_eq!(refused(given), expected, "{given:?}");
-    }
-    for (mode, expected) in [
-        (Mode::Controller, None),
-        (Mode::All, None),
-        (Mode::Node, Some("--measure")),
-    ] {
-        let given = Given {
-            mode,
-            measure: true,
-            ..NONE
-        };
-        assert_eq!(refused(given), expected, "{given:?}");
+        if cfg!(not(feature = "upstream")) && words.contains(from) {
+            continue;
+        }
+        let line = format!("x --endpoint /x {words}");
+        let flags = Flags::parse_from(line.split(' '));
+        let refused = flags.without_effect().map(|(flag, _)| flag);
+        assert_eq!(refused, expected, "{words}");
     }
 }
 
@@ -234,5 +203,46 @@ fn every_flag_has_a_variable() {
     for arg in command.get_arguments() {
         let builtin = matches!(arg.get_id().as_str(), "help" | "version");
         assert!(builtin || arg.get_env().is_some(), "{}", arg.get_id());
+    }
+}
+
+fn kubelet(line: &str) -> Result<Option<Kubelet>, ConfigError> {
+    let flags = Flags::parse_from(line.split(' '));
+    flags.resolve().map(|(serving, ..)| serving.kubelet)
+}
+
+#[test]
+fn the_kubelet_is_told_the_path_that_it_sees() {
+    let told = |line: &str| kubelet(line).unwrap().map(|kubelet| kubelet.endpoint);
+    assert_eq!(told("x --endpoint /csi/csi.sock --mode node"), None);
+    let own = "x --endpoint unix:///csi/csi.sock --mode node --kubelet-registration /r";
+    assert_eq!(told(own), Some("/csi/csi.sock".into()));
+    let other = format!("{own} --kubelet-endpoint /var/lib/kubelet/plugins/n/csi.sock");
+    let seen = "/var/lib/kubelet/plugins/n/csi.sock";
+    assert_eq!(told(&other), Some(seen.into()));
+    let relative = told("x --endpoint unix:csi.sock --kubelet-registration /r").unwrap();
+    assert!(relative.is_absolute() && relative.ends_with("csi.sock"));
+}
+
+#[test]
+fn a_registration_that_would_have_no_effect_is_refused() {
+    for (line, flag) in [
+        (
+            "x --endpoint /x --kubelet-endpoint /y",
+            "--kubelet-endpoint",
+        ),
+        (
+            "x --endpoint /x --mode controller --kubelet-registration /r",
+            "--kubelet-registration",
+        ),
+        (
+            "x --endpoint tcp://127.0.0.1:1 --kubelet-registration /r",
+            "--kubelet-registration",
+        ),
+    ] {
+        match kubelet(line) {
+            Err(ConfigError::NoEffect(named, _)) => assert_eq!(named, flag, "{line}"),
+            other => panic!("{line}: {other:?}"),
+        }
     }
 }

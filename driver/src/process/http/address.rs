@@ -1,19 +1,14 @@
 //! The address of the HTTP server: a port of an address, or a unix socket. Owns the syntax.
 
+use crate::process::config::{Endpoint, socket_path};
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Where HTTP is served.
+/// Where HTTP is served: on a unix socket, or on a port of any address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HttpAddress {
-    /// On a unix socket.
-    Unix(PathBuf),
-    /// On a port of this address.
-    Tcp(SocketAddr),
-}
+pub struct HttpAddress(pub Endpoint);
 
 /// Text that names no place for HTTP.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -24,35 +19,31 @@ impl FromStr for HttpAddress {
     type Err = HttpAddressError;
 
     fn from_str(text: &str) -> Result<Self, HttpAddressError> {
-        let wrong = || HttpAddressError(text.to_owned());
-        match text.strip_prefix("unix:") {
-            Some(rest) => {
-                let path = rest.strip_prefix("//").unwrap_or(rest);
-                let unclear = rest.starts_with("//") && !path.starts_with('/');
-                if path.is_empty() || path.ends_with('/') || unclear {
-                    return Err(wrong());
-                }
-                Ok(Self::Unix(path.into()))
-            }
-            None => match text.parse() {
-                Ok(address) => Ok(Self::Tcp(address)),
-                // Kubernetes tells a pod its IPv6 address without brackets: $(POD_IP):PORT.
-                Err(_) => {
-                    let (ip, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-                    let ip: Ipv6Addr = ip.parse().map_err(|_| wrong())?;
-                    let port: u16 = port.parse().map_err(|_| wrong())?;
-                    Ok(Self::Tcp((ip, port).into()))
-                }
-            },
-        }
+        let place = match text.strip_prefix("unix:") {
+            Some(path) => socket_path(path).map(Endpoint::Unix),
+            None => port(text).map(Endpoint::Tcp),
+        };
+        place
+            .map(Self)
+            .ok_or_else(|| HttpAddressError(text.to_owned()))
     }
+}
+
+/// A port of an address. Kubernetes tells a pod its IPv6 address without brackets: $(POD_IP):PORT.
+fn port(text: &str) -> Option<SocketAddr> {
+    let without_brackets = || {
+        let (ip, port) = text.rsplit_once(':')?;
+        let ip: Ipv6Addr = ip.parse().ok()?;
+        Some((ip, port.parse::<u16>().ok()?).into())
+    };
+    text.parse().ok().or_else(without_brackets)
 }
 
 impl fmt::Display for HttpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Tcp(address) => write!(f, "{address}"),
+        match &self.0 {
+            Endpoint::Tcp(address) => write!(f, "{address}"),
+            socket => write!(f, "{socket}"),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! and what comes of the answer.
 
 use super::HttpAddress;
+use crate::process::config::Endpoint;
 use csi_proto::socket_file::connect;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -18,13 +19,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// # Errors
 /// When there is no answer, or it is not one of HTTP.
 pub fn get(address: &HttpAddress, path: &str) -> io::Result<(bool, String)> {
-    match address {
-        HttpAddress::Unix(socket) => {
+    match &address.0 {
+        Endpoint::Unix(socket) => {
             let stream = connect(socket, ROOM_PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             converse(stream, path)
         }
-        HttpAddress::Tcp(address) => {
+        Endpoint::Tcp(address) => {
             let stream = TcpStream::connect_timeout(address, PATIENCE)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             converse(stream, path)

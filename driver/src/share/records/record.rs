@@ -65,7 +65,7 @@ pub trait Kind:
     /// The name of that folder below `.csi-nfs`.
     const FOLDER: &'static str;
     /// What a creation asks for, as far as a retry has to ask for the same.
-    type Wanted;
+    type Wanted: Clone + Send + Sync + 'static;
     /// The folder of all records of the kind.
     #[doc(hidden)]
     fn folder(share: &Share) -> &OwnedFd;

@@ -6,6 +6,7 @@ use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs::calls::export::Export;
 use csi_nfs::files::roots::local::LocalRoots;
 use csi_nfs::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs::upstream::ids::UpstreamIds;
 use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
 use std::io::ErrorKind;
 use std::pin::Pin;
@@ -390,8 +391,10 @@ fn picky(host: &Host) -> (Arc<Picky>, Controller) {
         roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
         asked: Mutex::default(),
     });
-    let controller = Controller::new(ControllerConfig::new(picky.clone()));
-    (picky, controller)
+    let mut config = ControllerConfig::new(picky.clone());
+    // An option that the server refuses, and not the policy.
+    config.policy.allowed_options = ["vers", "nosuchoption"].map(str::to_owned).into();
+    (picky, Controller::new(config))
 }
 
 #[tokio::test]
@@ -546,6 +549,30 @@ async fn volumes_that_need_mount_options_are_found_after_a_restart() {
         .await
         .unwrap();
     assert!(!work.path().join("none").exists());
+}
+
+#[tokio::test]
+async fn volumes_of_the_other_driver_are_found_by_version_3_too() {
+    let host = Host::new();
+    let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
+    let folder = host.folder.path().to_owned();
+    let old = Old(LocalRoots::new([(export, folder)]));
+    let mut config = ControllerConfig::new(Arc::new(old));
+    config.upstream = UpstreamIds::Served;
+    let controller = Controller::new(config.clone());
+    for name in ["pvc-1", "pvc-2"] {
+        std::fs::create_dir(host.at(name)).unwrap();
+    }
+    // The first look finds a share without records, and the second one with them.
+    for name in ["pvc-1", "pvc-2"] {
+        let id = format!("10.0.0.4#nfs_share#{name}##");
+        get(&controller, &id).await.unwrap();
+        delete(&controller, &id).await.unwrap();
+        assert!(!host.at(name).exists(), "{name}");
+    }
+    config.policy.denied_options = vec!["vers".to_owned()];
+    let answer = get(&Controller::new(config), "10.0.0.4#nfs_share#pvc-1##").await;
+    refused(answer, Code::FailedPrecondition, &["no such export"]);
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@ use csi_nfs::calls::export::Export;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
 use csi_proto::v1::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use tonic::{Code, Request, Status};
 
 #[tokio::test]
@@ -159,28 +158,25 @@ async fn what_is_not_there_is_said_by_name() {
 async fn servers_and_mount_options_go_through_their_checks() {
     let host = Host::new();
     let mut config = host.config();
-    config.allow_server = Arc::new(|server| server == "good");
-    config.check_mount_options = Arc::new(|options| match options.iter().any(|o| o == "evil") {
-        true => Err("the mount option evil is not allowed".to_owned()),
-        false => Ok(()),
-    });
+    config.policy.servers = vec!["good".to_owned()];
+    config.policy.denied_options = vec!["soft".to_owned()];
     let controller = Controller::new(config);
     let elsewhere = with_parameters("v", &[("server", "bad"), ("share", "/a")]);
     let answer = create(&controller, elsewhere).await;
     refused(answer, Code::PermissionDenied, &["bad", "--allow-server"]);
     let mut secret = request("v");
-    secret.secrets = map(&[("mountOptions", "evil")]);
+    secret.secrets = map(&[("mountOptions", "soft")]);
     let mut flag = request("v");
     flag.volume_capabilities[0].access_type = Some(AccessType::Mount(MountVolume {
-        mount_flags: vec!["evil".to_owned()],
+        mount_flags: vec!["soft".to_owned()],
         ..Default::default()
     }));
-    let parameter = with_parameters("v", &[("mountOptions", "hard,evil")]);
+    let parameter = with_parameters("v", &[("mountOptions", "tcp,soft")]);
     for evil in [parameter, secret, flag] {
         refused(
             create(&controller, evil).await,
             Code::InvalidArgument,
-            &["evil"],
+            &["soft"],
         );
     }
     // An id from elsewhere does not lead there either.
@@ -203,7 +199,7 @@ async fn a_folder_of_inline_volumes_is_no_share() {
         ("/nfs_share/public", false),
         ("/nfs_share2", false),
     ] {
-        config.inline_shares = vec![Export::parse("10.0.0.4", inline).unwrap()];
+        config.policy.inline_shares = vec![Export::parse("10.0.0.4", inline).unwrap()];
         let answer = create(&Controller::new(config.clone()), request("v")).await;
         match is_refused {
             true => refused(answer, Code::InvalidArgument, &["--inline-share", inline]),
@@ -217,10 +213,7 @@ async fn a_folder_of_inline_volumes_is_no_share() {
 async fn capabilities_are_validated_against_the_volume() {
     let host = Host::new();
     let mut config = host.config();
-    config.check_mount_options = Arc::new(|options| match options.iter().any(|o| o == "evil") {
-        true => Err("the mount option evil is not allowed".to_owned()),
-        false => Ok(()),
-    });
+    config.policy.denied_options = vec!["soft".to_owned()];
     let controller = Controller::new(config);
     let mounting = |change: &dyn Fn(&mut MountVolume)| {
         let mut volume = MountVolume::default();
@@ -230,7 +223,7 @@ async fn capabilities_are_validated_against_the_volume() {
             ..mount()
         }
     };
-    let flagged = mounting(&|volume| volume.mount_flags.push("evil".to_owned()));
+    let flagged = mounting(&|volume| volume.mount_flags.push("soft".to_owned()));
     let grouped = mounting(&|volume| volume.volume_mount_group = "1000".to_owned());
     let mut with_group = request("w");
     with_group.volume_capabilities = vec![grouped.clone()];
@@ -268,7 +261,7 @@ async fn capabilities_are_validated_against_the_volume() {
         ),
         (
             validate(&|r| r.volume_capabilities.push(flagged.clone())).await,
-            "evil",
+            "soft",
         ),
         (
             validate(&|r| r.volume_capabilities.push(grouped.clone())).await,

@@ -11,7 +11,6 @@ use csi_proto::v1::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::sync::Arc;
 use tonic::{Code, Request, Status};
 
 pub const UPSTREAM: &str = "10.0.0.4#nfs_share#pvc-1##";
@@ -239,7 +238,7 @@ async fn hostile_ids_touch_nothing() {
     refused(answer, Code::InvalidArgument, &["bytes"]);
     // A server that the administrator has not allowed.
     let mut config = host.config();
-    config.allow_server = Arc::new(|server| server != "evil");
+    config.policy.servers = vec!["good".to_owned()];
     let strict = in_front(config, Some(OnDelete::Delete));
     refused(
         delete(&strict, "evil#x#v##").await,
@@ -323,7 +322,8 @@ async fn folders_for_inline_volumes_are_not_deleted() {
     }
     let mut config = host.config();
     let inline = |path: &str| Export::parse("10.0.0.4", path).unwrap();
-    config.inline_shares = vec![inline("/nfs_share/public"), inline("nfs_share/team/public")];
+    config.policy.inline_shares =
+        vec![inline("/nfs_share/public"), inline("nfs_share/team/public")];
     let c = &in_front(config, Some(OnDelete::Delete));
     for policy in ["", "delete", "archive"] {
         for path in ["public", "public/inner", "team", "team/public/in"] {

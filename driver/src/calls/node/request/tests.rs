@@ -1,8 +1,6 @@
 //! Tests of the requests to publish and stage.
 
 use super::*;
-use crate::calls::defaults::Defaults;
-use crate::process::config::Bounds;
 use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
@@ -10,18 +8,8 @@ pub(crate) fn config() -> Config {
     Config {
         driver_name: "nfs.csi.internal".into(),
         node_id: "node".into(),
-        mode: crate::process::config::Mode::All,
-        shares: Vec::new(),
-        local_shares: Vec::new(),
-        quotas: false,
         work_dir: PathBuf::from("/nonexistent"),
-        policy: Policy::default(),
-        bounds: Bounds::default(),
-        measure: None,
-        symlink_fallback: false,
-        stage: false,
-        upstream: false,
-        defaults: Defaults::default(),
+        ..Config::default()
     }
 }
 

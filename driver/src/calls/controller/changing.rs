@@ -1,0 +1,106 @@
+//! Runs calls that change or delete a volume or snapshot with a record, as operations that equal calls join. Must not check requests.
+
+use super::error::ControllerError;
+use super::options::Options;
+use super::outcome::{OperationKey, Outcome, SnapshotOutcome, VolumeOutcome};
+use super::shares::Shares;
+use crate::calls::operations::{Operation, Operations};
+use crate::calls::volume_id::Id;
+use crate::share::database::{Expect, Share};
+use crate::share::error::ShareError;
+use crate::share::life::{self, Life};
+use crate::share::records::record::Record;
+use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Volume;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A kind of record that calls make, change and delete.
+pub(crate) trait Operated: Life {
+    /// What it is about.
+    const WORD: &'static str;
+    /// The operations that run on records of this kind.
+    fn operations(shares: &Shares) -> &Operations<OperationKey, Outcome<Self>>;
+}
+
+impl Operated for Volume {
+    const WORD: &'static str = "volume";
+
+    fn operations(shares: &Shares) -> &Operations<OperationKey, VolumeOutcome> {
+        &shares.operations
+    }
+}
+
+impl Operated for Snapshot {
+    const WORD: &'static str = "snapshot";
+
+    fn operations(shares: &Shares) -> &Operations<OperationKey, SnapshotOutcome> {
+        &shares.snapshot_operations
+    }
+}
+
+impl Shares {
+    /// Runs the operation of a call on the volume or snapshot `key`, or joins an equal one.
+    pub(super) async fn run<K: Operated, W>(
+        &self,
+        key: OperationKey,
+        operation: Operation,
+        timeout: Duration,
+        work: impl FnOnce() -> W,
+    ) -> Outcome<K>
+    where
+        W: Future<Output = Outcome<K>> + Send + 'static,
+    {
+        let export = key.0.clone();
+        let done = K::operations(self).run(key, operation, timeout, work);
+        done.await.map_err(|busy| self.busy(&export, busy))?
+    }
+
+    /// Runs the operation of a call that changes what `id` means, or joins an equal one. What is gone then, or may be, is purged.
+    pub(super) async fn change<K: Operated, const MARK: char>(
+        self: &Arc<Self>,
+        (operation, timeout): (Operation, Duration),
+        id: Id<MARK>,
+        options: Options,
+        work: impl FnOnce(&Share) -> Result<Option<Record<K>>, ShareError> + Send + 'static,
+    ) -> Outcome<K> {
+        let export = self.locate(&id.location)?;
+        let (shares, address) = (Arc::clone(self), export.clone());
+        let changing = || async move {
+            let expect = Expect::Known(id.uuid);
+            let changed = shares.with_share(&address, &options, expect, work).await;
+            if !matches!(changed, Ok(Some(_))) {
+                shares.purge_soon(&address);
+            }
+            changed
+        };
+        let key = (export, id.key);
+        self.run(key, operation, timeout, changing).await
+    }
+}
+
+/// Deletes what the id `text` means, for a call of `rpc`.
+pub(super) async fn delete<K: Operated, const MARK: char>(
+    shares: &Arc<Shares>,
+    timeout: Duration,
+    rpc: &'static str,
+    text: String,
+    secrets: &BTreeMap<String, String>,
+) -> Result<(), ControllerError> {
+    let id: Id<MARK> = match text.parse() {
+        Ok(id) => id,
+        // Why OK: see `status`.
+        Err(foreign) => {
+            (shares.config.notice)(&format!("{rpc}: nothing to delete: {foreign}"));
+            return Ok(());
+        }
+    };
+    let options = shares.secret_options(secrets)?;
+    let arguments = text.into_bytes();
+    let operation = Operation { rpc, arguments };
+    let (key, nonce) = (id.key, id.nonce);
+    let delete = move |share: &Share| life::delete::<K>(share, key, nonce).map(|()| None);
+    let deleted = shares.change::<K, MARK>((operation, timeout), id, options, delete);
+    deleted.await.map(drop)
+}
