@@ -2,7 +2,7 @@
 //!
 //! Usage: copy_tree SOURCE TARGET, where TARGET's parent exists and TARGET does not.
 
-use csi_nfs::files::copying::{LinksFolder, Progress, View, copy};
+use csi_nfs_store::files::copying::{LinksFolder, Progress, View, copy};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

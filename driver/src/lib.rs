@@ -5,15 +5,10 @@
 
 pub mod agent;
 pub mod calls;
-pub mod files;
 #[expect(
     clippy::disallowed_methods,
     reason = "helper processes call most of it"
 )]
 pub mod mount;
 pub mod process;
-#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
-pub mod quota;
-#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
-pub mod share;
 pub mod upstream;

@@ -4,7 +4,6 @@
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use csi_nfs::files::descriptors;
 use csi_nfs::mount::helper;
 use csi_nfs::process::commands;
 use csi_nfs::process::config::Config;
@@ -16,6 +15,7 @@ use csi_nfs::process::privileges::Needs;
 use csi_nfs::process::registration::Registration;
 use csi_nfs::process::server::{self, Ended, Listener, StopSignals};
 use csi_nfs::process::start;
+use csi_nfs_store::files::descriptors;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;

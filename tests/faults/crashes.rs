@@ -1,7 +1,7 @@
 //! SIGKILL of the driver's process at each step of each operation, one after the other. Then it is started again, and the
 //! call repeated: what is there is whole, what is not left no trace, and nobody else's files have changed.
 //!
-//! Only debug builds can be told to die, see `driver/src/files/crash_points.rs`.
+//! Only debug builds can be told to die, see `driver/store/src/files/crash_points.rs`.
 
 use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, repeated};
@@ -439,7 +439,7 @@ fn steps_in_the_source() -> BTreeSet<String> {
     }
     let mut steps = BTreeSet::new();
     look(
-        &Path::new(env!("CARGO_MANIFEST_DIR")).join("driver/src/share"),
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("driver/store/src/share"),
         &mut steps,
     );
     assert!(steps.len() > 25, "{steps:?}");

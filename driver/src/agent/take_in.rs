@@ -2,18 +2,18 @@
 //! says; what is done to a volume is the business of `share::volume::enable_quota`.
 
 use crate::calls::volume_id::VolumeId;
-use crate::files::roots::local::open_folder;
 use crate::process::config::LocalShare;
 use crate::process::log::{Format, Level, Log};
 use crate::process::privileges::Needs;
 use crate::process::start;
-use crate::quota::enable_quota::Found;
-use crate::share::database::{Expect, Share};
-use crate::share::records::store;
-use crate::share::records::volume::Volume;
-use crate::share::token::NameKey;
-use crate::share::volume::enable_quota::{EnableQuotaError, enable_quota};
 use clap::Args;
+use csi_nfs_store::files::roots::local::open_folder;
+use csi_nfs_store::quota::enable_quota::Found;
+use csi_nfs_store::share::database::{Expect, Share};
+use csi_nfs_store::share::records::store;
+use csi_nfs_store::share::records::volume::Volume;
+use csi_nfs_store::share::token::NameKey;
+use csi_nfs_store::share::volume::enable_quota::{EnableQuotaError, enable_quota};
 use std::error::Error;
 use std::io::{self, Write};
 
@@ -142,8 +142,8 @@ fn sentence(is_dry: bool, taken_in: usize, refused: usize, enforced: usize) -> S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quota::amounts::Amounts;
-    use crate::quota::enable_quota::Because;
+    use csi_nfs_store::quota::amounts::Amounts;
+    use csi_nfs_store::quota::enable_quota::Because;
 
     #[test]
     fn what_is_said() {

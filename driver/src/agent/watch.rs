@@ -4,12 +4,12 @@
 //! What NFS clients do reaches the server's file system through the same calls as what is done here, so it is seen too. Events
 //! are hints: whoever misses one meets what it was about at the next walk through the share.
 
-use crate::share::agents::{Inbox, inboxes};
-use crate::share::database::Share;
-use crate::share::error::ShareError;
-use crate::share::recovery::Appeared;
-use crate::share::requests::REQUEST;
-use crate::share::token::NameKey;
+use csi_nfs_store::share::agents::{Inbox, inboxes};
+use csi_nfs_store::share::database::Share;
+use csi_nfs_store::share::error::ShareError;
+use csi_nfs_store::share::recovery::Appeared;
+use csi_nfs_store::share::requests::REQUEST;
+use csi_nfs_store::share::token::NameKey;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use std::io;
@@ -114,10 +114,9 @@ fn add(all: &mut Appeared, inbox: Option<Inbox>, what: ReadFlags, name: Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::share::database::Expect;
-    use crate::share::records::volume::Volume;
-    use crate::share::tests::wanted;
-    use crate::share::{life, records::record::Record};
+    use csi_nfs_store::share::database::Expect;
+    use csi_nfs_store::share::records::volume::{Volume, Wanted};
+    use csi_nfs_store::share::{life, records::record::Record};
     use std::fs::File;
     use std::sync::Arc;
 
@@ -130,8 +129,12 @@ mod tests {
         watch.add(&share).unwrap();
         // Once more is not twice.
         watch.add(&share).unwrap();
+        let wanted = Wanted {
+            name: "v".to_owned(),
+            ..Wanted::default()
+        };
         let volume: Record<Volume> =
-            life::create(&share, &wanted("v", ""), "s:/a", &Default::default()).unwrap();
+            life::create(&share, &wanted, "s:/a", &Default::default()).unwrap();
         let appeared = watch.appeared().await.unwrap();
         let expected = Appeared {
             volumes: vec![volume.key()],

@@ -48,7 +48,8 @@ impl<F> Connections<F> {
         self.told = Some(Instant::now());
         let mut fields = vec![("error", error.to_string().into())];
         if Errno::from_io_error(error) == Some(Errno::MFILE) {
-            let limit = crate::files::descriptors::limit().map_or("none".into(), Into::into);
+            let limit =
+                csi_nfs_store::files::descriptors::limit().map_or("none".into(), Into::into);
             fields.push(("limit of open files", limit));
         }
         self.log

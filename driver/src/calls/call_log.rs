@@ -1,8 +1,8 @@
 //! Logs every call in one line, with method, redacted request, status and time, and bounds the length of error messages. It is counted and timed, too. A tower layer around all services, so that no RPC can be forgotten.
 
 use crate::process::log::{Level, Log};
-use crate::process::metrics::{InProgress, METRICS};
 use bytes::Bytes;
+use csi_nfs_store::metrics::{InProgress, METRICS};
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};

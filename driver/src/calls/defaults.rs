@@ -3,7 +3,7 @@
 //! Owns the order: the id, the class, then what the whole driver was started with.
 
 use crate::calls::parameters::Parameters;
-use crate::share::records::volume::{OnDelete, Wanted};
+use csi_nfs_store::share::records::volume::{OnDelete, Wanted};
 
 /// The mode of a new volume's folder when nobody says.
 pub const DEFAULT_MODE: u32 = 0o755;

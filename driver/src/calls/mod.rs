@@ -2,12 +2,10 @@
 //! log. Must not touch a share, but through `share`.
 
 pub mod accepting;
-pub mod admission;
 pub mod call_log;
 pub mod capability;
 pub mod controller;
 pub mod defaults;
-pub mod export;
 pub mod identity;
 pub mod limits;
 pub mod node;

@@ -1,10 +1,10 @@
 //! The parameters of a StorageClass, as they come with CreateVolume, GetCapacity and ValidateVolumeCapabilities. Owns their
 //! names, values and templates; which share they choose in the end is the controller's business.
 
-use crate::share::paths::sub_path::{SubPath, SubPathError};
-use crate::share::records::promise::Ratio;
-use crate::share::records::size::Quota;
-use crate::share::records::volume::OnDelete;
+use csi_nfs_store::share::paths::sub_path::{SubPath, SubPathError};
+use csi_nfs_store::share::records::promise::Ratio;
+use csi_nfs_store::share::records::size::Quota;
+use csi_nfs_store::share::records::volume::OnDelete;
 use std::collections::BTreeMap;
 use thiserror::Error;
 

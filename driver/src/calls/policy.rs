@@ -1,8 +1,8 @@
 //! The servers and mount options that a request may name. Owns these lists and the questions to them; must not know how they are
 //! written in flags.
 
-use crate::calls::export::Export;
 use crate::mount::option_names::canonical_name;
+use csi_nfs_store::export::Export;
 
 /// Which servers and mount options a request may name.
 #[derive(Clone, Debug, Default)]

@@ -14,12 +14,12 @@
 use crate::calls::controller::error::ControllerError;
 use crate::calls::node::error::NodeError;
 use crate::calls::operations::Busy;
-use crate::files::copying::CopyError;
-use crate::files::roots::RootError;
 use crate::mount::helper::HelperError;
 use crate::mount::task::FailureKind;
-use crate::share::error::{ShareError, is_lasting};
 use crate::upstream::ids::UpstreamIdError;
+use csi_nfs_store::files::copying::CopyError;
+use csi_nfs_store::files::roots::RootError;
+use csi_nfs_store::share::error::{ShareError, is_lasting};
 use rustix::io::Errno;
 use std::io;
 use tonic::{Code, Status};
@@ -187,13 +187,9 @@ fn share_code(error: &ShareError) -> Code {
             CopyError::NoRoom { .. } => Code::ResourceExhausted,
             CopyError::Archive { .. } => Code::FailedPrecondition,
             CopyError::Io { source, .. } => io_code(source),
-            #[cfg(test)]
-            CopyError::Crash(_) => Code::Unavailable,
         },
         ShareError::Unfinished { .. } | ShareError::NotHeldYet { .. } => Code::Unavailable,
         ShareError::Io { source, .. } => io_code(source),
-        #[cfg(test)]
-        ShareError::Crash(_) => Code::Unavailable,
     }
 }
 
@@ -221,7 +217,7 @@ fn io_code(error: &io::Error) -> Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::export::Export;
+    use csi_nfs_store::export::Export;
     use std::sync::Arc;
 
     fn share(source: ShareError) -> Status {

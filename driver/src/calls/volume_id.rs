@@ -1,9 +1,9 @@
 //! The syntax of ids: `<share>#<share's UUID>.<name key>.<nonce>` for a volume, the same with `@` instead of `#` for a
 //! snapshot, at most 128 bytes, where the share is a name or `server/path`. Must not do I/O.
 
-use crate::calls::export::Export;
 use crate::calls::limits::MAX_STRING;
-use crate::share::token::{NameKey, Nonce, ShareUuid};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::token::{NameKey, Nonce, ShareUuid};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;

@@ -1,10 +1,10 @@
 //! One folder of a mount as a mount of its own, found without following a symlink: whoever writes to a share must not be
 //! able to lead a publish out of it. Runs in a thread that nobody else uses, in a helper process as a rule.
 
-use crate::files::beneath;
 use crate::mount::kernel::{mount_failure, open_target, target_failure};
 use crate::mount::private;
 use crate::mount::task::{Failure, FailureKind};
+use csi_nfs_store::files::beneath;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};

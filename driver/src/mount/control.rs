@@ -1,11 +1,7 @@
 //! Control mounts: the root folders of shares for the controller, mounted nowhere, kept while they are used and let go
 //! when they idle. Owns their life; must not look into a share.
 
-use crate::calls::admission::{Admission, Turn, Work};
-use crate::calls::export::Export;
 use crate::calls::policy::Policy;
-use crate::files::beneath;
-use crate::files::roots::{Root, RootError, ShareRoots};
 use crate::mount::control_options::{for_control_mount, is_relied_on};
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::options::{MountOptions, OptionError};
@@ -14,6 +10,10 @@ use crate::mount::task::{FailureKind, NfsSource, Place, Task};
 use crate::process::config::{Bounds, Config};
 use crate::process::disk_thread::drop_aside;
 use crate::process::log::{Level, Log};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::{Admission, Turn, Work};
+use csi_nfs_store::files::beneath;
+use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
 use csi_proto::lock::lock;
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use crate::mount::perform::perform;
 use crate::mount::private::become_private;
 use crate::mount::task::{Done, Failure, FailureKind, HelperMessage, OpenedFile, Task};
 use crate::process::log::{Level, Log};
-use crate::process::metrics::METRICS;
+use csi_nfs_store::metrics::METRICS;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;

@@ -6,10 +6,11 @@
 use crate::mount::options::MountFlags;
 use crate::mount::redaction;
 use crate::process::log::{Level, Log};
+use csi_nfs_store::files::escaped::unescape;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -190,29 +191,6 @@ fn parse(line: &[u8]) -> Option<Mount> {
         fs_type,
         source,
     })
-}
-
-/// The kernel writes blanks, backslashes and `#` as three octal digits.
-pub(crate) fn unescape(field: &[u8]) -> OsString {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, tail)) = rest.split_first() {
-        if first == b'\\'
-            && let [
-                a @ b'0'..=b'3',
-                b @ b'0'..=b'7',
-                c @ b'0'..=b'7',
-                after @ ..,
-            ] = tail
-        {
-            out.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
-            rest = after;
-        } else {
-            out.push(first);
-            rest = tail;
-        }
-    }
-    OsString::from_vec(out)
 }
 
 #[cfg(test)]

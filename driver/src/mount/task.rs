@@ -1,8 +1,8 @@
 //! The tasks of helper processes and their answers, as they go through the socket. Must not perform them.
 
-use crate::calls::export::Export;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::process::disk_thread::drop_aside;
+use csi_nfs_store::export::Export;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;

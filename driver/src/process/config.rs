@@ -12,11 +12,11 @@ pub(crate) use syntax::{ENDPOINT, socket_path};
 
 use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
-use crate::calls::export::Export;
 use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
 use clap::{Args, ValueEnum};
+use csi_nfs_store::export::Export;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

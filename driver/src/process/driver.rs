@@ -1,6 +1,5 @@
 //! One instance of the driver: its parts put together from a configuration, as services that can be served anywhere.
 
-use crate::calls::admission::Admission;
 use crate::calls::controller::{Controller, ControllerConfig, Pace};
 use crate::calls::identity::IdentityService;
 use crate::calls::node::NodeService;
@@ -12,6 +11,7 @@ use crate::process::health::Health;
 use crate::process::log::{Level, Log};
 use crate::process::work_folder::{self, private_folder};
 use crate::upstream::ids::{DRIVER_NAME, UpstreamIds};
+use csi_nfs_store::files::admission::Admission;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;

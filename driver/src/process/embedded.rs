@@ -2,11 +2,11 @@
 //! layout of that folder; must not know who calls.
 
 use crate::calls::call_log::CallLog;
-use crate::calls::export::{Export, ExportError};
 use crate::process::config::{Config, LocalShare, host_node_id};
 use crate::process::driver::{Driver, WorkDirError};
 use crate::process::log::Log;
 use crate::process::work_folder::own_folder;
+use csi_nfs_store::export::{Export, ExportError};
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;

@@ -3,8 +3,8 @@
 //!
 //! Whoever logs never waits for the reader: a thread writes the lines.
 
-use crate::process::metrics::METRICS;
 use clap::ValueEnum;
+use csi_nfs_store::metrics::METRICS;
 use csi_proto::line_queue::LineQueue;
 use csi_proto::text::is_hazardous;
 use serde_json::{Map, Value};

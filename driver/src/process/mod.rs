@@ -9,7 +9,6 @@ pub mod flags;
 pub mod health;
 pub mod http;
 pub mod log;
-pub mod metrics;
 pub mod namespace;
 pub mod privileges;
 pub mod registration;

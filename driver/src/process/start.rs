@@ -1,9 +1,9 @@
 //! What each process that serves or attends shares does first: it raises its limit of open files, and gives up the capabilities
 //! that it does not need. Owns the warnings about that; which capabilities are needed is said in `privileges`.
 
-use crate::files::descriptors;
 use crate::process::log::{self, Level, Log};
 use crate::process::privileges::{self, Needs};
+use csi_nfs_store::files::descriptors;
 use std::error::Error;
 use tokio::runtime::{Builder, Runtime};
 

@@ -5,7 +5,7 @@
 use crate::calls::node::error::NodeError;
 use crate::calls::parameters;
 use crate::mount::task::Ownership;
-use crate::share::paths::sub_path::SubPath;
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use std::collections::BTreeMap;
 
 /// By which external-provisioner marks the volumes that it had made: they got their owner then.

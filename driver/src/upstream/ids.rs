@@ -2,19 +2,19 @@
 //! `server/share/subDir`, and `server#share#name#name#source` for a snapshot. Owns their syntax, which is read strictly, since nothing in them is
 //! escaped and a path out of them decides what is deleted. Must not do I/O.
 
-use crate::calls::export::Export;
 use crate::calls::volume_id::{SnapshotId, VolumeId};
-use crate::share::archives::ENDINGS;
-use crate::share::paths::sub_path::{SubPath, SubPathError};
-use crate::share::records::origin::Origin;
-use crate::share::records::volume::OnDelete;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::archives::ENDINGS;
+use csi_nfs_store::share::paths::sub_path::{SubPath, SubPathError};
+use csi_nfs_store::share::records::origin::Origin;
+use csi_nfs_store::share::records::volume::OnDelete;
 use thiserror::Error;
 
 /// The name under which kubernetes-csi's driver is registered, and which a driver in its place has too.
 pub const DRIVER_NAME: &str = "nfs.csi.k8s.io";
 
 /// The longest id in bytes. That driver keeps to no limit, so its ids may have more than the 128 bytes of the specification.
-pub const MAX_LENGTH: usize = crate::share::records::origin::MAX_UPSTREAM_ID;
+pub const MAX_LENGTH: usize = csi_nfs_store::share::records::origin::MAX_UPSTREAM_ID;
 
 const SEPARATOR: char = '#';
 

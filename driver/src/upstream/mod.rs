@@ -1,7 +1,5 @@
-//! What this driver knows of kubernetes-csi's driver, whose volumes and snapshots it can serve: their ids, their attributes, their
-//! folders. The calls about them are `calls::controller::upstream`.
+//! What this driver knows of kubernetes-csi's driver, whose volumes and snapshots it can serve: their ids and attributes. What
+//! it has left on a share is the business of the store; the calls about it are `calls::controller::upstream`.
 
 pub(crate) mod attributes;
-#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
-pub(crate) mod folders;
 pub mod ids;

@@ -4,16 +4,16 @@
 //! `PROPTEST_CASES=100000 cargo test -p csi-nfs --test driver parsers` looks longer.
 
 use csi_nfs::calls::controller::NamedShare;
-use csi_nfs::calls::export::Export;
 use csi_nfs::calls::parameters::{KNOWN, MUTABLE, OF_SNAPSHOTS, Parameters};
 use csi_nfs::calls::policy::Policy;
 use csi_nfs::calls::volume_id::{Location, SnapshotId, VolumeId};
 use csi_nfs::mount::options::MountOptions;
 use csi_nfs::process::config::{self, Endpoint, LocalShare};
-use csi_nfs::share::paths::sub_path::{SubPath, encode_name};
-use csi_nfs::share::token::{NameKey, Nonce, ShareUuid};
 #[cfg(feature = "upstream")]
 use csi_nfs::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::paths::sub_path::{SubPath, encode_name};
+use csi_nfs_store::share::token::{NameKey, Nonce, ShareUuid};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -3,7 +3,7 @@
 use crate::scene::{MIB, file_system, shown};
 use crate::site::{Site, is_enforced, project_of, says_enforced, until, volume};
 use crate::tools::{USER, refusal, write};
-use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs_store::quota::project_id::ProjectId;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;

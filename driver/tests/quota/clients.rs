@@ -2,8 +2,8 @@
 
 use crate::scene::{MIB, Share, bytes, file_system, shown};
 use crate::tools::{USER, refusal, write};
-use csi_nfs::quota::ability::{self, FileSystem, Unable};
-use csi_nfs::quota::project;
+use csi_nfs_store::quota::ability::{self, FileSystem, Unable};
+use csi_nfs_store::quota::project;
 use csi_sys::project_quota::Amounts;
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -3,7 +3,7 @@
 use crate::hazards::fill;
 use crate::scene::MIB;
 use crate::site::{Site, until, volume};
-use csi_nfs::process::metrics::METRICS;
+use csi_nfs_store::metrics::METRICS;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::*;
 use std::fs::{self, File};

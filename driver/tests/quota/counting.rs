@@ -2,7 +2,7 @@
 
 use crate::scene::{MIB, Share, bytes, file_system, run};
 use crate::tools::{USER, write};
-use csi_nfs::quota::ability::FileSystem;
+use csi_nfs_store::quota::ability::FileSystem;
 use std::fs::{self, File};
 use std::process::Command;
 

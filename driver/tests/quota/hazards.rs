@@ -5,8 +5,8 @@ use crate::scene::{MIB, Share, export, file_system, run, shown};
 use crate::site::{Agent, PATIENCE, Site, is_enforced, says_enforced, until, volume};
 use crate::strace::{Kills, TRIES, counts, has_killed, kill_before, numbers, words};
 use crate::tools::{USER, refusal, write};
-use csi_nfs::quota::ability::FileSystem;
-use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs_store::quota::ability::FileSystem;
+use csi_nfs_store::quota::project_id::ProjectId;
 use csi_proto::v1::Volume;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -235,7 +235,7 @@ async fn records_from_a_backup_get_their_limits_back() {
     run(Command::new("rm")
         .arg("-rf")
         .arg(site.share.folder.join(&unknown.volume_context["subDir"])));
-    csi_nfs::quota::project::lift_limits(site.share.root(), unknown_id).unwrap();
+    csi_nfs_store::quota::project::lift_limits(site.share.root(), unknown_id).unwrap();
     drop(agent);
     site.check(&[&old, &again], 10);
 }

@@ -6,11 +6,11 @@ use crate::scene::{MIB, Mount, Share, file_system, run, shown};
 use crate::site::{PATIENCE, Site, is_enforced, project_of, range, says_enforced, until, volume};
 use crate::tools::{USER, refusal, write};
 use csi_nfs::calls::volume_id::VolumeId;
-use csi_nfs::quota::ability::FileSystem;
-use csi_nfs::quota::project_id::ProjectId;
-use csi_nfs::share::comparison;
-use csi_nfs::share::database::{Expect, Share as Records};
-use csi_nfs::share::volume::change;
+use csi_nfs_store::quota::ability::FileSystem;
+use csi_nfs_store::quota::project_id::ProjectId;
+use csi_nfs_store::share::comparison;
+use csi_nfs_store::share::database::{Expect, Share as Records};
+use csi_nfs_store::share::volume::change;
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -364,7 +364,7 @@ async fn a_controller_that_dies_at_any_step_leaves_no_volume_without_its_limit()
     // A restart puts right what somebody has changed meanwhile.
     drop(local);
     let changed = server.id(&made[0]).unwrap();
-    csi_nfs::quota::project::lift_limits(server.share.root(), changed).unwrap();
+    csi_nfs_store::quota::project::lift_limits(server.share.root(), changed).unwrap();
     server.check(&made, 30).await;
 }
 

@@ -2,11 +2,11 @@
 
 use crate::scene::{MIB, Share, bytes};
 use crate::tools::write;
-use csi_nfs::quota::error::QuotaError;
-use csi_nfs::quota::ledger::Entry;
-use csi_nfs::quota::leftover::{self, Fate};
-use csi_nfs::quota::project;
-use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs_store::quota::error::QuotaError;
+use csi_nfs_store::quota::ledger::Entry;
+use csi_nfs_store::quota::leftover::{self, Fate};
+use csi_nfs_store::quota::project;
+use csi_nfs_store::quota::project_id::ProjectId;
 use csi_sys::project_quota::{self, Amounts};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,10 +1,10 @@
 //! What these tests start from: a folder of the export with volumes in it, and mounts of it. Every test has its own, and all
 //! of it is gone in the end.
 
-use csi_nfs::quota::ability::{self, FileSystem};
-use csi_nfs::quota::ledger::Ledger;
-use csi_nfs::quota::project;
-use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs_store::quota::ability::{self, FileSystem};
+use csi_nfs_store::quota::ledger::Ledger;
+use csi_nfs_store::quota::project;
+use csi_nfs_store::quota::project_id::ProjectId;
 use csi_sys::project_quota::{self, Amounts, Quota};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;

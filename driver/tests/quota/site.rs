@@ -3,10 +3,10 @@
 use crate::away::Away;
 use crate::scene::{MIB, Mount, Share, file_system, run};
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
-use csi_nfs::calls::export::Export;
-use csi_nfs::quota::ability::FileSystem;
-use csi_nfs::quota::project;
-use csi_nfs::quota::project_id::ProjectId;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::quota::ability::FileSystem;
+use csi_nfs_store::quota::project;
+use csi_nfs_store::quota::project_id::ProjectId;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;

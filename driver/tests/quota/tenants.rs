@@ -2,7 +2,7 @@
 
 use crate::scene::{MIB, Share, bytes, file_system, run};
 use crate::tools::{USER, refusal, write};
-use csi_nfs::quota::project;
+use csi_nfs_store::quota::project;
 use csi_sys::{file_attributes, project_quota};
 use rustix::io::Errno;
 use std::fs::{self, File};

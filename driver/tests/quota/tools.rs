@@ -1,6 +1,6 @@
 //! Programs that a user of a volume runs, as a user.
 
-use csi_nfs::quota::ability::FileSystem;
+use csi_nfs_store::quota::ability::FileSystem;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Folders of this machine that a controller takes for shares of another one, so that it leaves work to agents.
 
-use csi_nfs::calls::export::Export;
-use csi_nfs::files::roots::local::LocalRoots;
-use csi_nfs::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
+use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
 use std::path::PathBuf;
 use std::pin::Pin;
 

@@ -4,7 +4,7 @@
 //! the names that each file takes from the other.
 
 use super::rules::{self, Never, Only};
-use super::{CLIENT, DRIVER, MOCK, PROTOCOL, SYSTEM, hold};
+use super::{CLIENT, DRIVER, MOCK, PROTOCOL, STORE, SYSTEM, hold};
 
 /// The rooms of `src/`, from the top down: each may import those below it.
 const ROOMS: &[&str] = &[
@@ -173,42 +173,66 @@ const DRIVER_ONLY: &[Only] = &[
     },
     Only {
         names: &["csi_sys"],
-        files: &["driver/src/calls/operations.rs", "driver/src/quota"],
-        why: "quota/ alone asks the kernel for quotas, and operations gives back the memory of a crowd",
+        files: &["driver/src/calls/operations.rs"],
+        why: "operations gives back the memory of a crowd, and what else the kernel is asked for is the store's",
     },
     Only {
         names: &["rustix::process::umask"],
-        files: &["driver/src/files/copying/tree.rs"],
+        files: &[],
+        why: "the umask is that of all threads",
+    },
+];
+
+const DRIVER_NEVER: &[Never] = &[Never {
+    files: &["driver/src/mount"],
+    names: &["tonic", "csi_proto"],
+    except: &["csi_proto::lock", "csi_proto::random"],
+    why: "mounts are plain Rust and never see gRPC or its messages",
+}];
+
+const STORE_ONLY: &[Only] = &[
+    Only {
+        names: &["std::process::exit", "std::process::abort", ".exit"],
+        files: &[],
+        why: "the store ends no process",
+    },
+    Only {
+        names: &["csi_sys"],
+        files: &["driver/store/src/quota"],
+        why: "quota/ alone asks the kernel for quotas",
+    },
+    Only {
+        names: &["rustix::process::umask"],
+        files: &["driver/store/src/files/copying/tree.rs"],
         why: "the umask is that of all threads, but of those that copy",
     },
 ];
 
-const DRIVER_NEVER: &[Never] = &[
+/// That the store knows neither gRPC nor the driver is held by its manifest; the package of the protocol has its locks.
+const STORE_NEVER: &[Never] = &[
     Never {
-        files: &[
-            "driver/src/share",
-            "driver/src/files/copying",
-            "driver/src/mount",
-            "driver/src/quota",
-            "driver/src/files/walking",
+        files: &["driver/store/src"],
+        names: &["csi_proto"],
+        except: &[
+            "csi_proto::lock",
+            "csi_proto::random",
+            "csi_proto::SPEC_VERSION",
         ],
-        names: &["tonic", "csi_proto"],
-        except: &["csi_proto::lock", "csi_proto::random"],
-        why: "shares, copies, mounts, quotas and walks are plain Rust and never see gRPC or its messages",
+        why: "what is kept on a share has nothing of a call's messages",
     },
     Never {
         files: &[
-            "driver/src/files/copying",
-            "driver/src/quota",
-            "driver/src/files/walking",
+            "driver/store/src/files/copying",
+            "driver/store/src/files/walking",
+            "driver/store/src/quota",
         ],
-        names: &["driver/src/share"],
+        names: &["driver/store/src/share"],
         except: &[],
         why: "trees are copied, limited and walked without a thought of what they are",
     },
     Never {
-        files: &["driver/src/share", "driver/src/files/copying"],
-        names: &["driver/src/upstream"],
+        files: &["driver/store/src/share", "driver/store/src/files"],
+        names: &["driver/store/src/upstream"],
         except: &[],
         why: "what is kubernetes-csi's driver's stands behind one door, in front of the controller",
     },
@@ -287,6 +311,11 @@ fn no_files_of_the_driver_import_each_other_in_a_circle() {
 }
 
 #[test]
+fn no_files_of_the_store_import_each_other_in_a_circle() {
+    hold(&rules::circular(&STORE.graph, &[]));
+}
+
+#[test]
 fn no_files_of_the_mock_import_each_other_in_a_circle() {
     hold(&rules::circular(&MOCK.graph, &[]));
 }
@@ -308,7 +337,7 @@ fn no_files_of_the_system_calls_import_each_other_in_a_circle() {
 
 #[test]
 fn system_calls_stand_in_a_package_of_their_own() {
-    for member in [&CLIENT, &DRIVER, &PROTOCOL] {
+    for member in [&CLIENT, &DRIVER, &STORE, &PROTOCOL] {
         hold(&rules::only(&member.graph, SYSTEM_CALLS));
     }
     hold(&rules::only(&SYSTEM.graph, SYSTEM_ONLY));
@@ -324,6 +353,8 @@ fn the_client_takes_from_outside_only_what_its_rooms_are_for() {
 fn the_driver_takes_from_outside_only_what_its_folders_are_for() {
     hold(&rules::only(&DRIVER.graph, DRIVER_ONLY));
     hold(&rules::never(&DRIVER.graph, DRIVER_NEVER));
+    hold(&rules::only(&STORE.graph, STORE_ONLY));
+    hold(&rules::never(&STORE.graph, STORE_NEVER));
 }
 
 #[test]

@@ -38,6 +38,11 @@ static DRIVER: Member = Member {
     graph: LazyLock::new(|| graph("csi_nfs", "driver/src", &["lib.rs", "main.rs"])),
 };
 
+static STORE: Member = Member {
+    folder: "driver/store/src",
+    graph: LazyLock::new(|| graph("csi_nfs_store", "driver/store/src", &["lib.rs"])),
+};
+
 static MOCK: Member = Member {
     folder: "mock/src",
     graph: LazyLock::new(|| graph("csi_mock", "mock/src", &["lib.rs"])),

@@ -4,7 +4,7 @@
 
 use super::modules::Sources;
 use super::places::{Subject, misplaced, places, words};
-use super::{CLIENT, DRIVER, PROTOCOL, SYSTEM, hold, print_when_asked};
+use super::{CLIENT, DRIVER, PROTOCOL, STORE, SYSTEM, hold, print_when_asked};
 use csi_proto::tables::METHODS;
 
 /// Where the blocks are.
@@ -189,7 +189,7 @@ const SUBJECTS: &[Subject] = &[
                 &["CreateVolume", "NodeStageVolume", "NodeUnpublishVolume"],
             ),
             (
-                "driver/src/share/volume/create.rs",
+                "driver/store/src/share/volume/create.rs",
                 &["CreateVolume", "DeleteVolume"],
             ),
         ],
@@ -233,7 +233,7 @@ const SUBJECTS: &[Subject] = &[
 
 #[test]
 fn an_rpc_is_named_in_its_own_block_and_by_those_whose_subject_it_is() {
-    let members = [&CLIENT, &DRIVER, &PROTOCOL, &SYSTEM];
+    let members = [&CLIENT, &DRIVER, &STORE, &PROTOCOL, &SYSTEM];
     let sources: Sources = members
         .iter()
         .flat_map(|member| member.hand_written())

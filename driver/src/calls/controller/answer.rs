@@ -1,16 +1,16 @@
 //! Answers made from records: volumes, their contexts, and snapshots.
 
 use super::measured;
-use crate::calls::export::Export;
 use crate::calls::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
 use crate::calls::volume_id::{Id, Location, SnapshotId, VolumeId};
-use crate::share::compared::SizeKnown;
-use crate::share::listing::{Listed, ListedVolume};
-use crate::share::records::origin::Source;
-use crate::share::records::record::{Kind, Record, State};
-use crate::share::records::snapshot::Snapshot;
-use crate::share::records::volume;
-use crate::share::token::{NameKey, ShareUuid};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::compared::SizeKnown;
+use csi_nfs_store::share::listing::{Listed, ListedVolume};
+use csi_nfs_store::share::records::origin::Source;
+use csi_nfs_store::share::records::record::{Kind, Record, State};
+use csi_nfs_store::share::records::snapshot::Snapshot;
+use csi_nfs_store::share::records::volume;
+use csi_nfs_store::share::token::{NameKey, ShareUuid};
 use csi_proto::duration;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::{self as csi, VolumeContentSource};

@@ -1,12 +1,12 @@
 //! Holds the configuration of a controller, in its own words. Must not know flags or files.
 
-use crate::calls::admission::Admission;
 use crate::calls::defaults::Defaults;
-use crate::calls::export::Export;
 use crate::calls::policy::Policy;
-use crate::files::roots::ShareRoots;
-use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIds;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Admission;
+use csi_nfs_store::files::roots::ShareRoots;
+use csi_nfs_store::share::token::ShareUuid;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::error::ControllerError;
 use super::outcome::OperationKey;
-use crate::calls::admission::ExtraThreads;
 use crate::calls::operations::Operation;
-use crate::files::copying::Progress;
+use csi_nfs_store::files::admission::ExtraThreads;
+use csi_nfs_store::files::copying::Progress;
 use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

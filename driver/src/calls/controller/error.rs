@@ -1,16 +1,16 @@
 //! The errors of controller calls, with their words. Must not choose statuses, which `status` does.
 
 use crate::calls::capability::CapabilityError;
-use crate::calls::export::{Export, ExportError};
 use crate::calls::limits::LimitError;
 use crate::calls::operations::Busy;
 use crate::calls::parameters::ParameterError;
 use crate::calls::volume_id::{ForeignId, IdTooLong};
-use crate::files::roots::RootError;
 use crate::mount::options::OptionError;
-use crate::share::error::ShareError;
-use crate::share::token::ShareUuid;
 use crate::upstream::ids::UpstreamIdError;
+use csi_nfs_store::export::{Export, ExportError};
+use csi_nfs_store::files::roots::RootError;
+use csi_nfs_store::share::error::ShareError;
+use csi_nfs_store::share::token::ShareUuid;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;

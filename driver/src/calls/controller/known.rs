@@ -2,11 +2,11 @@
 
 use super::looks::SILENT_IN;
 use super::options::KnownOptions;
-use crate::calls::export::Export;
-use crate::share::agents::Capabilities;
-use crate::share::comparison::Comparison;
-use crate::share::measures::MeasuredShare;
-use crate::share::token::ShareUuid;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::agents::Capabilities;
+use csi_nfs_store::share::comparison::Comparison;
+use csi_nfs_store::share::measures::MeasuredShare;
+use csi_nfs_store::share::token::ShareUuid;
 use csi_proto::lock::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

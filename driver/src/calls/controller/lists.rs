@@ -4,12 +4,12 @@
 use super::error::ControllerError;
 use super::outcome::{Lists, Page};
 use super::shares::Shares;
-use crate::calls::admission::Work;
-use crate::calls::export::Export;
 use crate::calls::operations::{Busy, Operation};
-use crate::share::database::Share;
-use crate::share::listing::{self, List};
-use crate::share::token::{NameKey, ShareUuid};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::share::database::Share;
+use csi_nfs_store::share::listing::{self, List};
+use csi_nfs_store::share::token::{NameKey, ShareUuid};
 use csi_proto::lock::lock;
 use prost::Message;
 use std::ops::ControlFlow;
@@ -230,9 +230,9 @@ impl Shares {
 mod tests {
     use super::*;
     use crate::calls::controller::ControllerConfig;
-    use crate::files::roots::local::LocalRoots;
-    use crate::share::database::Expect;
-    use crate::share::records::volume::Volume;
+    use csi_nfs_store::files::roots::local::LocalRoots;
+    use csi_nfs_store::share::database::Expect;
+    use csi_nfs_store::share::records::volume::Volume;
     use std::path::Path;
     use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! Which shares do not answer. While work on a share takes long, the share is looked at; a look that does not come back tells.
 //! Owns the looks that are on their way; must not decide what a call is answered.
 
-use crate::calls::export::Export;
-use crate::files::beneath;
-use crate::files::roots::Root;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::beneath;
+use csi_nfs_store::files::roots::Root;
 use csi_proto::lock::lock;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
 //! The words for what a volume takes on the disk. Must not ask a share.
 
-use crate::share::measures::Measure;
+use csi_nfs_store::share::measures::Measure;
 use csi_proto::duration;
 use std::time::Duration;
 

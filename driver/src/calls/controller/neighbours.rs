@@ -3,11 +3,11 @@
 
 use super::error::ControllerError;
 use super::shares::Shares;
-use crate::calls::admission::Work;
-use crate::calls::export::Export;
-use crate::share::error::ShareError;
-use crate::share::paths::claim;
-use crate::share::paths::sub_path::SubPath;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::share::error::ShareError;
+use csi_nfs_store::share::paths::claim;
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_proto::lock::lock;
 use std::path::Path;
 use std::sync::Arc;

@@ -6,12 +6,12 @@ use super::error::ControllerError;
 use super::known::{Known, Tried, reachable};
 use super::looks::Silent;
 use super::shares::Shares;
-use crate::calls::export::Export;
 use crate::calls::operations::Busy;
-use crate::process::metrics::{METRICS, count};
-use crate::share::agents::{Capabilities, Quotas};
-use crate::share::database::now;
-use crate::share::measures::MeasuredShare;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::metrics::{METRICS, count};
+use csi_nfs_store::share::agents::{Capabilities, Quotas};
+use csi_nfs_store::share::database::now;
+use csi_nfs_store::share::measures::MeasuredShare;
 use csi_proto::lock::lock;
 use std::time::{Duration, Instant};
 

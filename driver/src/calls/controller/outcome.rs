@@ -1,12 +1,12 @@
 //! The keys and the results of running operations, which callers that joined one share.
 
 use super::error::ControllerError;
-use crate::calls::export::Export;
 use crate::calls::operations::Operations;
-use crate::share::records::record::Record;
-use crate::share::records::snapshot::Snapshot;
-use crate::share::records::volume::Volume;
-use crate::share::token::NameKey;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::records::record::Record;
+use csi_nfs_store::share::records::snapshot::Snapshot;
+use csi_nfs_store::share::records::volume::Volume;
+use csi_nfs_store::share::token::NameKey;
 use std::sync::Arc;
 
 /// A volume or a snapshot in the table of running operations: its share, and the key of its name.

@@ -2,11 +2,11 @@
 
 use super::config::Role;
 use super::shares::Shares;
-use crate::calls::admission::Work;
-use crate::calls::export::Export;
-use crate::files::roots::MoreMounts;
-use crate::share::database::Share;
-use crate::share::error::ShareError;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::files::roots::MoreMounts;
+use csi_nfs_store::share::database::Share;
+use csi_nfs_store::share::error::ShareError;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 

@@ -1,7 +1,7 @@
 //! The mount options that shares were opened with, kept over restarts. Owns the file in the work folder. It is a hint, and no
 //! more: without it a call must bring its options again. Options out of secrets are not for this file.
 
-use crate::calls::export::Export;
+use csi_nfs_store::export::Export;
 use csi_proto::lock::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -4,10 +4,10 @@
 use super::Controller;
 use super::config::Role;
 use super::shares::Shares;
-use crate::calls::admission::Work;
-use crate::calls::export::Export;
-use crate::quota::ability::{FileSystem, Unable};
-use crate::share::comparison::{self, Comparison};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::quota::ability::{FileSystem, Unable};
+use csi_nfs_store::share::comparison::{self, Comparison};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};

@@ -5,11 +5,11 @@ use super::error::{ControllerError, Twin};
 use super::known::Known;
 use super::options::Options;
 use super::shares::Shares;
-use crate::calls::admission::Work;
-use crate::calls::export::Export;
-use crate::files::roots::Root;
-use crate::share::token::ShareUuid;
-use crate::share::twin;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::files::roots::Root;
+use csi_nfs_store::share::token::ShareUuid;
+use csi_nfs_store::share::twin;
 use csi_proto::lock::lock;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! The arguments of a publish that decide whether a second one is the same. Owns how two are compared; must not know requests.
 
-use crate::calls::export::Export;
-use crate::share::paths::sub_path::SubPath;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

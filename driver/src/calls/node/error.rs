@@ -1,14 +1,14 @@
 //! The errors of node calls, with their words. Must not choose codes, which `status` does.
 
 use crate::calls::capability::CapabilityError;
-use crate::calls::export::{Export, ExportError};
 use crate::calls::limits::LimitError;
 use crate::calls::node::questions::NoAnswer;
 use crate::calls::operations::Busy;
 use crate::mount::helper::HelperError;
 use crate::mount::options::OptionError;
 use crate::mount::task::FailureKind;
-use crate::share::paths::sub_path::SubPathError;
+use csi_nfs_store::export::{Export, ExportError};
+use csi_nfs_store::share::paths::sub_path::SubPathError;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

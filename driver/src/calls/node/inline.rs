@@ -1,12 +1,12 @@
 //! Inline (ephemeral) volumes, which whoever writes a pod makes up: which publishes are of one, and what such a one may
 //! name. Owns those rules; must not touch the file system.
 
-use crate::calls::export::Export;
 use crate::calls::node::error::NodeError;
 use crate::calls::policy::Policy;
 use crate::mount::option_names::canonical_name;
 use crate::mount::options::told;
-use crate::share::paths::sub_path::SubPath;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,7 +1,6 @@
 //! Proves that a mount came from this driver when no record says so, as after the work folder was lost. Owns what counts as a
 //! proof; must not touch the target.
 
-use crate::calls::export::Export;
 use crate::calls::node::error::NodeError;
 use crate::calls::node::target;
 use crate::calls::node::volumes::Volumes;
@@ -9,6 +8,7 @@ use crate::calls::volume_id::{Location, VolumeId};
 use crate::mount::mountinfo::{self, Mount};
 use crate::process::config::Config;
 use crate::upstream::ids::UpstreamVolumeId;
+use csi_nfs_store::export::Export;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

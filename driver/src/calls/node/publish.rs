@@ -12,7 +12,7 @@ use crate::mount::control::timeout;
 use crate::mount::mountinfo;
 use crate::mount::task::{FailureKind, NfsSource, Ownership, Place, Task};
 use crate::process::log::Level;
-use crate::share::paths::sub_path::RECORDS_FOLDER;
+use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::process::disk_thread::DiskThread;
 use crate::process::log::{Level, Log};
 use crate::process::work_folder::private_folder;
-use crate::share::paths::sub_path::encode_name;
+use csi_nfs_store::share::paths::sub_path::encode_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -319,7 +319,7 @@ fn is_nothing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::export::Export;
+    use csi_nfs_store::export::Export;
     use std::os::unix::fs::MetadataExt;
 
     fn record(volume: &str, target: &str) -> PublishRecord {

@@ -2,7 +2,6 @@
 //! touch the file system.
 
 use crate::calls::capability;
-use crate::calls::export::Export;
 use crate::calls::limits::{self, LimitError};
 use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
@@ -14,8 +13,9 @@ use crate::calls::volume_id::VolumeId;
 use crate::mount::options::MountOptions;
 use crate::mount::task::Ownership;
 use crate::process::config::Config;
-use crate::share::paths::sub_path::SubPath;
 use crate::upstream::attributes;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
 use std::collections::BTreeMap;

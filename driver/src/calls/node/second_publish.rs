@@ -206,11 +206,11 @@ pub fn symlink_note(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::export::Export;
     use crate::calls::node::arguments::Arguments;
     use crate::calls::policy::Policy;
     use crate::mount::options::MountOptions;
     use crate::mount::task::Ownership;
+    use csi_nfs_store::export::Export;
 
     const TARGET: &str = "/pods/1/mount";
 

@@ -9,7 +9,7 @@ use crate::calls::node::volumes::Volumes;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::process::disk_thread;
-use crate::share::paths::sub_path::RECORDS_FOLDER;
+use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
 use csi_proto::lock::lock;
 use std::io;
 use std::path::{Path, PathBuf};

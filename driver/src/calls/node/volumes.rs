@@ -10,7 +10,7 @@ use crate::mount::task::Usage;
 use crate::process::config::Config;
 use crate::process::disk_thread::DiskThread;
 use crate::process::log::Log;
-use crate::process::metrics::{METRICS, count};
+use csi_nfs_store::metrics::{METRICS, count};
 use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::io;

@@ -1,15 +1,15 @@
 //! Reads the values of a configuration from the text of flags and variables, and words the errors. Must not decide what they mean.
 
 use crate::calls::controller::NamedShare;
-use crate::calls::export::{Export, ExportError};
 use crate::calls::parameters;
 use crate::calls::policy::Policy;
 use crate::calls::volume_id::is_share_name;
 use crate::mount::control_options;
 use crate::mount::option_names::is_option_name;
 use crate::mount::options::MountOptions;
-use crate::share::records::volume::OnDelete;
-use crate::share::token::ShareUuid;
+use csi_nfs_store::export::{Export, ExportError};
+use csi_nfs_store::share::records::volume::OnDelete;
+use csi_nfs_store::share::token::ShareUuid;
 use csi_proto::duration::{self, DurationError};
 use std::collections::BTreeSet;
 use std::fmt;

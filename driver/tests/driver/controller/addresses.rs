@@ -3,9 +3,9 @@
 use super::calls::*;
 use super::snapshots::from_volume;
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
-use csi_nfs::calls::export::Export;
-use csi_nfs::files::roots::local::LocalRoots;
-use csi_nfs::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
+use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::pin::Pin;

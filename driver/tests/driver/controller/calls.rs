@@ -2,8 +2,8 @@
 
 use crate::placed::of_volume;
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
-use csi_nfs::calls::export::Export;
-use csi_nfs::files::roots::local::LocalRoots;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
 pub use csi_proto::v1::controller_server::Controller as Service;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 use csi_proto::v1::*;

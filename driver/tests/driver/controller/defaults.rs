@@ -4,7 +4,7 @@ use super::calls::*;
 use super::snapshots::{from_snapshot, from_volume, ready};
 use super::upstream::{UPSTREAM, archived, in_front, made};
 use csi_nfs::calls::controller::Controller;
-use csi_nfs::share::records::volume::OnDelete;
+use csi_nfs_store::share::records::volume::OnDelete;
 use csi_proto::v1::ControllerModifyVolumeRequest;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

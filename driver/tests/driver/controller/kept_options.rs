@@ -2,9 +2,9 @@
 
 use super::calls::*;
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
-use csi_nfs::calls::export::Export;
-use csi_nfs::files::roots::local::LocalRoots;
-use csi_nfs::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
+use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
 use csi_proto::v1::CreateVolumeRequest;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -2,8 +2,8 @@
 
 use super::calls::*;
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
-use csi_nfs::calls::export::Export;
-use csi_nfs::files::roots::local::LocalRoots;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tonic::Code;

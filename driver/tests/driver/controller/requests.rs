@@ -2,7 +2,7 @@
 
 use super::calls::*;
 use csi_nfs::calls::controller::{Controller, NamedShare};
-use csi_nfs::calls::export::Export;
+use csi_nfs_store::export::Export;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume};
 use csi_proto::v1::*;
 use std::collections::BTreeMap;

@@ -4,9 +4,9 @@
 use super::calls::*;
 use super::snapshots::{delete_snapshot, from_snapshot, from_volume, get_snapshot, snapshot};
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
-use csi_nfs::calls::export::Export;
-use csi_nfs::share::records::volume::OnDelete;
 use csi_nfs::upstream::ids::UpstreamIds;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::share::records::volume::OnDelete;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;

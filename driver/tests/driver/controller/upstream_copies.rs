@@ -6,9 +6,9 @@ use super::snapshots::{
     snapshot_request,
 };
 use super::upstream::{UPSTREAM, archived, in_front, made, names, no_leftovers, successor};
-use csi_nfs::calls::export::Export;
-use csi_nfs::files::roots::local::LocalRoots;
-use csi_nfs::share::records::volume::OnDelete;
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
+use csi_nfs_store::share::records::volume::OnDelete;
 use csi_proto::v1::*;
 use std::collections::BTreeSet;
 use std::os::unix::fs::{MetadataExt, symlink};

@@ -2,7 +2,11 @@
 
 use super::calls::*;
 use crate::placed::plain;
+use csi_nfs::calls::controller::{Controller, ControllerConfig};
+use csi_nfs_store::export::Export;
+use csi_nfs_store::files::roots::local::LocalRoots;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use tonic::Code;
 
 #[tokio::test]
@@ -275,4 +279,51 @@ async fn many_creations_of_one_name_by_two_controllers_make_one_volume() {
     }
     assert!(list(&controllers[1]).await.is_empty());
     assert!(!host.at("v").exists());
+}
+
+#[tokio::test]
+async fn a_volume_is_not_a_share() {
+    let host = Host::new();
+    let exports = ["/x", "/x/tenant", "/x/tenant/in", "/x/above", "/x/free"]
+        .map(|path| Export::parse("nas", path).unwrap());
+    let folders = exports.clone().map(|export| {
+        let below = export.path().trim_start_matches("/x").to_owned();
+        (export, host.at(below.trim_start_matches('/')))
+    });
+    let controller = Controller::new(ControllerConfig::new(Arc::new(LocalRoots::new(folders))));
+    let on = |name: &str, share: &str, sub_dir: &str| {
+        let pairs = [("server", "nas"), ("share", share), ("subDir", sub_dir)];
+        with_parameters(name, &pairs)
+    };
+    for (name, sub_dir) in [("t", "tenant"), ("b", "above/below")] {
+        create(&controller, on(name, "/x", sub_dir)).await.unwrap();
+    }
+    std::fs::create_dir(host.at("tenant/in")).unwrap();
+    std::fs::create_dir(host.at("free")).unwrap();
+    for (share, word) in [
+        ("/x/tenant", "is the folder of"),
+        ("/x/tenant/in", "is inside"),
+        ("/x/above", "contains"),
+    ] {
+        let answer = create(&controller, on("w", share, "w")).await;
+        refused(answer, Code::InvalidArgument, &[share, word, "nas:/x"]);
+    }
+    assert_eq!(std::fs::read_dir(host.at("tenant")).unwrap().count(), 1);
+    create(&controller, on("w", "/x/free", "w")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_volume_without_its_folder_is_not_answered_as_made() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap();
+    std::fs::remove_dir(host.at("v")).unwrap();
+    let answer = create(&controller, request("v")).await;
+    refused(
+        answer,
+        Code::FailedPrecondition,
+        &["its folder v~", "is missing", "delete"],
+    );
+    delete(&controller, &volume.volume_id).await.unwrap();
+    create(&controller, request("v")).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! Whether a volume's size is enforced, which is decided once, when it is made; and how a process gets that done: where the
 //! folder lies by itself (`limits`), else by asking an agent (`requests`).
 
-use crate::process::metrics::METRICS;
+use crate::metrics::METRICS;
 use crate::quota::amounts::Amounts;
 use crate::share::agent_memory::next_pause;
 use crate::share::agents::{self, Capabilities, Quotas};

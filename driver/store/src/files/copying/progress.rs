@@ -1,7 +1,7 @@
 //! A running copy: how far it is, and whether it goes on. Must not know what is copied.
 
-use crate::calls::admission::ExtraThreads;
-use crate::process::metrics::METRICS;
+use crate::files::admission::ExtraThreads;
+use crate::metrics::METRICS;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A running copy, seen from outside: how far it is, the way to end it, and where it asks for threads.

@@ -8,7 +8,7 @@
 use super::distance::Distance;
 use super::error::CopyError;
 use super::links::LinksFolder;
-use crate::calls::admission::ExtraThreads;
+use crate::files::admission::ExtraThreads;
 use crate::files::beneath;
 use crate::files::descriptors::Held;
 use crate::files::owner::Owner;

@@ -3,7 +3,7 @@
 //! trees have none, and then that folder is not made.
 
 use super::named::Named;
-use crate::calls::admission::ExtraThreads;
+use crate::files::admission::ExtraThreads;
 use crate::files::beneath;
 use crate::files::owner::Maker;
 use crate::files::pool::of_each;

@@ -2,7 +2,7 @@
 //! the one that begins, and extra ones while there is more work than threads that wait for some. A thread costs more than a few
 //! files, and most work is small. Must not know what the work is.
 
-use crate::calls::admission::{ExtraThread, ExtraThreads};
+use crate::files::admission::{ExtraThread, ExtraThreads};
 #[cfg(test)]
 use crate::files::crash_points;
 use crate::files::descriptors::{Held, THREAD};

@@ -1,7 +1,7 @@
 //! What a process remembers of the promises on shares, and what it has reserved. Plain values; must not ask a share: `promised`
 //! does.
 
-use crate::calls::admission::ExtraThreads;
+use crate::files::admission::ExtraThreads;
 use crate::share::records::promise::{Promise, Room};
 use crate::share::token::{NameKey, Nonce, ShareUuid};
 use csi_proto::lock::lock;

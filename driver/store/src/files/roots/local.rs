@@ -1,6 +1,6 @@
 //! Shares whose export is a local folder, because the controller runs on the server or is embedded. Must not mount.
 
-use crate::calls::export::Export;
+use crate::export::Export;
 use crate::files::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub mod local;
 
-use crate::calls::export::Export;
+use crate::export::Export;
 use std::fmt;
 use std::future::Future;
 use std::io;

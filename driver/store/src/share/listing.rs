@@ -1,6 +1,6 @@
 //! Going through a share's volumes or snapshots in order, many records at a time to hide a server's latency, a bounded number in memory.
 
-use crate::calls::admission::ExtraThreads;
+use crate::files::admission::ExtraThreads;
 use crate::files::pool::of_each;
 use crate::share::compared::{self, SizeKnown};
 use crate::share::database::Share;

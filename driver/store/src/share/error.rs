@@ -266,7 +266,7 @@ impl ShareError {
 
     /// Whether the server does not know a file any more that is open here: the root of a share that was made anew, or the
     /// folder of a record that somebody else has removed meanwhile.
-    pub(crate) fn is_stale(&self) -> bool {
+    pub fn is_stale(&self) -> bool {
         match self {
             Self::Unfinished { source } => source.is_stale(),
             other => other.errno() == Some(Errno::STALE),
@@ -275,7 +275,7 @@ impl ShareError {
 
     /// Whether what was to be copied cannot be had, however often it is tried, so that nothing of it is to stay. What may pass
     /// leaves the record to a retry: its id may have been given out.
-    pub(crate) fn is_final(&self) -> bool {
+    pub fn is_final(&self) -> bool {
         match self {
             Self::NoSource(_)
             | Self::NotHeld { .. }
@@ -302,7 +302,7 @@ impl ShareError {
     }
 
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
-    pub(crate) fn unfinished(self) -> Self {
+    pub fn unfinished(self) -> Self {
         match self {
             Self::Io { .. } | Self::NotHeldYet { .. } | Self::Copy(CopyError::Io { .. }) => {
                 Self::Unfinished {
@@ -316,7 +316,7 @@ impl ShareError {
 
 /// Whether who tries again meets the error again, until somebody has done something about it outside the driver. Others may
 /// pass: of a server that fails over or is away, of a machine that is short of memory.
-pub(crate) fn is_lasting(error: &io::Error) -> bool {
+pub fn is_lasting(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(
@@ -340,7 +340,11 @@ pub(crate) fn is_lasting(error: &io::Error) -> bool {
 }
 
 /// Says what was tried when an I/O call fails.
-pub(crate) trait Context<T> {
+pub trait Context<T> {
+    /// The same, with what was tried in its error.
+    ///
+    /// # Errors
+    /// Those of the result itself.
     fn context(self, what: impl FnOnce() -> String) -> Result<T, ShareError>;
 }
 

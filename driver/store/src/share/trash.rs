@@ -5,11 +5,11 @@
 //! A folder within an entry is renamed to an entry of its own and then purged as that: however deep the tree, no path and
 //! no stack grows, and the work is spread over threads: as many as there is work for, and a bounded number in the process.
 
-use crate::calls::admission::ExtraThreads;
+use crate::files::admission::ExtraThreads;
 use crate::files::beneath;
 use crate::files::crash_points::step;
 use crate::files::pool::Pool;
-use crate::process::metrics::METRICS;
+use crate::metrics::METRICS;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::promise::Promise;

@@ -6,7 +6,7 @@ use super::super::listing::{self, Listed};
 use super::super::records::store::{self, Kept};
 use super::super::{promised, recovery, requests};
 use super::*;
-use crate::calls::admission::ExtraThreads;
+use crate::files::admission::ExtraThreads;
 use crate::share::records::promise::Ratio;
 use crate::share::token::Nonce;
 use std::ops::ControlFlow;

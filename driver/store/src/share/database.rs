@@ -406,7 +406,7 @@ fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
 }
 
 /// Seconds since 1970 by this machine's clock: shown to people, decides nothing.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs())

@@ -1,7 +1,7 @@
 //! Purges of a trash: by several threads, over files held open, and cut short.
 
 use super::*;
-use crate::calls::admission::{self, Admission};
+use crate::files::admission::{self, Admission};
 use crate::share::database::Expect;
 use std::fs::{File, create_dir_all, read_dir, write};
 use std::task::{Context, Waker};

@@ -16,7 +16,7 @@ use rustix::fs::{self, FileType};
 use std::os::fd::OwnedFd;
 
 /// Under what name the deletion of `id` is recorded. Ids of other drivers may be longer than a name.
-pub(crate) fn deletion_name(id: &str) -> String {
+pub fn deletion_name(id: &str) -> String {
     format!("deletion of csi-driver-nfs {:032x}", fnv(id.as_bytes()))
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn deletion_name(id: &str) -> String {
 ///
 /// # Errors
 /// [`ShareError::Blocked`] when something else is there, and I/O errors.
-pub(crate) fn is_there(root: &Root, path: &SubPath) -> Result<bool, ShareError> {
+pub fn is_there(root: &Root, path: &SubPath) -> Result<bool, ShareError> {
     open(root, path).map(|folder| folder.is_some())
 }
 
@@ -38,7 +38,7 @@ fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
 ///
 /// # Errors
 /// I/O errors.
-pub(crate) fn is_empty(root: &Root) -> Result<bool, ShareError> {
+pub fn is_empty(root: &Root) -> Result<bool, ShareError> {
     let names = beneath::some_names(root, 2).context(|| "listing the share".to_owned())?;
     Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))
 }
@@ -47,7 +47,7 @@ pub(crate) fn is_empty(root: &Root) -> Result<bool, ShareError> {
 ///
 /// # Errors
 /// As for [`archives::open`].
-pub(crate) fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
+pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareError> {
     let archive = archives::open(root, path)?;
     let stat = archive.map(fs::fstat).transpose();
     Ok(stat
@@ -61,7 +61,7 @@ pub(crate) fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, S
 /// [`ShareError::Overlap`] when the folder is, holds or lies in a volume's; [`ShareError::NotPlain`] when it holds a share's
 /// records or a snapshot; [`ShareError::Blocked`] when a symlink, a mount or a file is in the way. Nothing was changed then.
 /// [`ShareError::Unfinished`] wants a retry.
-pub(crate) fn delete_volume(
+pub fn delete_volume(
     share: &Share,
     id: &str,
     path: &SubPath,
@@ -93,7 +93,7 @@ pub(crate) fn delete_volume(
 ///
 /// # Errors
 /// As for [`delete_volume`].
-pub(crate) fn delete_snapshot(
+pub fn delete_snapshot(
     share: &Share,
     id: &str,
     path: &SubPath,

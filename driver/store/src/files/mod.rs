@@ -1,14 +1,16 @@
 //! Files and folders below a root that others change meanwhile: how they are opened, walked and copied. Knows no records.
 
+pub mod admission;
 #[cfg(feature = "upstream")]
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod archive;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
-pub(crate) mod beneath;
+pub mod beneath;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub mod copying;
 pub(crate) mod crash_points;
 pub mod descriptors;
+pub mod escaped;
 pub mod owner;
 pub(crate) mod pool;
 pub mod roots;
