@@ -220,7 +220,7 @@ fn what_is_typed_ahead_is_done_in_its_order() {
         shell.press(key);
     }
     shell.expect("DEADLINE_EXCEEDED");
-    for shown in ["\nfo-ur", "\nfi-ve"] {
+    for shown in ["\nfo-ur", "\nfi-ve", "\nscripted.example.com> "] {
         shell.expect(shown);
     }
     shell.press(CTRL_D);
@@ -246,6 +246,7 @@ fn ctrl_c_throws_away_what_is_typed_ahead() {
         !shown.contains("\nwith-it") && !shown.contains("\nmean-while"),
         "{shown}"
     );
+    shell.expect("\nscripted.example.com> ");
     shell.press(CTRL_D);
     assert!(shell.ends().success());
 }

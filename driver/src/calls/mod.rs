@@ -1,5 +1,5 @@
-//! The gRPC faces: controller, node and identity, and what every call passes: limits, parameters, capabilities, admission, codes, the
-//! log. Must not touch a share, but through `share`.
+//! The gRPC faces: controller, node and identity, and what every call passes: limits, parameters, capabilities, codes, the log. Must not
+//! touch a share, but through the store.
 
 pub mod accepting;
 pub mod call_log;

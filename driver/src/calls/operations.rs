@@ -130,7 +130,7 @@ where
     T: Clone + Send + Sync + 'static,
 {
     /// Runs `work` as `operation` on the volume `key`, or joins the equal one that runs, and waits for the result for at
-    /// most `patience`. The work goes on when the caller gives up.
+    /// most `timeout`. The work goes on when the caller gives up.
     ///
     /// # Errors
     /// [`Busy`], as it says.

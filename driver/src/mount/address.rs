@@ -51,7 +51,7 @@ pub fn local_address(server: &SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Whether something accepts connections at `address` within `patience`. The kernel's own attempt would go on until the
+/// Whether something accepts connections at `address` within `timeout`. The kernel's own attempt would go on until the
 /// helper is killed, and could not tell a server that is down from one that is slow.
 ///
 /// # Errors

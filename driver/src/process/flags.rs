@@ -1,5 +1,5 @@
-//! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config` owns the
-//! values' syntax.
+//! The command line of `csi-nfs` and the environment variables beside it. Owns the words; `config::syntax` owns
+//! that of values.
 
 use crate::calls::defaults::Defaults;
 use crate::calls::policy::Policy;
@@ -23,7 +23,7 @@ use std::time::Duration;
     after_help = "Every flag can be given by the environment variable that stands beside it; the flag wins.
 
 At its start the driver raises its soft limit of open files to the hard one (ulimit -Hn, LimitNOFILE= of systemd). Give it 4096
-or more: each connection takes one, each share in use some ten, each copy up to 500.
+or more: each connection takes one, each share in use some ten, all copies together up to half of them.
 
 Commands of their own (--help tells more):
   csi-nfs agent            work on the NFS server itself, for the controllers elsewhere

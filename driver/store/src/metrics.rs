@@ -1,5 +1,5 @@
 //! Every metric of the driver, declared once. What happens is counted where it happens; what there is now is looked up when somebody
-//! asks ([`crate::process::driver::Driver::observe`]). No metric has a label for a volume, a share or a path, whose number has no bound. Must
+//! asks. No metric has a label for a volume, a share or a path, whose number has no bound. Must
 //! not know how metrics are fetched, nor anything of the driver.
 
 use prometheus_client::encoding::text::encode;

@@ -1,4 +1,4 @@
-//! Derives the patience of a call from its `grpc-timeout`. Must not wait. The answer has to leave before the caller stops listening.
+//! Derives the timeout of a call from its `grpc-timeout`. Must not wait. The answer has to leave before the caller stops listening.
 
 use csi_proto::grpc_timeout;
 use std::time::Duration;

@@ -24,7 +24,7 @@ impl Shares {
         }
     }
 
-    /// Why a call has no result after `patience` that only looks, at any share.
+    /// Why a call has no result after `timeout` that only looks, at any share.
     pub(super) fn no_answer(&self, timeout: Duration) -> ControllerError {
         let silent = self.looks.all_silent(Instant::now());
         let longest = silent.into_iter().next();

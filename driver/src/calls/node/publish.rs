@@ -21,7 +21,7 @@ use std::time::Duration;
 const BIND_BOUND: Duration = Duration::from_secs(10);
 
 impl Volumes {
-    /// Publishes as `request` says, and waits for that for at most `patience`. Returns a note when the volume is not mounted
+    /// Publishes as `request` says, and waits for that for at most `timeout`. Returns a note when the volume is not mounted
     /// but linked to.
     ///
     /// # Errors

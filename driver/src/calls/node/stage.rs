@@ -147,7 +147,7 @@ impl Volumes {
         })
     }
 
-    /// Takes the staged `volume_id` away from `staging`, and waits for that for at most `patience`. Once it is gone, a repeat
+    /// Takes the staged `volume_id` away from `staging`, and waits for that for at most `timeout`. Once it is gone, a repeat
     /// is fine.
     ///
     /// # Errors

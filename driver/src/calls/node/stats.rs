@@ -26,7 +26,7 @@ pub struct Condition {
 }
 
 impl Volumes {
-    /// How full the volume at `path` is. Waits for its server for at most `patience`.
+    /// How full the volume at `path` is. Waits for its server for at most `timeout`.
     ///
     /// # Errors
     /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not.
@@ -37,7 +37,7 @@ impl Volumes {
         timeout: Duration,
     ) -> Result<Condition, NodeError> {
         let not_published = |detail: &str| NodeError::not_published(volume_id, path, detail);
-        // The node's own disks have a bound of their own: a short patience with servers is none with them.
+        // The node's own disks have a bound of their own: a short bound for servers is none for them.
         let bound = timeout.max(disk_thread::BOUND);
         let known = tokio::time::timeout(bound, self.known_at(volume_id, path)).await;
         let (path, record) = known.unwrap_or_else(|_| {

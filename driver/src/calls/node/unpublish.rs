@@ -26,7 +26,7 @@ const MAX_STACK: usize = 16;
 const IN_USE: &str = "a process uses it, and the server does not answer";
 
 impl Volumes {
-    /// Takes `volume_id` away from `target`, and waits for that for at most `patience`. Once it is gone, a repeat is fine.
+    /// Takes `volume_id` away from `target`, and waits for that for at most `timeout`. Once it is gone, a repeat is fine.
     ///
     /// # Errors
     /// As the specification has it for NodeUnpublishVolume.

@@ -77,7 +77,7 @@ impl Volumes {
         }
     }
 
-    /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `patience`. It goes on when
+    /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `timeout`. It goes on when
     /// its caller gives up.
     pub(super) async fn run<W>(
         &self,

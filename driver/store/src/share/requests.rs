@@ -2,8 +2,8 @@
 //! business of `quotas`, what is done then that of `limits`.
 //!
 //! `<nonce>.request` is answered by `<nonce>.answer`. Both appear by a rename, whole, and go when whoever has asked has put on
-//! record what came of it. What the dead have left is swept. A record that appears may be a request by itself: it is answered
-//! by the volume's own nonce, and the file is written when no answer comes soon.
+//! record what came of it. What the dead have left is swept. A new record may be a request by itself. Its
+//! answer is named by the volume's own nonce; if none comes soon, the controller writes a file as well.
 
 use crate::files::beneath;
 use crate::quota::amounts::Amounts;

@@ -5,9 +5,8 @@
 //! else has finished this deletion and a newer volume has come to the same path. A path that the driver has named is never
 //! used again, so there such a rename finds nothing. From a path that a user has chosen, the folder leaves through the folder
 //! `leaving` beside the record, which was made with that and is never made again: it is removed before the claim of the path
-//! is released, and into a folder that is removed nothing can be renamed any more, however late. Others who know no claims
-//! may make a folder at such a path while a deletion goes on: the record says which folder was to leave, and another one
-//! stays, or is given back.
+//! is released, and into a folder that is removed nothing can be renamed any more, however late. People who know no claims
+//! may make a new folder there meanwhile. The record names the folder that is to leave; any other one stays, or is put back.
 
 use crate::files::beneath;
 use crate::files::crash_points::step;
