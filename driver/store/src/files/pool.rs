@@ -80,6 +80,12 @@ impl<'a, W: Send> Pool<'a, W> {
         }
     }
 
+    /// How many threads there are now, those that are about to begin among them.
+    pub(crate) fn threads(&self) -> usize {
+        let queue = self.lock();
+        queue.idle + queue.busy
+    }
+
     /// How many pieces of work nobody has taken up.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().work.len()
@@ -230,9 +236,22 @@ mod tests {
         let (ended, end) = channel();
         std::thread::spawn(move || {
             let extra = ExtraThreads::default();
-            let pool = Pool::new(&extra, 3, vec![true; 3]);
+            let has_begun = AtomicBool::new(false);
+            // The first thread takes the last piece, and waits for its helper when that is done.
+            let pool = Pool::new(&extra, 2, vec![true, false]);
+            let piece = |panics: bool| {
+                has_begun.fetch_or(panics, Ordering::SeqCst);
+                let is_to_go_on = || match panics {
+                    true => pool.lock().idle > 0,
+                    false => has_begun.load(Ordering::SeqCst),
+                };
+                while !is_to_go_on() {
+                    std::thread::yield_now();
+                }
+                assert!(!panics, "on purpose");
+            };
             let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                pool.work(|| |panics: bool| assert!(!panics, "on purpose"));
+                pool.work(|| piece);
             }));
             ended.send(worked.is_err()).unwrap();
         });

@@ -124,8 +124,7 @@ impl Presence {
             },
         };
         let name = Nonce::random().context(context)?.to_string();
-        share.replace(&folder, &name, &agent)?;
-        let file = beneath::file_to_write(&folder, &name).context(context)?;
+        let file = share.replace_and_keep(&folder, &name, &agent)?;
         Ok(Self {
             folder,
             name,

@@ -44,8 +44,7 @@ pub(super) fn write(compared: &Compared, share: &Share) -> Result<OwnedFd, Share
     share.memory.saw_not_held(share.uuid(), compared.not_held);
     let context = || format!("opening {RECORDS_FOLDER}/{COMPARED}");
     let records = beneath::folder(&share.root, RECORDS_FOLDER).context(context)?;
-    share.replace(&records, COMPARED, compared)?;
-    beneath::file_to_write(&records, COMPARED).context(context)
+    share.replace_and_keep(&records, COMPARED, compared)
 }
 
 /// The last one, where there is one that can be read.

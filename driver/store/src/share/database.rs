@@ -195,6 +195,11 @@ impl Share {
         self.quotas.as_ref()
     }
 
+    /// Whether this process is known to work on the server itself.
+    fn is_on_server(&self) -> bool {
+        matches!(self.position, Position::Agent(_)) || self.quotas.is_some()
+    }
+
     /// Who is to own what this process makes, where it is not this process.
     pub(super) fn owner(&self) -> Option<Owner> {
         match self.position {
@@ -241,6 +246,30 @@ impl Share {
         name: &str,
         what: &impl Serialize,
     ) -> Result<(), ShareError> {
+        self.replace_and(folder, name, what, |_| Ok(()))
+    }
+
+    /// The same, and keeps it open for writing: no NFS client ever gets a delegation of it, which could be taken back from one that has
+    /// vanished only when its lease is over.
+    pub(super) fn replace_and_keep(
+        &self,
+        folder: &OwnedFd,
+        name: &str,
+        what: &impl Serialize,
+    ) -> Result<OwnedFd, ShareError> {
+        self.replace_and(folder, name, what, |draft| {
+            beneath::file_to_write(&self.drafts, draft)
+        })
+    }
+
+    /// The same, and does something with the draft before it has its name.
+    fn replace_and<T>(
+        &self,
+        folder: &OwnedFd,
+        name: &str,
+        what: &impl Serialize,
+        with: impl FnOnce(&str) -> io::Result<T>,
+    ) -> Result<T, ShareError> {
         let context = || format!("writing {name}");
         let text = serde_json::to_vec(what).map_err(io::Error::other);
         let text = text.context(context)?;
@@ -249,10 +278,22 @@ impl Share {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let drafted = fs::openat(&self.drafts, &*draft, flags, Mode::RUSR | Mode::WUSR)
             .map_err(io::Error::from)
-            .and_then(|file| File::from(file).write_all(&text))
-            .and_then(|()| self.give(&self.drafts, &draft));
+            .and_then(|file| {
+                let mut file = File::from(file);
+                file.write_all(&text)?;
+                // That there is no room an NFS client says when the file is flushed.
+                match self.is_on_server() {
+                    true => Ok(()),
+                    false => file.sync_data(),
+                }
+            })
+            .and_then(|()| self.give(&self.drafts, &draft))
+            .and_then(|()| with(&draft));
         step("a file is drafted")?;
-        let put = drafted.and_then(|()| Ok(beneath::rename(&self.drafts, &draft, folder, name)?));
+        let put = drafted.and_then(|done| {
+            beneath::rename(&self.drafts, &draft, folder, name)?;
+            Ok(done)
+        });
         if put.is_err() {
             let _ = fs::unlinkat(&self.drafts, &*draft, AtFlags::empty());
         }

@@ -18,6 +18,7 @@ use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::measure_name;
 use crate::share::records::volume::Volume;
 use crate::share::token::NameKey;
+use csi_proto::random;
 use rustix::fs::{self, AtFlags};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -133,7 +134,8 @@ impl Round {
     pub fn begin(share: &Share, interval: Duration) -> Result<Self, ShareError> {
         let mut keys = store::keys::<Volume>(share)?;
         // Each process begins elsewhere, so that few count the same volume at a time.
-        let first = std::process::id() as usize % keys.len().max(1);
+        let drawn = random::from_kernel().context(|| "drawing a number".to_owned())?;
+        let first = usize::from_le_bytes(drawn) % keys.len().max(1);
         keys.rotate_left(first);
         Ok(Self {
             interval,

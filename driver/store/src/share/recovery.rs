@@ -107,13 +107,16 @@ pub fn take_up(
     share: &Share,
     appeared: Appeared,
 ) -> Result<(Recovered, Vec<Answered>), ShareError> {
-    let (mut new, mut failures) = (Vec::new(), Vec::new());
+    // First those that nothing else tells of.
+    let (mut answered, mut failures) = limits::answer(share, Vec::new(), appeared.requests)?;
+    let mut new = Vec::new();
     let note = |_, found: Option<Found<Volume>>| {
         new.extend(found.and_then(|found| limits::as_request(&found.record)));
         Ok(())
     };
     let volumes = go_through(share, appeared.volumes, &mut failures, note)?;
-    let (answered, odd) = limits::answer(share, new, appeared.requests)?;
+    let (more, odd) = limits::answer(share, new, false)?;
+    answered.extend(more);
     failures.extend(odd);
     let nothing = |_, _| Ok(());
     let copies = Recovered {

@@ -26,6 +26,8 @@ use std::vec::IntoIter;
 
 /// Names after which a listing pauses, with an open folder and a buffer.
 const MANY: usize = 1024;
+/// Names that one listing has in memory at most: then it pauses also when few descriptors are left.
+const MOST: usize = 64 * MANY;
 /// The stack of the thread that copies, where there may be no more: little, so that it can be had.
 const STACK: usize = 256 * 1024;
 
@@ -123,7 +125,10 @@ impl<'a> Tree<'a> {
                 self.finished(node)
             }
             TreeStep::View => {
-                self.views.add();
+                // One thread alone is no faster by it.
+                if self.pool.threads() > 1 {
+                    self.views.add();
+                }
                 Ok(())
             }
         }
@@ -157,10 +162,11 @@ impl<'a> Tree<'a> {
                     return Err(CopyError::io("listing", node.path(None), error));
                 }
             }
-            if found.len() >= MANY
-                && let Some(held) = Held::take(3)
-            {
-                break Some(held);
+            if found.len() >= MANY {
+                let held = Held::take(3);
+                if held.is_some() || found.len() >= MOST {
+                    break Some(held.unwrap_or_else(|| Held::need(3)));
+                }
             }
         };
         let views = self.widen(&node, listing.names());

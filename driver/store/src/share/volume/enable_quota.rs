@@ -5,7 +5,7 @@
 //! says that the volume is enforced, nothing limits it.
 
 use crate::files::crash_points::step;
-use crate::quota::amounts::{Amounts, is_beyond};
+use crate::quota::amounts::{Amounts, is_beyond, larger};
 use crate::quota::enable_quota::{self, Found};
 use crate::quota::error::QuotaError;
 use crate::quota::project;
@@ -109,11 +109,21 @@ fn put_into_a_project(
     let id = project::begin(&ledger, folder, &limits::owner(record))?;
     step("the folder of a volume is a project").map_err(ShareError::from)?;
     let former = ledger.all_of(&limits::owner(record))?;
-    let taken = enable_quota::enable_quota(folder, id, &former)?;
-    step("all of a volume is in its project").map_err(ShareError::from)?;
-    let limit = |volume: &Record<Volume>| project::set_limits(folder, id, limits::promised(volume));
+    // Never lower than it is: an expansion may have been granted that is not on record yet. A comparison lowers what is too much.
+    let limit = |volume: &Record<Volume>| {
+        let granted = project::quota(folder, id)?.limits;
+        project::set_limits(folder, id, larger(limits::promised(volume), granted))
+    };
     // By hand, an administrator reads what is left out. Of a volume that is said to be held, nothing may be that can grow.
     let was_enforced = matches!(record.what.size, Some(Size::Enforced { .. }));
+    let taken = match enable_quota::enable_quota(folder, id, &former) {
+        Err(error) if was_enforced => {
+            limit(record)?;
+            return Err(error.into());
+        }
+        taken => taken?,
+    };
+    step("all of a volume is in its project").map_err(ShareError::from)?;
     if was_enforced && taken.busy > 0 {
         limit(record)?;
         let why = format!("{} files are held by NFS clients now", taken.busy);
