@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Makes the folder `below` inside `root` appear at `target` as a mount with these flags, unless it has an entry of the name
-/// `without`.
+/// `without`, or no NFS export is mounted there though there is to be one.
 ///
 /// A bind mount gets its flags by a second call, which changes that mount alone. Where the target is in a mount that other
 /// namespaces share, as a node shares a pod's folder with this driver's container, they would keep the first one, which allows
@@ -21,8 +21,8 @@ use std::path::Path;
 /// # Errors
 /// When the folder is not there or cannot be mounted; nothing is mounted then.
 pub(super) fn bind(
-    root: &Path,
-    below: &Path,
+    (root, below): (&Path, &Path),
+    is_nfs: bool,
     target: &Path,
     flags: MountFlags,
     without: Option<&str>,
@@ -34,6 +34,9 @@ pub(super) fn bind(
     let place = open_target(target)?;
     let mount = unseen(|| {
         let folder = open_below(root, below)?;
+        if is_nfs {
+            refuse_unmounted(&folder, root)?;
+        }
         rustix::mount::mount_bind(through(&folder), through(&open_target(target)?)).map_err(
             |errno| {
                 let (kind, hint) = match errno {
@@ -80,6 +83,18 @@ fn open_below(root: &Path, below: &Path) -> Result<OwnedFd, Failure> {
     below::open_inside(&top, below, &root.display().to_string())
 }
 
+/// Fails as for a stale mount where `folder`, that of `root`, is on no NFS: another call has just unmounted what was stale there, and is
+/// about to mount it anew. What is bound then would be the bare folder on this machine's disk.
+fn refuse_unmounted(folder: &OwnedFd, root: &Path) -> Result<(), Failure> {
+    match rustix::fs::fstatfs(folder) {
+        Ok(stat) if stat.f_type != rustix::fs::NFS_SUPER_MAGIC => {
+            let detail = format!("nothing is mounted at {} now", root.display());
+            Err(Failure::new(FailureKind::NotFound, Errno::STALE, detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn inherited(folder: &OwnedFd) -> Flags {
     use rustix::fs::StatVfsMountFlags as Has;
     let Ok(stat) = rustix::fs::fstatvfs(folder) else {
@@ -120,5 +135,13 @@ mod tests {
         assert_eq!(missing.kind, FailureKind::NotFound);
         assert!(open_target(&root.join("link")).is_err());
         assert!(open_target(&root.join("a")).is_ok());
+    }
+
+    #[test]
+    fn a_folder_on_which_nothing_is_mounted_any_more_is_as_stale() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = open_below(folder.path(), Path::new("")).unwrap();
+        let refused = refuse_unmounted(&opened, folder.path());
+        assert!(refused.unwrap_err().is_stale());
     }
 }

@@ -29,19 +29,19 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<Done, Failure> {
             flags,
             without,
             ownership,
-            asks_first,
+            is_nfs,
         } => {
-            if *asks_first {
+            if *is_nfs {
                 say(format!("asking the server of {}", root.display()));
                 kernel::refuse_stale(root)?;
             }
             say(format!("binding {}", target.display()));
-            bind::bind(root, below, target, *flags, without.as_deref())?;
+            bind::bind((root, below), *is_nfs, target, *flags, without.as_deref())?;
             kernel::dress(target, *ownership, say)?;
         }
         Task::SetOwnership { target, ownership } => {
             say(format!("asking the server of {}", target.display()));
-            kernel::usage(target)?;
+            kernel::refuse_stale(target)?;
             kernel::dress(target, *ownership, say)?;
         }
         Task::Unmount { target, lazy } => {

@@ -34,8 +34,8 @@ pub enum Task {
         without: Option<String>,
         /// What the folder that appears there is given. The mount stays where it cannot be.
         ownership: Ownership,
-        /// Whether the server of `root` is asked before whether it knows that folder.
-        asks_first: bool,
+        /// Whether an NFS export is mounted at `root`, whose server has to know it still.
+        is_nfs: bool,
     },
     /// Gives the folder at the root of a mount an owner and a mode, if its server knows it.
     SetOwnership {

@@ -53,22 +53,30 @@ pub(super) async fn page<R: List, E: Message + Clone + 'static>(
             // With half of the time that is left, the answer reaches its caller however slow the server is.
             let walking = walk::<R, E>(&shares, now + left / 2, max_entries, &token, show);
             // One that hangs on a dead server is not to hold those who come later.
-            let walked = tokio::time::timeout(left, walking).await;
-            let page = walked.unwrap_or_else(|_| Err(shares.no_answer(timeout)));
-            page.map(Arc::new)
+            let bound = left.min(shares.config.timeout);
+            let walked = tokio::time::timeout(bound, walking).await;
+            Some(walked.ok()?.map(Arc::new))
         }
     };
     let operation = Operation {
         rpc,
         arguments: Vec::new(),
     };
-    // Whoever waits here is told by `reading` that its time is over.
-    let listed = lists.run_anew(arguments, operation, Duration::MAX, |_| true, walk);
-    let page = listed.await.map_err(|busy| match busy {
-        Busy::Crowded => busy.into(),
-        _ => ControllerError::ShuttingDown,
-    })?;
-    page.map(Arc::unwrap_or_clone)
+    loop {
+        // Whoever waits here is told by `reading` that its time is over.
+        let key = (arguments.clone(), operation.clone());
+        let listed = lists.run_anew(key.0, key.1, Duration::MAX, |_| true, &walk);
+        let listed = listed.await.map_err(|busy| match busy {
+            Busy::Crowded => busy.into(),
+            _ => ControllerError::ShuttingDown,
+        })?;
+        match listed {
+            Some(page) => return page.map(Arc::unwrap_or_clone),
+            // It may have been another's time.
+            None if Instant::now() < deadline => {}
+            None => return Err(shares.no_answer(timeout)),
+        }
+    }
 }
 
 /// Walks over all known shares, in the order of shares and keys. The page ends when it is full, and at `end` when at least one key

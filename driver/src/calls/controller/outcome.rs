@@ -24,5 +24,5 @@ pub(crate) type SnapshotOutcome = Outcome<Snapshot>;
 /// A page of a list and the token of the next one, which is empty after the last.
 pub(crate) type Page<E> = (Vec<E>, String);
 
-/// The walks of one kind of list, by the arguments of the calls that ask for them.
-pub(super) type Lists<E> = Operations<Vec<u8>, Result<Arc<Page<E>>, ControllerError>>;
+/// The walks of one kind of list, by the arguments of the calls that ask for them. Nothing is the result of one whose time is over.
+pub(super) type Lists<E> = Operations<Vec<u8>, Option<Result<Arc<Page<E>>, ControllerError>>>;

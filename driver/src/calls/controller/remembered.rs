@@ -131,10 +131,23 @@ mod tests {
         let options = ["vers=3".to_owned()];
         let remembered = Mutex::new(Remembered::load(Some(file)));
         std::thread::scope(|scope| {
-            let writing = scope.spawn(|| remember(&remembered, export.clone(), options.to_vec()));
-            // Until the pipe has its writer, which waits for this.
-            let reader = File::open(&draft).unwrap();
+            let (begun, thread) = std::sync::mpsc::channel();
+            let (remembered, of) = (&remembered, export.clone());
+            let options = options.to_vec();
+            let writing = scope.spawn(move || {
+                begun.send(rustix::thread::gettid()).unwrap();
+                remember(remembered, of, options)
+            });
+            let thread = thread.recv().unwrap().as_raw_nonzero();
+            // Until it sleeps, which is in opening the pipe.
+            while !fs::read_to_string(format!("/proc/self/task/{thread}/stat"))
+                .unwrap()
+                .contains(") S ")
+            {
+                std::thread::yield_now();
+            }
             assert!(remembered.try_lock().is_ok());
+            let reader = File::open(&draft).unwrap();
             // A pipe cannot be synced: that is an error, and it is tried again.
             drop(reader);
             assert!(writing.join().unwrap().is_err());

@@ -310,14 +310,14 @@ impl Volumes {
         target: &Path,
     ) -> Result<Note, NodeError> {
         let bounds = self.config.bounds;
-        let bind = |root: &Path, below: &Path, asks_first: bool| Task::Bind {
+        let bind = |root: &Path, below: &Path, is_nfs: bool| Task::Bind {
             root: root.to_owned(),
             below: below.to_owned(),
             target: target.to_owned(),
             flags: request.options.flags,
             without: hidden(request),
             ownership: request.ownership,
-            asks_first,
+            is_nfs,
         };
         let (task, bound) = match source {
             Source::Nfs => {

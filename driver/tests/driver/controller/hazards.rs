@@ -128,10 +128,10 @@ async fn a_start_finishes_what_a_crash_has_left() {
 }
 
 /// A share whose root does not come, as with a dead server, until it is let go.
-struct Slow {
+pub(super) struct Slow {
     roots: LocalRoots,
-    gate: Semaphore,
-    opened: AtomicUsize,
+    pub(super) gate: Semaphore,
+    pub(super) opened: AtomicUsize,
 }
 
 impl ShareRoots for Slow {
@@ -148,7 +148,7 @@ impl ShareRoots for Slow {
     }
 }
 
-fn slow(host: &Host) -> (Arc<Slow>, Controller) {
+pub(super) fn slow(host: &Host) -> (Arc<Slow>, Controller) {
     let export = Export::parse("10.0.0.4", "/nfs_share").unwrap();
     let slow = Arc::new(Slow {
         roots: LocalRoots::new([(export, host.folder.path().to_owned())]),
@@ -249,30 +249,6 @@ async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
         assert_eq!(caller.await.unwrap(), [volume.volume_id.as_str()]);
     }
     assert!(opened() <= 3, "{}", opened());
-}
-
-#[tokio::test]
-async fn a_list_that_hangs_holds_no_later_one() {
-    let host = Host::new();
-    let volume = create(&host.controller(), request("v")).await.unwrap();
-    let (slow, controller) = slow(&host);
-    slow.gate.add_permits(100);
-    list(&controller).await;
-    controller.settle().await;
-    slow.gate.forget_permits(usize::MAX);
-    let before = slow.opened.load(Ordering::SeqCst);
-    let mut look = Request::new(csi_proto::v1::ListVolumesRequest::default());
-    look.metadata_mut()
-        .insert("grpc-timeout", "60m".parse().unwrap());
-    let answer = controller.list_volumes(look).await;
-    refused(answer, Code::Unavailable, &["no answer after"]);
-    let later = tokio::spawn(async move { list(&controller).await });
-    // The first one hangs still.
-    while slow.opened.load(Ordering::SeqCst) < before + 2 {
-        tokio::task::yield_now().await;
-    }
-    slow.gate.add_permits(100);
-    assert_eq!(later.await.unwrap(), [volume.volume_id]);
 }
 
 /// Two shares, of which one does not come.

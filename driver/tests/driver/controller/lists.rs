@@ -1,12 +1,14 @@
 //! Lists of volumes: order, pages, and several shares.
 
 use super::calls::*;
+use super::hazards::slow;
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use tonic::Code;
+use std::sync::atomic::Ordering;
+use tonic::{Code, Request};
 
 #[tokio::test]
 async fn pages_stay_in_step_while_volumes_come_and_go() {
@@ -160,4 +162,57 @@ async fn a_share_with_two_addresses_is_listed_once() {
     }
     seen.sort();
     assert_eq!(seen, made);
+}
+
+#[tokio::test]
+async fn a_list_that_hangs_holds_no_later_one() {
+    let host = Host::new();
+    let volume = create(&host.controller(), request("v")).await.unwrap();
+    let (slow, controller) = slow(&host);
+    slow.gate.add_permits(100);
+    list(&controller).await;
+    controller.settle().await;
+    slow.gate.forget_permits(usize::MAX);
+    let before = slow.opened.load(Ordering::SeqCst);
+    let mut look = Request::new(csi_proto::v1::ListVolumesRequest::default());
+    look.metadata_mut()
+        .insert("grpc-timeout", "60m".parse().unwrap());
+    let answer = controller.list_volumes(look).await;
+    refused(answer, Code::Unavailable, &["no answer after"]);
+    let later = tokio::spawn(async move { list(&controller).await });
+    // The first one hangs still.
+    while slow.opened.load(Ordering::SeqCst) < before + 2 {
+        tokio::task::yield_now().await;
+    }
+    slow.gate.add_permits(100);
+    assert_eq!(later.await.unwrap(), [volume.volume_id]);
+}
+
+#[tokio::test]
+async fn a_list_ends_in_the_time_of_no_other_caller() {
+    let host = Host::new();
+    let volume = create(&host.controller(), request("v")).await.unwrap();
+    let (slow, controller) = slow(&host);
+    let look = |timeout: &'static str| {
+        let mut look = Request::new(csi_proto::v1::ListVolumesRequest::default());
+        look.metadata_mut()
+            .insert("grpc-timeout", timeout.parse().unwrap());
+        let controller = controller.clone();
+        tokio::spawn(async move { controller.list_volumes(look).await })
+    };
+    let first = look("100m");
+    while slow.opened.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let patient = look("10M");
+    // One of these begins the walk that the patient one joins next.
+    let mut impatient: Vec<_> = (0..20).map(|_| look("200m")).collect();
+    impatient.push(first);
+    for caller in impatient {
+        assert_eq!(caller.await.unwrap().unwrap_err().code(), Code::Unavailable);
+    }
+    slow.gate.add_permits(100);
+    let listed = patient.await.unwrap().unwrap().into_inner().entries;
+    let listed = listed.into_iter().map(|it| it.volume.unwrap().volume_id);
+    assert_eq!(listed.collect::<Vec<_>>(), [volume.volume_id]);
 }
