@@ -1,4 +1,4 @@
-//! The command line of `csi-nfs agent`. Owns its words; `config` owns the values' syntax.
+//! The command line of `csi-nfs agent`. Owns its words; `config::syntax` owns that of values.
 
 use crate::process::config::{self, ConfigError, LocalShare};
 use crate::process::flags::LogFlags;

@@ -1,4 +1,4 @@
-//! The process: flags, configuration, log, metrics, sockets, registration, signals, privileges. Must not decide what a call does.
+//! The process: flags, configuration, log, sockets, registration, signals, privileges. Must not decide what a call does.
 
 pub mod commands;
 pub mod config;
