@@ -125,8 +125,7 @@ fn claim<K: Kind>(
     };
     step("the copy is claimed")?;
     heartbeat::begin(share, &claimed.folder, begun.copying.attempt)?;
-    // Those that were there before the claim: later ones may be on record already.
-    removal::discard_attempts(share, found)?;
+    removal::discard_other_attempts(share, &claimed, begun.copying.attempt)?;
     step("other attempts are discarded")?;
     Ok(Some((claimed, begun)))
 }

@@ -48,9 +48,11 @@ fn started_at(stat: &str) -> Option<u64> {
     stat.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// Whether a process has ended and only its parent has not asked how.
+/// Whether a process has ended and only its parent has not asked how. Of one that was killed, a thread may still be in a system
+/// call that makes something when the first thread has ended: field 20 counts them.
 fn has_ended(stat: &str) -> bool {
-    stat.trim_start().starts_with(['Z', 'X'])
+    let threads = stat.split_ascii_whitespace().nth(17);
+    stat.trim_start().starts_with(['Z', 'X']) && matches!(threads, Some("0" | "1"))
 }
 
 /// Whether `process` is known to be dead. One that cannot be seen from here, or of which `/proc` is hidden, may well live.
@@ -108,6 +110,10 @@ mod tests {
             assert!(is_dead(&format!("{machine}/{pid}/{start}")));
         }
         assert!(is_dead(&dead()));
+        let zombie = |threads| format!(" Z 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 77");
+        assert!(has_ended(&zombie(1)));
+        assert!(!has_ended(&zombie(2)), "one may still be in a system call");
+        assert_eq!(started_at(&zombie(2)), Some(77));
         for other in ["", "x", "other-boot/1/1/1", "/", "0123456789abcdef"] {
             assert!(!is_dead(other), "{other:?}");
         }

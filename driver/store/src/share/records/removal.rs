@@ -7,8 +7,9 @@ use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::records::leftovers::remove_folder;
 use crate::share::records::record::Kind;
-use crate::share::records::store::Found;
+use crate::share::records::store::{self, Found};
 use crate::share::records::text::{is_attempt, measure_name, parse_file_name};
+use crate::share::token::Nonce;
 use crate::share::trash;
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
@@ -68,6 +69,31 @@ pub(in crate::share) fn discard_attempts<K: Kind>(
 ) -> Result<(), ShareError> {
     for name in &found.attempts {
         trash::discard(share, &found.folder, name, found.record.promise())?;
+    }
+    Ok(())
+}
+
+/// The same of all that lies beside the record now, but for what `attempt` has, which has claimed it: an attempt that has died may
+/// have begun after the record was looked at. Nothing happens when the claim is lost: what lies there may be on record.
+///
+/// # Errors
+/// I/O errors.
+pub(in crate::share) fn discard_other_attempts<K: Kind>(
+    share: &Share,
+    claimed: &Found<K>,
+    attempt: Nonce,
+) -> Result<(), ShareError> {
+    let context = || "looking for other copies".to_owned();
+    let names = beneath::if_there(beneath::names_now(&claimed.folder)).context(context)?;
+    // Asked last: what a later claim makes, it makes after it has been won.
+    let is_lost = beneath::if_there(store::has_newer(claimed)).context(context)? != Some(false);
+    if is_lost {
+        return Ok(());
+    }
+    let own = format!(".{attempt}");
+    let names = names.iter().flatten().filter_map(|name| name.to_str().ok());
+    for name in names.filter(|name| is_attempt(name) && !name.ends_with(&own)) {
+        trash::discard(share, &claimed.folder, name, claimed.record.promise())?;
     }
     Ok(())
 }

@@ -360,6 +360,37 @@ fn a_copy_that_was_taken_over_leaves_the_other_one_alone() {
     assert_eq!(find().unwrap().record.state, State::Creating);
 }
 
+/// A claim is found first, and what its holder has made only later, when it has died.
+#[test]
+fn what_an_attempt_has_begun_after_a_look_at_its_record_goes_when_it_is_taken_over() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let copying = begun_elsewhere(&trial, &volume);
+    let folder = trial.at(&format!(".csi-nfs/snapshots/{}", NameKey::of("s")));
+    let kinds = ["data", "links"].map(|kind| format!("{kind}.{}", copying.attempt));
+    for name in &kinds {
+        std::fs::rename(folder.join(name), trial.at(name)).unwrap();
+    }
+    let share = trial.share();
+    let found = store::find::<Snapshot>(&share, NameKey::of("s"));
+    let found = found.unwrap().unwrap();
+    for name in &kinds {
+        std::fs::rename(trial.at(name), folder.join(name)).unwrap();
+    }
+    let source = Source::Volume(origin(&volume));
+    let make = || {
+        let nothing = (|_: &_, _| Ok(()), |_: &OwnedFd| Ok(()));
+        attempt::make(&share, &found, &source, None, &Progress::default(), nothing)
+    };
+    assert!(make().is_err(), "it may live");
+    let_a_period_pass();
+    assert!(make().unwrap().is_some());
+    trial.check_snapshots();
+    for name in &kinds {
+        assert!(!folder.join(name).exists(), "{name}");
+    }
+}
+
 /// Whose copy is moved away under his hands learns that from the copy, before the claim is due to be renewed.
 #[test]
 fn a_copy_that_fails_because_it_was_taken_over_withdraws_nothing() {
