@@ -2,8 +2,10 @@
 
 use super::PATIENCE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
-use std::io::{Read, Write as _};
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -186,7 +188,7 @@ pub fn ends_within(child: &Child, limit: Duration) -> bool {
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     loop {
         match poll(&mut fds, Some(&timeout)) {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             result => return result.is_ok_and(|ready| ready > 0),
         }
     }
@@ -209,32 +211,57 @@ impl Ended {
     }
 }
 
-/// A stream that a thread reads to its end.
+/// A stream that a thread reads to its end. Who looks at it sees all that was written before, by a process that has died, too.
 struct Captured {
     shared: Arc<(Mutex<Written>, Condvar)>,
 }
 
-#[derive(Default)]
 struct Written {
+    /// The end of a pipe at which nobody waits while this is locked.
+    stream: OwnedFd,
     bytes: Vec<u8>,
     ended: bool,
 }
 
+impl Written {
+    /// Reads what is in the pipe.
+    fn take(&mut self) {
+        let mut buffer = [0; 8192];
+        while !self.ended {
+            match rustix::io::read(&self.stream, &mut buffer) {
+                Ok(count) => {
+                    self.bytes.extend_from_slice(&buffer[..count]);
+                    self.ended = count == 0;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(error) => panic!("cannot read what a process writes: {error}"),
+            }
+        }
+    }
+}
+
 impl Captured {
-    fn from(mut stream: impl Read + Send + 'static) -> Self {
-        let shared: Arc<(Mutex<Written>, Condvar)> = Arc::default();
+    fn from(stream: impl Into<OwnedFd>) -> Self {
+        let stream = stream.into();
+        ioctl_fionbio(&stream, true).expect("a pipe");
+        let arrivals = stream.try_clone().expect("a descriptor");
+        let written = Written {
+            stream,
+            bytes: Vec::new(),
+            ended: false,
+        };
+        let shared = Arc::new((Mutex::new(written), Condvar::new()));
         std::thread::spawn({
             let shared = shared.clone();
             move || {
-                let mut buffer = [0; 8192];
                 loop {
-                    let count = stream.read(&mut buffer).unwrap_or(0);
+                    let _ = poll(&mut [PollFd::new(&arrivals, PollFlags::IN)], None);
                     let (written, changed) = &*shared;
                     let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-                    written.bytes.extend_from_slice(&buffer[..count]);
-                    written.ended = count == 0;
+                    written.take();
                     changed.notify_all();
-                    if count == 0 {
+                    if written.ended {
                         return;
                     }
                 }
@@ -243,8 +270,13 @@ impl Captured {
         Self { shared }
     }
 
+    /// What was written until now.
     fn written(&self) -> MutexGuard<'_, Written> {
-        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let (written, changed) = &*self.shared;
+        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.take();
+        changed.notify_all();
+        written
     }
 
     fn text(&self) -> String {
