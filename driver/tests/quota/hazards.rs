@@ -181,6 +181,9 @@ async fn on_a_full_disk_no_volume_is_promised_without_its_limit() {
         ),
     }
     fs::remove_file(filler).unwrap();
+    until("the room is given back", || {
+        shown(&site.share.folder).1 > 100 * MIB
+    });
     site.expand(&before, 20).await.unwrap();
     let mut made = vec![before];
     for name in &names {
@@ -291,6 +294,7 @@ async fn sizes_are_enforced_on_ext4_where_root_is_squashed() {
         let error = write(user, &folder.join(file), 20).unwrap_err();
         assert!(error.contains(refusal(FileSystem::Ext4)), "{error}");
         fs::remove_file(folder.join(file)).unwrap();
+        site.share.wait_for_usage(id, |used| used.bytes < MIB);
     }
     site.expand(&made, 30).await.unwrap();
     write(USER, &folder.join("file"), 20).unwrap();

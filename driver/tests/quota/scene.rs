@@ -130,7 +130,8 @@ impl Share {
         std::iter::successors(next(1), |last| next(last.id + 1)).collect()
     }
 
-    /// Waits until a project has this usage. XFS gives back what was unlinked a moment later, and announces it nowhere.
+    /// Waits until a project has this usage. What was unlinked is given back a moment later, by XFS and by a server that has just
+    /// closed it, and nothing announces it.
     pub fn wait_for_usage(&self, id: ProjectId, wanted: impl Fn(Amounts) -> bool) {
         let end = Instant::now() + PATIENCE;
         loop {
