@@ -157,6 +157,28 @@ async fn a_folder_that_was_restored_on_the_server_is_held_to_its_size_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expansion_does_not_say_that_all_of_a_folder_is_in_its_project() {
+    let held = Held::new("truth-expanded").await;
+    let made = held.site.create(volume("v", 8, ENFORCE)).await.unwrap();
+    write(USER, &held.site.folder(&made).join("file"), 1).unwrap();
+    let folder = held.on_server(&made);
+    shell(
+        r#"cp -a "$1" "$1.new"; chattr -p 4343 "$1.new/file"; rm -rf "$1"; mv "$1.new" "$1""#,
+        &folder,
+    );
+    let why = "in project 4343";
+    held.compare();
+    held.is_not_held(&made, why).await;
+    held.site.expand(&made, 16).await.unwrap();
+    for _ in 0..2 {
+        held.compare();
+        held.is_not_held(&made, why).await;
+    }
+    shell(r#"chattr -p 0 "$1/file""#, &folder);
+    held.is_held_again(&made, 16).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_in_the_project_of_another_is_told_and_left() {
     let held = Held::new("truth-other").await;
     let made = held.site.create(volume("v", 8, ENFORCE)).await.unwrap();

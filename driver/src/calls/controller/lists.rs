@@ -48,12 +48,12 @@ pub(super) async fn page<R: List, E: Message + Clone + 'static>(
     let walk = || {
         let now = Instant::now();
         let left = deadline.saturating_duration_since(now);
+        // One that hangs on a dead server is not to hold those who come later.
+        let bound = left.min(shares.config.timeout);
         let (shares, token, show) = (Arc::clone(shares), token.clone(), show.clone());
         async move {
             // With half of the time that is left, the answer reaches its caller however slow the server is.
-            let walking = walk::<R, E>(&shares, now + left / 2, max_entries, &token, show);
-            // One that hangs on a dead server is not to hold those who come later.
-            let bound = left.min(shares.config.timeout);
+            let walking = walk::<R, E>(&shares, now + bound / 2, max_entries, &token, show);
             let walked = tokio::time::timeout(bound, walking).await;
             Some(walked.ok()?.map(Arc::new))
         }

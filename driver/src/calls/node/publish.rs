@@ -56,12 +56,6 @@ impl Volumes {
         let fields = [("target", target.display().to_string().into())];
         self.log.event(Level::Debug, "publishing", &fields);
         let staging = self.staging_of(request, target).await?;
-        if let Some(staging) = &staging
-            && self.mounted(staging)?.is_none()
-        {
-            // The one that was stale is gone, and no new one could be made then.
-            self.renew(staging).await?;
-        }
         if request.purpose != Purpose::Stage
             && let Some(stage) = self.stages.get(target).await?
             && self.mounted(target)?.is_some()
@@ -72,6 +66,13 @@ impl Volumes {
         let staging = staging.as_deref();
         let published = self.publish_from(request, staging, target, false).await;
         match (staging, published) {
+            (Some(staged), Err(NodeError::NotStaged { .. })) => {
+                // The one that was stale is gone: another call mounts a new one now, or has, or could not.
+                if self.mounted(staged)?.is_none() {
+                    self.renew(staged).await?;
+                }
+                self.publish_from(request, staging, target, true).await
+            }
             (Some(staged), Err(error)) if error.is_stale() => {
                 self.renew(staged).await?;
                 self.publish_from(request, staging, target, true).await

@@ -115,8 +115,10 @@ struct Volumes {
     owners: BTreeMap<ProjectId, String>,
     /// Ids that several have.
     shared: BTreeSet<ProjectId>,
-    /// All that have a record.
+    /// All whose sizes are to be enforced, and those that cannot be read.
     recorded: BTreeSet<Nonce>,
+    /// All whose sizes were not to be enforced when they were looked at: somebody may be taking them in.
+    advisory: BTreeSet<Nonce>,
     /// Whether there is a record of which not even the nonce is known.
     is_any_unknown: bool,
     /// Those whose sizes are not enforced: their paths, and why not.
@@ -139,6 +141,9 @@ impl Volumes {
                     all.is_any_unknown |= record.nonce.is_none();
                     all.recorded.extend(record.nonce);
                     all.told.push(record.error::<Volume>(key).to_string());
+                }
+                Kept::Found(found) if found.record.state != State::Deleting => {
+                    all.advisory.insert(found.record.nonce);
                 }
                 Kept::Found(_) | Kept::Nothing => {}
             }
@@ -182,6 +187,9 @@ impl Volumes {
         let entries = entries.iter();
         for (id, entry) in entries.filter(|(id, _)| !self.owners.contains_key(id)) {
             let nonce = entry.owner.split(' ').next().and_then(|it| it.parse().ok());
+            if nonce.is_some_and(|it| self.advisory.contains(&it)) {
+                continue;
+            }
             let has_record =
                 self.is_any_unknown || nonce.is_none_or(|it| self.recorded.contains(&it));
             match leftover::settle(&share.root, ledger, *id, entry.age, has_record) {

@@ -78,8 +78,6 @@ pub(super) enum TreeStep {
     Entries(Arc<Node>, Arc<Pair>, IntoIter<(CString, FileType)>),
     /// An entry of a folder.
     Entry(Arc<Node>, CString, FileType),
-    /// One more view is worth its cost.
-    View,
 }
 
 pub(super) struct Tree<'a> {
@@ -89,8 +87,10 @@ pub(super) struct Tree<'a> {
     pub(super) open: AtomicUsize,
     pub(super) course: &'a Course<'a>,
     pool: Pool<'a, TreeStep>,
-    /// How many views there are, or will be soon.
+    /// How many views are worth their cost.
     views_wanted: AtomicUsize,
+    /// How many there are, or will be soon.
+    views_made: AtomicUsize,
     /// Why the copy is given up.
     failed: Mutex<Option<CopyError>>,
 }
@@ -105,11 +105,13 @@ impl<'a> Tree<'a> {
             course,
             pool: Pool::new(&course.progress.threads, course.threads, vec![root]),
             views_wanted: AtomicUsize::new(1),
+            views_made: AtomicUsize::new(1),
             failed: Mutex::default(),
         }
     }
 
     fn perform(&self, step: TreeStep, copier: &mut EntryCopier<'a>) -> Result<(), CopyError> {
+        self.add_view();
         match step {
             TreeStep::Folder(node) => match self.enter(&node, copier)? {
                 Some((pair, listing)) => self.list(node, pair, listing),
@@ -123,13 +125,6 @@ impl<'a> Tree<'a> {
                     None => self.leave_out(&node, Some(&name)),
                 }
                 self.finished(node)
-            }
-            TreeStep::View => {
-                // One thread alone is no faster by it.
-                if self.pool.threads() > 1 {
-                    self.views.add();
-                }
-                Ok(())
             }
         }
     }
@@ -169,11 +164,11 @@ impl<'a> Tree<'a> {
                 }
             }
         };
-        let views = self.widen(&node, listing.names());
+        self.widen(&node, listing.names());
         let (folders, entries): (Vec<_>, Vec<_>) = found
             .into_iter()
             .partition(|(_, kind)| *kind == FileType::Directory);
-        let mut steps = Vec::with_capacity(folders.len() + 2 + views);
+        let mut steps = Vec::with_capacity(folders.len() + 2);
         if let Some(held) = pauses {
             node.unfinished.fetch_add(1, Ordering::AcqRel);
             let (at, open) = (Arc::clone(&node), Arc::clone(&pair));
@@ -181,7 +176,6 @@ impl<'a> Tree<'a> {
         }
         steps.extend(folders.into_iter().map(|(name, _)| self.child(&node, name)));
         steps.push(TreeStep::Entries(node, pair, entries.into_iter()));
-        steps.extend((0..views).map(|_| TreeStep::View));
         self.pool.put(steps);
         Ok(())
     }
@@ -216,8 +210,23 @@ impl<'a> Tree<'a> {
         self.finished(node)
     }
 
-    /// Has a folder with so many names worked in through as many views as it is worth. Returns how many more there are to be.
-    fn widen(&self, node: &Arc<Node>, names: usize) -> usize {
+    /// Adds one of the views that are wanted. One thread alone is no faster by it: more threads may come later.
+    fn add_view(&self) {
+        let wanted = self.views_wanted.load(Ordering::Relaxed);
+        let next = |made| (made < wanted).then_some(made + 1);
+        if self.views_made.load(Ordering::Relaxed) < wanted
+            && self.pool.threads() > 1
+            && self
+                .views_made
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+                .is_ok()
+        {
+            self.views.add();
+        }
+    }
+
+    /// Has a folder with so many names worked in through as many views as it is worth.
+    fn widen(&self, node: &Arc<Node>, names: usize) {
         let views = match self.course.remote {
             true => self.course.distance.views(names),
             false => 1,
@@ -225,8 +234,7 @@ impl<'a> Tree<'a> {
         if views > 1 {
             node.lock().is_wide = true;
         }
-        let before = self.views_wanted.fetch_max(views, Ordering::Relaxed);
-        views.saturating_sub(before)
+        self.views_wanted.fetch_max(views, Ordering::Relaxed);
     }
 
     fn child(&self, node: &Arc<Node>, name: CString) -> TreeStep {

@@ -125,7 +125,11 @@ fn claim<K: Kind>(
     };
     step("the copy is claimed")?;
     heartbeat::begin(share, &claimed.folder, begun.copying.attempt)?;
-    removal::discard_other_attempts(share, &claimed, begun.copying.attempt)?;
+    if !removal::discard_other_attempts(share, &claimed, begun.copying.attempt)? {
+        let beat = heartbeat::name(begun.copying.attempt);
+        let _ = fs::unlinkat(&claimed.folder, beat, AtFlags::empty());
+        return Ok(None);
+    }
     step("other attempts are discarded")?;
     Ok(Some((claimed, begun)))
 }

@@ -74,7 +74,8 @@ pub(in crate::share) fn discard_attempts<K: Kind>(
 }
 
 /// The same of all that lies beside the record now, but for what `attempt` has, which has claimed it: an attempt that has died may
-/// have begun after the record was looked at. Nothing happens when the claim is lost: what lies there may be on record.
+/// have begun after the record was looked at. Nothing happens when the claim is lost, since what lies there may be on record.
+/// Returns whether it is held.
 ///
 /// # Errors
 /// I/O errors.
@@ -82,18 +83,24 @@ pub(in crate::share) fn discard_other_attempts<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     attempt: Nonce,
-) -> Result<(), ShareError> {
+) -> Result<bool, ShareError> {
     let context = || "looking for other copies".to_owned();
     let names = beneath::if_there(beneath::names_now(&claimed.folder)).context(context)?;
-    // Asked last: what a later claim makes, it makes after it has been won.
-    let is_lost = beneath::if_there(store::has_newer(claimed)).context(context)? != Some(false);
-    if is_lost {
-        return Ok(());
+    let names = names.unwrap_or_default();
+    let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
+    // In this order: what a later claim makes, it makes after it has been won. And the listing: a generation after next that was
+    // won while this process hung has removed the next.
+    let record = &claimed.record;
+    let files = names.iter().filter_map(|name| parse_file_name(name));
+    let generations = files.filter(|(owner, _)| *owner == record.nonce);
+    let newest = generations.map(|(_, generation)| generation).max();
+    if newest != Some(record.generation) || store::has_newer(claimed).context(context)? {
+        return Ok(false);
     }
-    let own = format!(".{attempt}");
-    let names = names.iter().flatten().filter_map(|name| name.to_str().ok());
-    for name in names.filter(|name| is_attempt(name) && !name.ends_with(&own)) {
-        trash::discard(share, &claimed.folder, name, claimed.record.promise())?;
+    let ours = format!(".{attempt}");
+    let is_other = |name: &&str| is_attempt(name) && !name.ends_with(&ours);
+    for name in names.into_iter().filter(is_other) {
+        trash::discard(share, &claimed.folder, name, record.promise())?;
     }
-    Ok(())
+    Ok(true)
 }

@@ -391,6 +391,34 @@ fn what_an_attempt_has_begun_after_a_look_at_its_record_goes_when_it_is_taken_ov
     }
 }
 
+/// Others have gone on while a process hung that had just claimed the copy, and have removed the generation after its own.
+#[test]
+fn who_has_claimed_a_copy_and_hung_since_takes_nothing_away() {
+    let trial = Trial::new();
+    let volume = full_volume(&trial, "v");
+    let hung = begun_elsewhere(&trial, &volume);
+    let share = trial.share();
+    let find = || store::find::<Snapshot>(&share, NameKey::of("s")).unwrap();
+    let claimed = find().unwrap();
+    let folder = trial.at(&format!(".csi-nfs/snapshots/{}", claimed.record.key()));
+    let theirs = taken_over(&trial, &claimed);
+    let attempt = theirs.extension().unwrap().to_str().unwrap().parse();
+    let data = folder.join(format!("data.{}", hung.attempt));
+    std::fs::create_dir(&data).unwrap();
+    let take_away = || removal::discard_other_attempts(&share, &claimed, hung.attempt).unwrap();
+    assert!(!take_away(), "the claim is lost");
+    let found = find().unwrap();
+    let given_back = found.record.with_copying(None);
+    store::update(&share, &found, &given_back).unwrap();
+    let found = find().unwrap();
+    let filled = found.record.filled(attempt.unwrap(), None);
+    store::update(&share, &found, &filled).unwrap();
+    let next = format!("{}.{}", claimed.record.nonce, claimed.record.generation + 1);
+    assert!(!folder.join(next).exists(), "it is pruned");
+    assert!(!take_away());
+    assert!(theirs.join("begun").exists() && data.exists());
+}
+
 /// Whose copy is moved away under his hands learns that from the copy, before the claim is due to be renewed.
 #[test]
 fn a_copy_that_fails_because_it_was_taken_over_withdraws_nothing() {

@@ -45,11 +45,8 @@ pub fn expand(
             if let Some(Size::Enforced { .. }) = next.size {
                 // Another turn of `change` lets go of the volume's lock first: `hold` waits for it.
                 held = None;
-                let now = quotas::hold(share, volume, required, None).map_err(not_grown)?;
-                next.size = Some(Size::Enforced {
-                    project: Some(now.project),
-                });
-                held = Some(now);
+                // Which project has all of it, the record says already, or a comparison finds out.
+                held = Some(quotas::hold(share, volume, required, None).map_err(not_grown)?);
             }
         }
         Ok(Some(next))

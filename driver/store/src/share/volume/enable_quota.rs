@@ -1,8 +1,8 @@
 //! Takes a volume that exists into a project of its own, on the server: from then on its size is enforced. Decides whether that can
 //! be, and puts it on record last. Must not choose volumes: an administrator does.
 //!
-//! After an end at any moment a repeat finishes it: the ledger knows whose the project of a half tagged folder is. Until the record
-//! says that the volume is enforced, nothing limits it.
+//! After an end at any moment a repeat finishes it: the ledger knows whose the project of a half tagged folder is. What is tagged
+//! may be limited before the record says that all of it is.
 
 use crate::files::crash_points::step;
 use crate::quota::amounts::{Amounts, is_beyond, larger};
@@ -41,7 +41,7 @@ pub enum EnableQuotaError {
 /// Takes in the volume of this key, or says what that would do where it `is_dry`. Returns what is in its folder.
 ///
 /// # Errors
-/// [`EnableQuotaError`]. Until it is [`EnableQuotaError::Share`] or [`EnableQuotaError::Quota`] nothing was changed.
+/// [`EnableQuotaError`]. A repeat finishes what was begun.
 pub fn enable_quota(share: &Share, key: NameKey, is_dry: bool) -> Result<Found, EnableQuotaError> {
     match &share.quotas {
         Some(Ok(_)) => {}
@@ -49,14 +49,14 @@ pub fn enable_quota(share: &Share, key: NameKey, is_dry: bool) -> Result<Found, 
         None => return Err(refused("no quotas were asked for")),
     }
     let found = store::find::<Volume>(share, key)?.ok_or(ShareError::NoVolume)?;
-    match judge(&found.record) {
+    let is_mended = match judge(&found.record) {
         // The record says so; the folder may be one that was restored since.
         Err(EnableQuotaError::Enforced) => match limits::lack(share, &found)? {
-            Some(lack) if lack.is_mended_by_a_project() => {}
+            Some(lack) if lack.is_mended_by_a_project() => true,
             _ => return Err(EnableQuotaError::Enforced),
         },
-        judged => judged?,
-    }
+        judged => judged.map(|()| false)?,
+    };
     let folder = limits::folder_of(share, &found, None)?.ok_or(ShareError::NoVolume)?;
     // In use it may grow while it is looked at; then it is full, as it would be a moment later.
     let former = limits::ledger(share)?.all_of(&limits::owner(&found.record))?;
@@ -66,9 +66,10 @@ pub fn enable_quota(share: &Share, key: NameKey, is_dry: bool) -> Result<Found, 
         let used = seen.used;
         return Err(QuotaError::Beyond { used, limits }.into());
     }
-    match is_dry {
-        true => Ok(seen),
-        false => put_into_a_project(share, &found, &folder),
+    match (is_dry, is_mended) {
+        (true, _) => Ok(seen),
+        (false, true) => mend(share, &found.record),
+        (false, false) => put_into_a_project(share, &found, &folder),
     }
 }
 
