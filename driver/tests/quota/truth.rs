@@ -3,7 +3,7 @@
 
 use crate::hazards::Squashed;
 use crate::scene::{MIB, Share, export, file_system, run};
-use crate::site::{Agent, Site, says_enforced, until, volume};
+use crate::site::{Agent, PATIENCE, Site, says_enforced, until, volume};
 use crate::tools::{USER, refusal, write};
 use csi_nfs_store::quota::ability::FileSystem;
 use csi_nfs_store::quota::project_id::ProjectId;
@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tonic::Code;
 
 const ENFORCE: &[(&str, &str)] = &[("quota", "enforce")];
@@ -79,8 +80,12 @@ impl Held {
         id
     }
 
-    /// That it is not, and why.
+    /// That it is not, and why, which is known when a comparison has tried to mend it.
     async fn is_not_held(&self, volume: &Volume, why: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.site.condition(volume).await.message.contains(why) && Instant::now() < end {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         let listed = self.site.listed().await;
         let listed = listed.into_iter().find(|(id, _)| *id == volume.volume_id);
         for condition in [self.site.condition(volume).await, listed.unwrap().1] {
