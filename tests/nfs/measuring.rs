@@ -77,6 +77,27 @@ fn measured_as_by_du(version: Version) {
     assert_eq!(left.count(), 0);
 }
 
+/// An NFS client says only at a flush that there is no room, and a file that was renamed before would have replaced a good one.
+#[test]
+fn a_share_without_room_keeps_the_measure_before() {
+    let server = Server::exporting("measured-full", "rw,no_root_squash", Some("2m"));
+    let share = server.share();
+    let driver = Driver::with_args(&MEASURES);
+    let runtime = calls::runtime();
+    let _within = runtime.enter();
+    let calls = Calls::to(&driver.endpoint());
+    let request = calls::volume("v", &share.parameters());
+    runtime.block_on(calls.create(request)).unwrap();
+    until("it is measured", || measure(share.folder()).is_some());
+    let filler = share.folder().join("filler");
+    assert!(fs::write(&filler, vec![7; 4 << 20]).is_err(), "full");
+    until("it cannot be measured", || {
+        driver.log().contains("volumes are not measured")
+    });
+    assert!(measure(share.folder()).is_some());
+    fs::remove_file(filler).unwrap();
+}
+
 #[test]
 fn measured_as_by_du_over_v3() {
     measured_as_by_du(Version::V3);
