@@ -12,6 +12,37 @@ use std::fmt::{self, Write as _};
 use std::process::ExitCode;
 use tonic::Code;
 
+/// Where all went well.
+const SUCCESS: u8 = 0;
+const LOCAL: u8 = 1;
+const USAGE: u8 = 2;
+const FAILED: u8 = 3;
+/// What is added to a gRPC code, so that none is another kind's.
+const OF_GRPC: u8 = 64;
+/// What shells have for a program that SIGINT ended.
+const INTERRUPTED: u8 = 130;
+
+/// All exit codes of the program, in order, with what each says. Help and manual pages have their lists from here.
+pub fn exit_codes() -> Vec<(u8, String)> {
+    let answers = csi_proto::codes::NAMES.iter().zip(OF_GRPC..).skip(1);
+    let answers = answers.map(|(name, code)| (code, format!("the driver answered {name}")));
+    let own = [
+        (SUCCESS, "success"),
+        (LOCAL, "an error on this side"),
+        (
+            USAGE,
+            "the command line, the request, or a file that they name is wrong",
+        ),
+        (
+            FAILED,
+            "a check ran, and something is wrong with the driver",
+        ),
+    ];
+    let own = own.map(|(code, text)| (code, text.to_owned())).into_iter();
+    let interrupted = (INTERRUPTED, "interrupted by a signal".to_owned());
+    own.chain(answers).chain([interrupted]).collect()
+}
+
 /// The kind of an error, in the terms that a script acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -194,17 +225,16 @@ impl Error {
         self.0.kind
     }
 
-    /// The process's exit status: 1 local, 2 usage, 3 a test that found something, 64 + the gRPC code, 130 interrupted. `csc` has the bare gRPC code,
-    /// and 1 for all that is not a reply.
+    /// The process's exit status, one of [`exit_codes`]. `csc` has the bare gRPC code, and 1 for all that is not a reply.
     pub fn exit_code(&self, style: Style) -> ExitCode {
         let code = self.0.kind;
         ExitCode::from(match (code, style) {
-            (ErrorKind::Interrupted, _) => 130,
-            (ErrorKind::Failed, _) => 3,
+            (ErrorKind::Interrupted, _) => INTERRUPTED,
+            (ErrorKind::Failed, _) => FAILED,
             (ErrorKind::Rpc(code), Style::Csc) => code_number(code),
-            (ErrorKind::Rpc(code), _) => 64 + code_number(code),
-            (ErrorKind::Usage, Style::Csc) | (ErrorKind::Local, _) => 1,
-            (ErrorKind::Usage, _) => 2,
+            (ErrorKind::Rpc(code), _) => OF_GRPC + code_number(code),
+            (ErrorKind::Usage, Style::Csc) | (ErrorKind::Local, _) => LOCAL,
+            (ErrorKind::Usage, _) => USAGE,
         })
     }
 
@@ -386,4 +416,42 @@ pub fn code_number(code: Code) -> u8 {
 /// The code's name as the gRPC and CSI documents spell it, such as `NOT_FOUND`.
 pub fn code_name(code: Code) -> &'static str {
     csi_proto::codes::name(code.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_code_stands_in_the_list_and_in_the_reference() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/client.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let page = page.split("## Errors and exit codes").nth(1).unwrap();
+        let page = page.split("\n## ").next().unwrap();
+        for (code, text) in exit_codes() {
+            let row = match text.strip_prefix("the driver answered ") {
+                Some(name) => format!("\n| {code} | {name}"),
+                None => format!("\n| {code} | {text}"),
+            };
+            assert!(page.contains(&row), "{row:?} is not in docs/client.md");
+        }
+        let rows = page.lines().filter(|line| {
+            let cell = line.strip_prefix("| ").unwrap_or_default();
+            cell.starts_with(|letter: char| letter.is_ascii_digit())
+        });
+        assert_eq!(rows.count(), exit_codes().len());
+        let kinds = (0..=16).map(|code| ErrorKind::Rpc(Code::from_i32(code)));
+        let kinds = kinds.skip(1).chain([
+            ErrorKind::Local,
+            ErrorKind::Usage,
+            ErrorKind::Failed,
+            ErrorKind::Interrupted,
+        ]);
+        for kind in kinds {
+            let code = Error::new(kind, String::new()).exit_code(Style::Text);
+            let known = exit_codes();
+            let mut known = known.iter().map(|(known, _)| ExitCode::from(*known));
+            assert!(known.any(|known| known == code), "{kind:?}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod undo;
 pub use tools::sanity;
 
 use error::{Error, Style};
+use invocation::help::{self, HelpPages};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -32,8 +33,7 @@ pub fn main() -> ExitCode {
     if cli::answer(&arguments, name) {
         return ExitCode::SUCCESS;
     }
-    let tree = invocation::help::for_columns(cli::command(name), output::terminal::width());
-    let matches = match invocation::parse::parse(tree, &arguments) {
+    let matches = match invocation::parse::parse(cli::command(name), &arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, name, &arguments),
     };
@@ -72,13 +72,13 @@ fn called_as(program: Option<&std::ffi::OsString>) -> &'static str {
 }
 
 /// Help and version go to stdout and are a success; everything else is an error of usage.
-fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> ExitCode {
+fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsString]) -> ExitCode {
+    let asked = || {
+        let pages = HelpPages::new(cli::command(name), help::columns());
+        pages.answer(arguments).unwrap_or_default()
+    };
     if !error.use_stderr() {
-        let mut help = error.render().to_string();
-        if let Some(columns) = output::terminal::width() {
-            help = invocation::help::fitted(&help, columns);
-        }
-        return ended(output::print(help.as_bytes()), Style::Text);
+        return ended(output::print(asked().as_bytes()), Style::Text);
     }
     let style = match name {
         "csc" => Style::Csc,
@@ -86,21 +86,25 @@ fn usage(error: &clap::Error, name: &str, arguments: &[std::ffi::OsString]) -> E
         _ => Style::Text,
     };
     let text = error.to_string();
-    let wrapped = match (style, error.kind()) {
+    let is_help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    let wrapped = match style {
         // Not the help, which csc's pointer leads to.
-        (Style::Csc, clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) => {
-            Error::usage("a command is missing")
-        }
-        (Style::Csc, _) => Error::unparsed(&text),
+        Style::Csc if is_help => Error::usage("a command is missing"),
+        Style::Csc => Error::unparsed(&text),
         _ => Error::usage(text.trim_start_matches("error: ").trim_end()),
     };
-    match style {
-        Style::Json | Style::Csc => report(&wrapped, style),
-        // clap's own words, with its colours and its usage line; when stderr is gone there is nobody to tell.
-        Style::Text => {
-            let _ = error.print();
+    let told = match (style, output::terminal::width_of_errors()) {
+        (Style::Json | Style::Csc, _) => {
+            report(&wrapped, style);
+            return wrapped.exit_code(style);
         }
-    }
+        // clap's own words, with its usage line.
+        (Style::Text, _) if is_help => asked(),
+        (Style::Text, Some(columns)) => help::fitted(&text, columns),
+        (Style::Text, None) => text,
+    };
+    // When stderr is gone there is nobody to tell.
+    let _ = std::io::stderr().write_all(told.as_bytes());
     wrapped.exit_code(style)
 }
 

@@ -15,6 +15,13 @@ macro_rules! defects {
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$name,)+];
 
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+
             /// What is wrong, in one sentence.
             pub fn sentence(self) -> &'static str {
                 match self {
@@ -34,7 +41,7 @@ impl Defect {
 
 impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}: {}", self.sentence())
+        write!(f, "{}: {}", self.name(), self.sentence())
     }
 }
 

@@ -190,7 +190,7 @@ impl Settings {
 
 fn defect_named(name: &str) -> Result<Defect, SettingsError> {
     let mut all = Defect::ALL.iter();
-    let found = all.find(|defect| format!("{defect:?}").eq_ignore_ascii_case(name));
+    let found = all.find(|defect| defect.name().eq_ignore_ascii_case(name));
     found.copied().ok_or_else(|| SettingsError::Defect {
         name: name.to_owned(),
         like: alike(name, Defect::ALL.iter().map(|one| format!("{one:?}"))),

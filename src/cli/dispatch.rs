@@ -89,6 +89,7 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
     let globals = &globals;
     let mut command = request::command(called, globals, defaults)?;
     command.output.colour = output::colour::is_wanted();
+    command.output.terminal = output::terminal::width();
     let out = output::stdout();
     if command.dry_run {
         return command.dry_run(out);

@@ -2,7 +2,9 @@
 
 use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
+use crate::error::exit_codes;
 use crate::invocation::globals::Globals;
+use crate::invocation::help::{JOINT, help_all};
 use crate::rpc::{GROUPS, Group};
 use clap::builder::Styles;
 use clap::{Args as _, Command};
@@ -18,7 +20,8 @@ pub fn command(name: &'static str) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(false)
-        .after_help(AFTER_HELP);
+        .after_help(format!("{AFTER_HELP}{}", listed_exit_codes()))
+        .arg(help_all());
     // The doc comments of the structs would become the commands' own descriptions.
     let mut root = Globals::augment_args(root);
     if name == PLUGIN {
@@ -42,8 +45,20 @@ fn long_version() -> &'static str {
     })
 }
 
+/// All exit codes in a sentence.
+fn listed_exit_codes() -> String {
+    let codes = exit_codes().into_iter();
+    let codes = codes.map(
+        |(code, text)| match text.strip_prefix("the driver answered ") {
+            Some(name) => format!("{code}{JOINT}{name}"),
+            None => format!("{code}{JOINT}{text}"),
+        },
+    );
+    codes.collect::<Vec<_>>().join(", ") + "."
+}
+
 const AFTER_HELP: &str = "\
-Every command is one RPC: `csi controller create-volume --help` tells its flags. Names and flags of csc work as well.
+Each command of a group is one RPC. Names and flags of csc work as well.
 
 Examples:
   csi -e embedded: lifecycle
@@ -52,4 +67,4 @@ Examples:
   csi node publish --target-path /mnt/nfs --pub-context server=10.0.0.4,share=nfs_share vol-1
   csi controller list-volumes -o json
 
-Exit codes: 0 success, 1 local error, 2 usage, 64 + gRPC code (69 NOT_FOUND, 78 UNAVAILABLE …), 130 interrupted.";
+Exit codes: ";

@@ -7,7 +7,8 @@ use super::contexts::file::Contexts;
 use super::globals::Globals;
 use super::verbs;
 use crate::arguments::capability::{KUBERNETES_MODES, MODES};
-use crate::rpc::{self, facts::IdKind};
+use crate::output::view::Column;
+use crate::rpc::{self, Rpc, facts::IdKind};
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
@@ -154,6 +155,7 @@ impl Tree {
                 }
             }
         }
+        candidates.retain(|one| !repeats(&one.value));
         // Flags are offered where nothing else can stand, or when one was begun.
         let is_flag = |candidate: &Candidate| candidate.value.starts_with('-');
         if current.is_empty() && (takes_id || candidates.iter().any(|one| !is_flag(one))) {
@@ -163,6 +165,14 @@ impl Tree {
         candidates.sort_by_key(|one| self.globals.contains(&one.value));
         candidates
     }
+}
+
+/// Whether the last entry of a list stands in it already.
+fn repeats(list: &str) -> bool {
+    let Some((before, last)) = list.rsplit_once(',') else {
+        return false;
+    };
+    before.split([',', '=']).any(|other| other == last)
 }
 
 /// A map `k=v,…` with one more key of those that it has not.
@@ -184,8 +194,12 @@ fn next_keys(typed: &str, keys: &[String]) -> Vec<String> {
 /// The tree with completers at all arguments whose values can be known; `parent` is the name of the command above.
 fn with_values(command: Command, parent: &str) -> Command {
     let name = command.get_name().to_owned();
-    let id = positional_id(parent, &name);
-    let command = command.mut_args(|arg| with_value(arg, id));
+    let rpc = rpc_of(parent, &name);
+    let id = match name.as_str() {
+        "wait" => Some(THING),
+        _ => rpc.and_then(positional_id),
+    };
+    let command = command.mut_args(|arg| with_value(arg, id, rpc));
     let names: Vec<String> = command
         .get_subcommands()
         .map(|inner| inner.get_name().to_owned())
@@ -195,20 +209,22 @@ fn with_values(command: Command, parent: &str) -> Command {
     })
 }
 
-/// The field that the positional ids of an RPC's command fill: the first id that its request must have. bench has the RPCs
-/// also by their full names.
-fn positional_id(parent: &str, name: &str) -> Option<&'static str> {
-    if name == "wait" {
-        return Some(THING);
-    }
-    let (_, rpc) = rpc::with_groups().find(|(group, rpc)| {
+/// The RPC of a command. bench has the RPCs also by their full names.
+fn rpc_of(parent: &str, name: &str) -> Option<&'static Rpc> {
+    let mut all = rpc::with_groups();
+    let (_, rpc) = all.find(|(group, rpc)| {
         (group.name == parent && rpc.verb() == name) || rpc.method.kebab_name == name
     })?;
+    Some(rpc)
+}
+
+/// The field that the positional ids of an RPC's command fill: the first id that its request must have.
+fn positional_id(rpc: &Rpc) -> Option<&'static str> {
     let mut required = rpc.facts.required.iter().copied();
     required.find(|field| IdKind::of_field(field).is_some())
 }
 
-fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {
+fn with_value(arg: Arg, positional: Option<&'static str>, rpc: Option<&'static Rpc>) -> Arg {
     let value = arg
         .get_value_names()
         .and_then(|names| names.first())
@@ -223,6 +239,11 @@ fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {
     }
     if long == "context" || value == "CONTEXT" {
         return arg.add(ArgValueCompleter::new(contexts));
+    }
+    if long == "columns" || long == "sort_by" {
+        return arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+            columns(current, rpc)
+        }));
     }
     if long == "cap" {
         return arg.add(ArgValueCompleter::new(capabilities));
@@ -243,6 +264,17 @@ fn with_value(arg: Arg, positional: Option<&'static str>) -> Arg {
         true if arg.get_value_hint() == ValueHint::Unknown => arg.value_hint(ValueHint::AnyPath),
         _ => arg,
     }
+}
+
+/// The heads of an RPC's table, or of all tables where no RPC is named.
+fn columns(current: &OsStr, rpc: Option<&'static Rpc>) -> Vec<CompletionCandidate> {
+    let heads = match rpc {
+        Some(rpc) => rpc.view.columns.iter().map(Column::typed).collect(),
+        None => rpc::heads(rpc::all()).into_iter().collect::<Vec<_>>(),
+    };
+    let current = current.to_string_lossy().to_lowercase();
+    let fitting = heads.into_iter().filter(|head| head.starts_with(&current));
+    fitting.map(CompletionCandidate::new).collect()
 }
 
 fn placeholder(field: String) -> ArgValueCompleter {
@@ -399,6 +431,38 @@ mod tests {
             ["--params=server=", "--params=share="]
         );
         assert!(params("--params server=x").is_empty());
+    }
+
+    #[test]
+    fn columns_are_those_of_the_command_one_after_the_other() {
+        let columns = |text: &str| after(&format!("csi {text}"));
+        let list = "controller list-volumes --columns";
+        assert_eq!(
+            columns(&format!("{list} c")),
+            ["capacity", "condition", "context"]
+        );
+        assert_eq!(columns(&format!("{list}=cap")), ["--columns=capacity"]);
+        assert_eq!(
+            columns(&format!("{list} capacity,c")),
+            ["capacity,condition", "capacity,context"]
+        );
+        assert_eq!(columns("list-volumes --sort-by n"), ["nodes"]);
+        assert_eq!(
+            columns("controller list-snapshots --columns so"),
+            ["source-volume"]
+        );
+        assert_eq!(columns("--columns snap"), ["snapshot-id"]);
+    }
+
+    #[test]
+    fn formats_and_defects_complete() {
+        assert_eq!(after("csi -o c"), ["csv", "custom-columns=", "csc"]);
+        assert_eq!(after("csi -o rec"), ["records"]);
+        assert_eq!(
+            after("csi mock --defect ListVolumesLosesEnt"),
+            ["ListVolumesLosesEntries"]
+        );
+        assert!(after("csi mock --defect ").len() > 200);
     }
 
     #[test]

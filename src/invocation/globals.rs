@@ -161,6 +161,7 @@ impl TypedValueParser for Formats {
         let all = Format::ALL.map(|(format, name, help)| {
             let name = match format {
                 Format::Jsonpath => "jsonpath=",
+                Format::CustomColumns => "custom-columns=",
                 _ => name,
             };
             PossibleValue::new(name).help(help)
@@ -178,16 +179,9 @@ impl Globals {
     }
 
     /// The format as a flag would name it, with what to print behind `=`.
-    pub fn format_as_asked(&self) -> String {
-        let name = self.format().name();
-        let template = self
-            .output
-            .as_ref()
-            .and_then(|asked| asked.template.as_ref());
-        template.map_or_else(
-            || name.to_owned(),
-            |template| format!("{name}={}", template.as_str()),
-        )
+    pub fn format_as_asked(&self) -> &str {
+        let asked = self.output.as_ref().map(|asked| asked.text.as_str());
+        asked.unwrap_or(Format::default().name())
     }
 
     /// Prints replies in this format.
@@ -301,15 +295,17 @@ impl Globals {
         };
         output::Options {
             format,
-            template: self
+            expressions: self
                 .output
                 .as_ref()
-                .and_then(|asked| asked.template.clone()),
+                .map(|asked| asked.expressions.clone())
+                .unwrap_or_default(),
             no_headers: self.no_headers,
             columns: self.columns.clone(),
             usual_columns: Vec::new(),
             sort_by: self.sort_by.clone(),
-            fit: None,
+            records: None,
+            terminal: None,
             colour: false,
         }
     }

@@ -12,6 +12,7 @@ pub mod help;
 pub mod interrupt;
 pub mod live_ids;
 pub mod mount_points;
+pub mod offered;
 pub mod parse;
 pub mod private_file;
 pub mod process_stat;

@@ -82,11 +82,12 @@ impl Command {
     /// When stdout cannot be written.
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
-        let mut documents = Documents::new(&self.output);
+        let message = self.rpc.method.request;
+        let mut documents = Documents::new(&self.output, Some(message)).map_err(output_error)?;
         for request in &self.calls.requests {
             left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {
-                message: self.rpc.method.request,
+                message,
                 bytes: &request.bytes,
                 secrets: Secrets::Omit,
             };
@@ -335,7 +336,7 @@ impl From<OutputError> for CommandFailure {
 /// The error for what cannot be printed, or not in the way that was asked for.
 pub fn output_error(error: OutputError) -> Error {
     match error {
-        error @ (OutputError::Column { .. } | OutputError::Useless(_)) => {
+        error @ (OutputError::Column { .. } | OutputError::Name(_) | OutputError::Useless(_)) => {
             Error::usage(error.to_string())
         }
         error => Error::local(error.to_string()),

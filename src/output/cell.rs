@@ -1,13 +1,14 @@
 //! Turns a value into the text of a table's cell. A column reads that value from a row.
 
 use super::colour::Colour;
+use super::jsonpath::{ExpressionColumn, NameError};
 use super::view::{CellFormat, Column};
 use crate::arguments::{map, size};
 use csi_proto::duration;
 use csi_proto::path::{Path, PathError};
 use csi_proto::schema::{Field, Message};
 use csi_proto::text::escaped;
-use csi_proto::value::{TimestampText, Value, ValueError, enum_text};
+use csi_proto::value::{Secrets, TimestampText, Value, ValueError, decode, enum_text};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -99,8 +100,15 @@ pub struct Reader {
     /// The head, in upper case.
     pub head: String,
     format: CellFormat,
-    source: CellSource,
+    source: Source,
     unit: Option<Path>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Paths(CellSource),
+    /// An expression into a row of this type.
+    Expression(ExpressionColumn, &'static Message),
 }
 
 impl Reader {
@@ -112,7 +120,7 @@ impl Reader {
         Ok(Self {
             head: column.head.to_owned(),
             format: column.format,
-            source: CellSource::parse(types, column.path)?,
+            source: Source::Paths(CellSource::parse(types, column.path)?),
             unit: match column.format {
                 CellFormat::Usage => Some(Path::parse(types.row, "unit")?),
                 _ => None,
@@ -120,15 +128,33 @@ impl Reader {
         })
     }
 
-    /// A column for a path that somebody typed.
+    /// A column for a path that somebody typed, perhaps with kubectl's dot before it, and its braces.
     ///
     /// # Errors
     /// When the messages have no such field.
     pub fn typed(path: &str, types: RowTypes) -> Result<Self, PathError> {
+        let bare = path
+            .strip_prefix('{')
+            .and_then(|path| path.strip_suffix('}'));
+        let path = bare.unwrap_or(path);
+        let path = path.strip_prefix('.').unwrap_or(path);
         Ok(Self {
             head: path.trim_start_matches(['/', '?']).to_uppercase(),
             format: CellFormat::Plain,
-            source: CellSource::parse(types, path)?,
+            source: Source::Paths(CellSource::parse(types, path)?),
+            unit: None,
+        })
+    }
+
+    /// A column that an expression says.
+    ///
+    /// # Errors
+    /// When it has a name that rows cannot have.
+    pub fn expression(column: &ExpressionColumn, types: RowTypes) -> Result<Self, NameError> {
+        Ok(Self {
+            head: column.head.clone(),
+            format: CellFormat::Plain,
+            source: Source::Expression(column.for_message(types.row)?, types.row),
             unit: None,
         })
     }
@@ -138,7 +164,15 @@ impl Reader {
     /// # Errors
     /// When the bytes are not the messages.
     pub fn value<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
-        self.source.read(row)
+        match &self.source {
+            Source::Paths(paths) => paths.read(row),
+            Source::Expression(column, message) => {
+                let row = decode(message, row.row, Secrets::Mask)?;
+                // A value of JSON can be made of every message.
+                let row = serde_json::to_value(row).unwrap_or_default();
+                Ok(Value::Text(column.text(&row).into()))
+            }
+        }
     }
 
     /// The colour of a finished cell: a condition says at a glance what it is.
@@ -150,13 +184,30 @@ impl Reader {
         }
     }
 
-    /// Appends the cell's text to `out`.
+    /// Appends the cell's text to `out`, as programs read it: the value itself, and no letter for nothing.
+    ///
+    /// # Errors
+    /// When the bytes are not the messages.
+    pub fn write_bare(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
+        let format = match self.format {
+            CellFormat::Size | CellFormat::Usage | CellFormat::Age => CellFormat::Plain,
+            format => format,
+        };
+        write(&self.value(row)?, format, out);
+        Ok(())
+    }
+
+    /// Appends the cell's text to `out`, as people read it.
     ///
     /// # Errors
     /// When the bytes are not the messages.
     pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
         let value = self.value(row)?;
-        if let Some(text) = self.source.field().and_then(|field| nothing(field, &value)) {
+        let field = match &self.source {
+            Source::Paths(paths) => paths.field(),
+            Source::Expression(..) => None,
+        };
+        if let Some(text) = field.and_then(|field| nothing(field, &value)) {
             out.push_str(text);
             return Ok(());
         }

@@ -3,7 +3,7 @@
 
 use super::cell::{self, Row};
 use super::layout::Layout;
-use super::reply::{OutputError, ShownReply};
+use super::reply::{Format, OutputError, ShownReply};
 use super::view::{CellFormat, View};
 use csi_proto::path::{Path, contents};
 use csi_proto::schema::{Cardinality, Kind};
@@ -34,7 +34,7 @@ fn row<'a>(reply: &ShownReply<'a>, row: &'a [u8]) -> Row<'a> {
 
 /// RPCs that csc does not have: the columns of a wide table, separated by tabs, one row a line.
 pub fn tabs(layout: &Layout, reply: &ShownReply<'_>, out: &mut String) -> Result<(), OutputError> {
-    let columns = layout.columns(true)?;
+    let columns = layout.columns(Format::Wide)?;
     for bytes in layout.rows(reply.bytes)? {
         for (index, column) in columns.iter().enumerate() {
             if index > 0 {

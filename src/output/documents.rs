@@ -3,8 +3,9 @@
 //! Owns which format does what. How JSON and YAML are written, and what an expression finds, is said in their files.
 
 use super::jsonpath::Template;
-use super::reply::{Format, Options, OutputError};
+use super::reply::{Expressions, Format, Options, OutputError};
 use super::{json, yaml};
+use csi_proto::schema::Message;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::io::Write;
@@ -25,15 +26,23 @@ enum Form {
 }
 
 impl Documents {
-    /// Documents in the format of `options`; pretty JSON where that has none of its own.
-    pub fn new(options: &Options) -> Self {
-        let form = match (options.format, &options.template) {
+    /// Documents in the format of `options`; pretty JSON where that has none of its own. Each is a `message`, where that is
+    /// known.
+    ///
+    /// # Errors
+    /// When an expression has a name that they cannot have.
+    pub fn new(options: &Options, message: Option<&'static Message>) -> Result<Self, OutputError> {
+        let form = match (options.format, &options.expressions) {
             (Format::Jsonl, _) => Form::Lines,
             (Format::Yaml, _) => Form::Yaml,
-            (Format::Jsonpath, Some(template)) => Form::Found(template.clone(), Vec::new()),
+            (_, Expressions::Template(template)) => {
+                let spelled = message.map(|message| template.for_message(message));
+                let template = spelled.transpose()?.unwrap_or_else(|| template.clone());
+                Form::Found(template, Vec::new())
+            }
             _ => Form::Pretty,
         };
-        Self { form, written: 0 }
+        Ok(Self { form, written: 0 })
     }
 
     /// Writes a document; one of YAML behind a `---` where another one came before.
@@ -156,10 +165,11 @@ mod tests {
     use serde_json::json;
 
     fn documents(format: Format) -> Documents {
-        Documents::new(&Options {
+        let options = Options {
             format,
             ..Options::default()
-        })
+        };
+        Documents::new(&options, None).unwrap()
     }
 
     fn text(out: &[u8]) -> String {

@@ -1,7 +1,7 @@
 //! The layout of a method's replies: rows, columns and names as paths into its messages.
 
 use super::cell::{self, CellSource, Reader, Row, RowTypes};
-use super::reply::{OutputError, ShownReply};
+use super::reply::{Format, OutputError, ShownReply};
 use super::view::{CellFormat, View};
 use csi_proto::path::Path;
 use csi_proto::schema::{Cardinality, Field, Kind, Method};
@@ -71,16 +71,17 @@ impl Layout {
         })
     }
 
-    /// The declared columns.
+    /// The declared columns that a format shows. An age is for people: programs have the time itself in another column.
     ///
     /// # Errors
     /// When the declaration names fields that do not exist.
-    pub fn columns(&self, wide: bool) -> Result<Vec<Reader>, OutputError> {
-        let shown = self
-            .view
-            .columns
-            .iter()
-            .filter(|column| wide || !column.wide);
+    pub fn columns(&self, format: Format) -> Result<Vec<Reader>, OutputError> {
+        let columns = self.view.columns.iter();
+        let shown = columns.filter(|column| match format {
+            Format::Wide => true,
+            Format::Csv => column.format != CellFormat::Age,
+            _ => !column.wide,
+        });
         let read = |column| Reader::new(column, self.types);
         Ok(shown.map(read).collect::<Result<_, _>>()?)
     }

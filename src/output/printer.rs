@@ -1,14 +1,13 @@
 //! The printer of one command's replies, in the order in which they arrive.
 
 use super::cell::{Reader, Row};
-use super::colour::Brush;
 use super::documents::Documents;
 use super::layout::{Layout, OwnedRow};
-use super::reply::{Format, Options, OutputError, ShownReply};
+use super::reply::{Expressions, Format, Options, OutputError, ShownReply};
 use super::sum::Summing;
 use super::view::View;
 use super::{cell, csc, json, table, view};
-use csi_proto::schema::Method;
+use csi_proto::schema::{Message, Method};
 use csi_proto::value::{Secrets, Value, decode};
 use serde_json::{Value as Json, json as object};
 use std::cmp::Ordering;
@@ -26,6 +25,7 @@ pub struct Printer<W: Write> {
     held: Vec<OwnedRow>,
     documents: Documents,
     form: Form,
+    has_reply: bool,
     /// What the rows of this call add up to, where a person reads them.
     summing: Option<Summing>,
 }
@@ -72,7 +72,7 @@ impl Form {
         match format {
             Format::Csc => Self::Csc,
             _ if facts.sorts => Self::Held,
-            Format::Table | Format::Wide if !facts.done.is_empty() && !facts.has_columns => {
+            format if format.is_table() && !facts.done.is_empty() && !facts.has_columns => {
                 Self::Done
             }
             Format::Json | Format::Yaml | Format::Jsonpath if !is_merged => Self::Document,
@@ -120,16 +120,28 @@ impl<W: Write> Printer<W> {
         all_pages: bool,
         out: W,
     ) -> Result<Self, OutputError> {
+        Self::of_documents(method, view, csc, options, all_pages, method.response, out)
+    }
+
+    /// As [`Printer::new`], where documents are of this type.
+    fn of_documents(
+        method: &'static Method,
+        view: &'static View,
+        csc: Option<csc::CscWriter>,
+        options: &Options,
+        all_pages: bool,
+        document: &'static Message,
+        out: W,
+    ) -> Result<Self, OutputError> {
         let layout = Layout::of(method, view)?;
         if options.format == Format::Github {
             return Err(OutputError::Useless(
                 "-o github has no meaning here: only csi sanity has annotations",
             ));
         }
-        let is_table = matches!(options.format, Format::Table | Format::Wide);
-        if !options.columns.is_empty() && !is_table {
+        if !options.columns.is_empty() && !options.format.has_columns() {
             return Err(OutputError::Useless(
-                "--columns is for tables: use it without -o, or with -o wide",
+                "--columns is for tables: use it without -o, or with -o wide, records or csv",
             ));
         }
         if options.sort_by.is_some() && layout.rows.is_none() {
@@ -137,12 +149,17 @@ impl<W: Write> Printer<W> {
                 "--sort-by is for lists, and the reply of this RPC has no rows",
             ));
         }
-        let columns = match options.columns.as_slice() {
-            [] => match layout.those_of(&options.usual_columns) {
-                usual if !usual.is_empty() && options.format == Format::Table => usual,
-                _ => layout.columns(options.format == Format::Wide)?,
+        let is_whole = matches!(options.format, Format::Wide | Format::Csv);
+        let columns = match (&options.expressions, options.columns.as_slice()) {
+            (Expressions::Columns(columns), _) => columns
+                .iter()
+                .map(|column| cell::Reader::expression(column, layout.types))
+                .collect::<Result<_, _>>()?,
+            (_, []) => match layout.those_of(&options.usual_columns) {
+                usual if !usual.is_empty() && !is_whole => usual,
+                _ => layout.columns(options.format)?,
             },
-            names => names
+            (_, names) => names
                 .iter()
                 .map(|name| layout.column(name))
                 .collect::<Result<_, _>>()?,
@@ -156,8 +173,7 @@ impl<W: Write> Printer<W> {
             done: view.done,
             name: view.name,
         };
-        let mut table = table::Table::new(columns, !options.no_headers, options.fit);
-        table.paint_with(Brush(options.colour));
+        let table = table::Table::new(columns, options);
         let form = Form::of(options.format, facts);
         let is_document = options.format.has_documents() && options.format != Format::Jsonl;
         if form == Form::Held && is_document && layout.list().is_none() {
@@ -167,6 +183,7 @@ impl<W: Write> Printer<W> {
         }
         Ok(Self {
             form,
+            has_reply: false,
             out,
             options: options.clone(),
             table,
@@ -174,8 +191,11 @@ impl<W: Write> Printer<W> {
             csc: csc.unwrap_or_else(|| csc::default_of(view)),
             layout,
             held: Vec::new(),
-            documents: Documents::new(options),
-            summing: view.sum.filter(|_| is_table).map(|_| Summing::default()),
+            documents: Documents::new(options, Some(document))?,
+            summing: view
+                .sum
+                .filter(|_| options.format.is_table())
+                .map(|_| Summing::default()),
         })
     }
 
@@ -186,9 +206,8 @@ impl<W: Write> Printer<W> {
 
     /// Whether the table of a list had no row so far: then nothing stands there, not even heads.
     pub fn is_empty_table(&self) -> bool {
-        let is_table = matches!(self.options.format, Format::Table | Format::Wide);
         let is_list = self.layout.list().is_some();
-        is_table && is_list && self.held.is_empty() && self.table.is_empty()
+        self.options.format.is_table() && is_list && self.held.is_empty() && self.table.is_empty()
     }
 
     /// What the rows of the call that has ended add up to, in words; the next call begins anew.
@@ -208,6 +227,7 @@ impl<W: Write> Printer<W> {
             secrets: Secrets::Mask,
         };
         let subject = csi_proto::text::escaped(reply.subject);
+        self.has_reply = true;
         if let (Some(summing), Some(sum)) = (&mut self.summing, &self.layout.view.sum) {
             summing.add(sum, &self.layout, reply)?;
         }
@@ -247,10 +267,11 @@ impl<W: Write> Printer<W> {
         }
         if matches!(options.format, Format::Csc | Format::Github) {
             return Err(OutputError::Useless(
-                "--watch has no events in this format: use table, wide, json, jsonl, yaml, jsonpath or name",
+                "--watch has no events in this format: what csc prints, and annotations, are of whole replies",
             ));
         }
-        let mut printer = Self::new(method, view, None, options, false, out)?;
+        let row = Layout::of(method, view)?.types.row;
+        let mut printer = Self::of_documents(method, view, None, options, false, row, out)?;
         printer.table.lead_with("EVENT");
         Ok(printer)
     }
@@ -293,6 +314,10 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// As [`Printer::reply`].
     pub fn finish(mut self) -> Result<(), OutputError> {
+        // An empty list, or heads alone, would say that there is nothing, which nobody knows without a reply.
+        if !self.has_reply {
+            return Ok(self.out.flush()?);
+        }
         if let Some(sort) = self.sort.take() {
             let held = std::mem::take(&mut self.held);
             let mut keyed = Vec::with_capacity(held.len());
@@ -305,6 +330,7 @@ impl<W: Write> Printer<W> {
             }
             self.table.write(&mut self.out)?;
         }
+        self.table.finish(&mut self.out)?;
         let is_merged = matches!(self.form, Form::Held | Form::Rows);
         let has_documents = is_merged && self.options.format.has_documents();
         if let Some(list) = self.layout.list().filter(|_| has_documents) {
@@ -328,7 +354,13 @@ impl<W: Write> Printer<W> {
     fn row(&mut self, row: Row<'_>) -> Result<(), OutputError> {
         let value = || decode(self.layout.types.row, row.row, Secrets::Mask);
         match self.options.format {
-            Format::Table | Format::Wide | Format::Csc | Format::Github => self.table.add(row)?,
+            Format::Table
+            | Format::Wide
+            | Format::Records
+            | Format::Csv
+            | Format::CustomColumns
+            | Format::Csc
+            | Format::Github => self.table.add(row)?,
             Format::Json | Format::Jsonl | Format::Yaml | Format::Jsonpath => {
                 let list = self.layout.list().map_or("", |list| list.json_name);
                 self.documents.entry(list, &value()?, &mut self.out)?;
@@ -404,6 +436,12 @@ mod tests {
             (Format::Name, sorted, Form::Held),
             (Format::Table, done, Form::Done),
             (Format::Wide, done, Form::Done),
+            (Format::Records, done, Form::Done),
+            (Format::Records, list, Form::Rows),
+            (Format::Csv, done, Form::Rows),
+            (Format::Csv, sorted, Form::Held),
+            (Format::CustomColumns, all, Form::Rows),
+            (Format::CustomColumns, sorted, Form::Held),
             (Format::Table, columns, Form::Rows),
             (Format::Json, done, Form::Document),
             (Format::Json, list, Form::Document),

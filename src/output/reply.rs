@@ -1,6 +1,6 @@
 //! The input of printing: a reply with its request, the formats and options; and the errors of printing.
 
-use super::jsonpath::{Template, TemplateError};
+use super::jsonpath::{ExpressionColumn, NameError, Template, TemplateError};
 use csi_proto::path::PathError;
 use csi_proto::value::ValueError;
 use std::io;
@@ -14,6 +14,12 @@ pub enum Format {
     Table,
     /// All columns.
     Wide,
+    /// A line for each column of a row.
+    Records,
+    /// All columns, for programs.
+    Csv,
+    /// The columns that expressions say.
+    CustomColumns,
     /// Canonical JSON over several lines.
     Json,
     /// Canonical JSON, one line a reply, or one line an entry of a list.
@@ -32,9 +38,16 @@ pub enum Format {
 
 impl Format {
     /// Every format in the order of the help, with its name and a line about it.
-    pub const ALL: [(Self, &'static str, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str, &'static str); 12] = [
         (Self::Table, "table", "Columns for people"),
         (Self::Wide, "wide", "All columns"),
+        (Self::Records, "records", "A line for each column of a row"),
+        (Self::Csv, "csv", "All columns, as RFC 4180 has them"),
+        (
+            Self::CustomColumns,
+            "custom-columns",
+            "Columns of your own, such as custom-columns=ID:.volume.volume_id",
+        ),
         (Self::Json, "json", "Canonical JSON, one document a reply"),
         (
             Self::Jsonl,
@@ -45,7 +58,7 @@ impl Format {
         (
             Self::Jsonpath,
             "jsonpath",
-            "What an expression finds in the JSON, such as jsonpath={.volume.volumeId}",
+            "What an expression finds in the JSON, such as jsonpath={.volume.volume_id}",
         ),
         (Self::Name, "name", "Ids or names alone"),
         (Self::Csc, "csc", "What csc prints"),
@@ -63,6 +76,16 @@ impl Format {
         matches!(self, Self::Json | Self::Jsonl | Self::Yaml | Self::Jsonpath)
     }
 
+    /// Whether it prints rows for people, in the columns that an RPC has by itself.
+    pub fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::Wide | Self::Records)
+    }
+
+    /// Whether `--columns` chooses what it prints.
+    pub fn has_columns(self) -> bool {
+        self.is_table() || self == Self::Csv
+    }
+
     /// The name of the format.
     pub fn name(self) -> &'static str {
         let mut all = Self::ALL.iter();
@@ -71,13 +94,27 @@ impl Format {
     }
 }
 
-/// A format as it is asked for: by its name, some with what to print behind `=`.
+/// What a format prints, where that stands behind its name.
 #[derive(Clone, Debug, Default)]
+pub enum Expressions {
+    /// Nothing stands there.
+    #[default]
+    None,
+    /// The template of [`Format::Jsonpath`].
+    Template(Template),
+    /// The columns of [`Format::CustomColumns`].
+    Columns(Vec<ExpressionColumn>),
+}
+
+/// A format as it is asked for: by its name, some with what to print behind `=`.
+#[derive(Clone, Debug)]
 pub struct AskedFormat {
     /// The format.
     pub format: Format,
-    /// The template of [`Format::Jsonpath`].
-    pub template: Option<Template>,
+    /// What it prints.
+    pub expressions: Expressions,
+    /// The text that asks for it.
+    pub text: String,
 }
 
 /// Text that names no format.
@@ -86,7 +123,7 @@ pub enum FormatError {
     /// Not a name.
     #[error("{0:?} is not one of {names}", names = Format::ALL.map(|(_, name, _)| name).join(", "))]
     Name(String),
-    /// A template that cannot be read.
+    /// Expressions that cannot be read.
     #[error("{0}")]
     Template(#[from] TemplateError),
 }
@@ -95,20 +132,30 @@ impl AskedFormat {
     /// The format that `text` asks for.
     ///
     /// # Errors
-    /// When there is none of that name, or its template cannot be read.
+    /// When there is none of that name, or its expressions cannot be read.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
-        let (name, template) = match text.split_once('=') {
-            Some((name, template)) => (name, Some(template)),
+        let (name, behind) = match text.split_once('=') {
+            Some((name, behind)) => (name, Some(behind)),
             None => (text, None),
         };
         let unknown = || FormatError::Name(text.to_owned());
         let format = Format::named(name).ok_or_else(unknown)?;
-        let template = match (format, template) {
-            (Format::Jsonpath, template) => Some(Template::parse(template.unwrap_or_default())?),
-            (_, None) => None,
+        let expressions = match (format, behind) {
+            (Format::Jsonpath, behind) => {
+                Expressions::Template(Template::parse(behind.unwrap_or_default())?)
+            }
+            (Format::CustomColumns, behind) => {
+                Expressions::Columns(ExpressionColumn::parse_all(behind.unwrap_or_default())?)
+            }
+            (_, None) => Expressions::None,
             _ => return Err(unknown()),
         };
-        Ok(Self { format, template })
+        let text = text.to_owned();
+        Ok(Self {
+            format,
+            expressions,
+            text,
+        })
     }
 }
 
@@ -117,8 +164,8 @@ impl AskedFormat {
 pub struct Options {
     /// The format.
     pub format: Format,
-    /// The template of [`Format::Jsonpath`].
-    pub template: Option<Template>,
+    /// What the format prints, where that stands behind its name.
+    pub expressions: Expressions,
     /// Whether tables go without heads.
     pub no_headers: bool,
     /// Heads or paths of the columns to show; empty for the declared ones.
@@ -127,8 +174,10 @@ pub struct Options {
     pub usual_columns: Vec<String>,
     /// Head or path of the column to sort by.
     pub sort_by: Option<String>,
-    /// The columns of a terminal that a table has to fit.
-    pub fit: Option<usize>,
+    /// Whether the rows of a table are records, or else lines; `None` for what fits the terminal.
+    pub records: Option<bool>,
+    /// The columns of the terminal behind the output.
+    pub terminal: Option<usize>,
     /// Whether heads and conditions are painted.
     pub colour: bool,
 }
@@ -171,6 +220,9 @@ pub enum OutputError {
         /// The declared heads.
         known: Vec<&'static str>,
     },
+    /// A name in an expression that no reply can have.
+    #[error("{0}")]
+    Name(#[from] NameError),
     /// A flag that would do nothing.
     #[error("{0}")]
     Useless(&'static str),

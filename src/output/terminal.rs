@@ -1,5 +1,6 @@
 //! The size of the terminal behind stdout, and the number of its columns that a text takes.
 
+use rustix::fd::BorrowedFd;
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
@@ -8,13 +9,27 @@ pub fn width() -> Option<usize> {
     size().map(|(_, columns)| columns)
 }
 
+/// The columns of the terminal in which somebody reads what stdout gets, perhaps through a pager: that behind stdout, or else
+/// that behind stderr.
+pub fn reading_width() -> Option<usize> {
+    width().or_else(width_of_errors)
+}
+
+/// The columns of the terminal behind stderr; `None` where there is none.
+pub fn width_of_errors() -> Option<usize> {
+    size_of(rustix::stdio::stderr()).map(|(_, columns)| columns)
+}
+
 /// The terminal's rows and columns; `None` where stdout is no terminal.
 pub fn size() -> Option<(usize, usize)> {
-    let stdout = rustix::stdio::stdout();
-    if !stdout.is_terminal() {
+    size_of(rustix::stdio::stdout())
+}
+
+fn size_of(stream: BorrowedFd<'_>) -> Option<(usize, usize)> {
+    if !stream.is_terminal() {
         return None;
     }
-    Some(match rustix::termios::tcgetwinsize(stdout) {
+    Some(match rustix::termios::tcgetwinsize(stream) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
             (usize::from(size.ws_row), usize::from(size.ws_col))
         }

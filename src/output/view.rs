@@ -112,6 +112,11 @@ pub const fn size(head: &'static str, path: &'static str) -> Column {
 }
 
 impl Column {
+    /// The head as it is typed, such as `volume-id`.
+    pub fn typed(&self) -> String {
+        self.head.to_lowercase().replace(' ', "-")
+    }
+
     /// Another way to write the value.
     pub const fn format(mut self, format: CellFormat) -> Self {
         self.format = format;

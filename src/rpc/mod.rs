@@ -21,9 +21,11 @@ pub mod volumes;
 
 pub use declare::{Calls, EncodedRequest, Group, Rpc};
 
+use crate::output::view::Column;
 use clap::ArgMatches;
 use csi_proto::schema::Method;
 use facts::{Facts, Given, IdKind, Making, Thing};
+use std::collections::BTreeSet;
 
 /// Every group, in the order of the help.
 pub static GROUPS: &[Group] = &[
@@ -43,6 +45,12 @@ pub fn with_groups() -> impl Iterator<Item = (&'static Group, &'static Rpc)> {
 /// Every RPC.
 pub fn all() -> impl Iterator<Item = &'static Rpc> {
     GROUPS.iter().flat_map(|group| group.rpcs)
+}
+
+/// The heads of the tables of these RPCs as they are typed, such as `volume-id`, each once and in order.
+pub fn heads<'a>(rpcs: impl Iterator<Item = &'a Rpc>) -> BTreeSet<String> {
+    let columns = rpcs.flat_map(|rpc| rpc.view.columns);
+    columns.map(Column::typed).collect()
 }
 
 /// The RPC of a method of the descriptors, with its group.
@@ -134,7 +142,6 @@ mod tests {
     use csi_proto::tables::METHODS;
     use csi_proto::wire::{Raw, fields};
     use prost::Message;
-    use std::collections::BTreeSet;
 
     /// The RPC and the requests of an example's command line.
     fn parsed(line: &str) -> (&'static Rpc, Calls) {
@@ -256,7 +263,7 @@ mod tests {
             let layout = crate::output::layout::Layout::of(rpc.method, rpc.view)
                 .unwrap_or_else(|error| panic!("{}: {error}", rpc.method.name));
             layout
-                .columns(true)
+                .columns(crate::output::Format::Wide)
                 .unwrap_or_else(|error| panic!("{}: {error}", rpc.method.name));
             let empty = rpc.method.response.fields.is_empty();
             assert_eq!(empty, !rpc.view.done.is_empty(), "{}", rpc.method.name);

@@ -20,6 +20,7 @@ mod lifecycle;
 mod misbehaving;
 mod mock;
 mod new_driver;
+mod outputs;
 mod packages;
 mod pages;
 mod proxy;

@@ -102,6 +102,31 @@ fn ids_of_any_letters_arrive_from_every_shell() {
 }
 
 #[test]
+fn columns_formats_and_defects_complete_in_every_shell() {
+    let driver = ScriptedDriver::unix();
+    driver.on(
+        "ListVolumes",
+        Reply::message(&v1::ListVolumesResponse {
+            entries: vec![v1::list_volumes_response::Entry::default()],
+            next_token: String::new(),
+        }),
+    );
+    let csi = Csi::at(driver.endpoint()).called("csi");
+    for program in SHELLS {
+        let mut shell = shell(program, &csi, "csi");
+        shell.press("csi controller list-volumes --columns capacity,cond\t\r");
+        shell.expect("\nCAPACITY   CONDITION");
+        shell.expect("$> ");
+        // More follows in the same word.
+        shell.press("csi controller list-volumes -o custom-col\tX:.volume.volume_id\r");
+        shell.expect("\nX");
+        shell.expect("$> ");
+        shell.press("csi mock --list-defects --defect ListVolumesLosesEnt\t");
+        shell.expect("ListVolumesLosesEntries");
+    }
+}
+
+#[test]
 fn zsh_completes_at_the_first_tab_of_a_new_shell() {
     let csi = Csi::new().called("csi");
     let script = csi.run("completions zsh").succeeds().stdout;

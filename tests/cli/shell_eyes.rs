@@ -63,7 +63,7 @@ fn what_does_not_fit_goes_through_the_pager() {
     shell.expect("\nscripted.example.com> ");
     shell.press("help controller create-volume\r");
     shell.expect("~ Usage: csi controller create-volume");
-    shell.expect("help flags: the flags that every command takes");
+    shell.expect(": --help-all");
     shell.expect("\nscripted.example.com> ");
     shell.press("controller ls -o name\r");
     shell.expect("~ vol-00\n~ vol-01\n");

@@ -149,15 +149,15 @@ fn an_expression_finds_values_in_one_reply_and_in_all_pages() {
         .succeeds()
         .prints("a");
     csi.run("controller list-volumes -o jsonpath={.missing}")
-        .succeeds()
-        .prints("");
+        .exits(2)
+        .says("ListVolumesResponse has no field \"missing\"; it has entries, next_token");
     csi.run("controller list-volumes --max-entries 3 --dry-run -o jsonpath={.maxEntries}")
         .succeeds()
         .prints("3");
     for (flag, problem) in [
         ("-o jsonpath", "write an expression"),
         ("-o jsonpath={range", "no closing brace"),
-        ("-o jsonpath={range}", "{range} is not supported"),
+        ("-o jsonpath={range}", "write what to loop over"),
         ("-o jsn", "[possible values: table, wide"),
     ] {
         csi.run(&format!("controller list-volumes {flag}"))

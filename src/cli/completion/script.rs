@@ -61,18 +61,20 @@ fn zsh(name: &str) -> String {
         r#"#compdef {name}
 # A file named _{name} in a folder of $fpath, or what `source <({name} completions zsh)` reads.
 {function}() {{
-    local -a found folders others
+    local -a found folders begun others
     local one
     found=("${{(@f)$(_CLAP_COMPLETE_INDEX=$((CURRENT - 1)) {VARIABLE}=zsh {name} -- "${{words[@]}}" 2>/dev/null)}}")
     for one in "${{found[@]}}"; do
         case "$one" in
             "") ;;
             */) folders+=("${{one%/}}") ;;
+            *=|*=:*|*\\:|*\\::*) begun+=("$one") ;;
             *) others+=("$one") ;;
         esac
     done
-    # More may follow in the same word behind a folder.
+    # More may follow in the same word behind these.
     (( $#folders )) && _describe -V values folders -S / -r /
+    (( $#begun )) && _describe -V values begun -S ''
     (( $#others )) && _describe -V values others
 }}
 if [[ "$funcstack[1]" == "_{name}" ]]; then

@@ -52,47 +52,6 @@ impl HelpText {
     }
 }
 
-/// A command line in lines of at most `width` where it can be broken before a flag.
-pub fn folded(line: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for piece in pieces(line) {
-        let last = lines.last().map_or(0, |line| line.chars().count());
-        // A space before the piece, and a backslash behind it.
-        if last > 0 && last + piece.chars().count() + 3 > width {
-            if let Some(last) = lines.last_mut() {
-                last.push_str(" \\");
-            }
-            lines.push(format!("    {piece}"));
-        } else if let Some(last) = lines.last_mut() {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(piece);
-        }
-    }
-    lines
-}
-
-/// A command line, cut before its flags, but not inside quotes.
-fn pieces(line: &str) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut start = 0;
-    let mut quote = None;
-    for (at, letter) in line.char_indices() {
-        match (quote, letter) {
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            (None, ' ') if line[at..].starts_with(" -") => {
-                pieces.push(&line[start..at]);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    pieces.push(&line[start..]);
-    pieces
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,16 +70,5 @@ mod tests {
         assert_eq!(read.examples, ["csi x"]);
         assert_eq!(read.exit_codes.as_deref(), Some("0 well, 3 not."));
         assert_eq!(HelpText::read(""), HelpText::default());
-    }
-
-    #[test]
-    fn long_command_lines_are_broken_before_flags_and_never_in_quotes() {
-        assert_eq!(folded("csi a --b c", 40), ["csi a --b c"]);
-        assert_eq!(
-            folded("csi a --bb cc --dd ee", 16),
-            ["csi a --bb cc \\", "    --dd ee"]
-        );
-        let quoted = "csi -e 'exec:a -- b' c";
-        assert_eq!(folded(quoted, 10), ["csi \\", "    -e 'exec:a -- b' c"]);
     }
 }

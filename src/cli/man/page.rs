@@ -4,12 +4,13 @@
 //! once, in the page of the program.
 
 use super::environment::heeded;
-use super::help_text::{HelpText, folded};
+use super::help_text::HelpText;
+use crate::error::exit_codes;
+use crate::invocation::help::folded;
 use crate::rpc::GROUPS;
 use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
-use csi_proto::codes::NAMES as CODE_NAMES;
 
 /// How wide a line of an example may be: a terminal's 80 columns without the page's indent.
 const WIDTH: usize = 72;
@@ -202,26 +203,12 @@ fn global_flags(path: &[&Command], roff: &mut Roff) {
 fn exit_status(help: &HelpText, path: &[&Command], roff: &mut Roff) {
     roff.control("SH", ["EXIT STATUS"]);
     if path.len() > 1 {
-        let few = "0 success, 1 a local error, 2 a wrong command line, 64 and more a code of gRPC, 130 interrupted.";
-        let own = help.exit_codes.as_deref().unwrap_or(few);
+        let own = help.exit_codes.as_deref().unwrap_or("0 on success.");
         roff.text([roman(format!("{own} All codes stand in "))]);
         roff.text([bold(joined(&path[..1], "-")), roman("(1).")]);
         return;
     }
-    let codes = CODE_NAMES.iter().enumerate().skip(1);
-    let codes = codes.map(|(number, name)| (64 + number, format!("the driver answered {name}")));
-    let others = [
-        (0, "success"),
-        (
-            1,
-            "a local error: no connection, no such file, an answer that is no answer",
-        ),
-        (2, "a wrong command line"),
-        (3, "a check of the driver failed"),
-    ];
-    let others = others.map(|(number, text)| (number, text.to_owned()));
-    let interrupted = [(130, "interrupted by a signal".to_owned())];
-    for (number, text) in others.into_iter().chain(codes).chain(interrupted) {
+    for (number, text) in exit_codes() {
         entry(&number.to_string(), &text, roff);
     }
 }

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::invocation::contexts::file::{Context, Contexts};
 use crate::invocation::rpc_command::output_error;
 use crate::output::columns::{Columns, aligned};
-use crate::output::{Format, json};
+use crate::output::{Format, json, table, terminal};
 use crate::say::say;
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json as object};
@@ -32,9 +32,7 @@ pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Resu
             Ok(Vec::new())
         }
         _ => {
-            let mut cells: Vec<String> = ["", "NAME", "ENDPOINT", "CAP", "PARAMS"]
-                .map(str::to_owned)
-                .into();
+            let mut cells: Vec<String> = Vec::new();
             for (name, context) in all {
                 cells.extend([
                     if counts(name) { "*" } else { "" }.to_owned(),
@@ -44,7 +42,8 @@ pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Resu
                     escaped(&map::text(&context.params)).into_owned(),
                 ]);
             }
-            Ok(aligned(Columns::new(5, 3), &cells).into_bytes())
+            let heads = ["CURRENT", "NAME", "ENDPOINT", "CAP", "PARAMS"];
+            Ok(table::of_cells(&heads, &cells, terminal::width()).into_bytes())
         }
     }
 }

@@ -19,7 +19,7 @@ pub fn command() -> Command {
     Command::new("mock")
         .about("Serve a driver that has every service and capability, and any defect or delay on request")
         .after_help(
-            "It mounts nothing: a published volume is a link to a folder, or for block access a file. -e mock: is the same driver\n\
+            "It mounts nothing: a published volume is a link to a folder, or for block access a file. -e mock: is the same driver \
              inside csi itself.\n\n\
              Examples:\n  \
              csi mock --endpoint unix:///tmp/mock.sock\n  \
@@ -77,7 +77,7 @@ fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
     let names: Vec<(String, &str)> = match flags.list_defects {
         true => {
             let all = Defect::ALL.iter();
-            all.map(|one| (format!("{one:?}"), one.sentence()))
+            all.map(|one| (one.name().to_owned(), one.sentence()))
                 .collect()
         }
         false => {

@@ -2,9 +2,11 @@
 
 use crate::arguments::size;
 use crate::invocation::faults::FaultFlags;
+use crate::invocation::offered::Offered;
 use crate::invocation::serving::ServingFlags;
 use clap::Args;
-use csi_mock::Settings;
+use clap::builder::PossibleValue;
+use csi_mock::{Defect, Settings};
 use std::path::PathBuf;
 
 const DRIVER: &str = "What the driver is";
@@ -31,7 +33,7 @@ pub struct MockFlags {
     #[arg(long, value_name = "±NAME", value_delimiter = ',', allow_hyphen_values = true, help_heading = DRIVER)]
     capability: Vec<String>,
     /// Give it this defect: --list-defects tells which there are
-    #[arg(long, value_name = "NAME", help_heading = DRIVER)]
+    #[arg(long, value_name = "NAME", value_parser = Offered(names_of_defects), hide_possible_values = true, help_heading = DRIVER)]
     defect: Option<String>,
     /// Begin with this many volumes
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = DRIVER)]
@@ -59,6 +61,11 @@ pub struct MockFlags {
     specification: Option<u32>,
     #[command(flatten)]
     pub faults: FaultFlags,
+}
+
+fn names_of_defects() -> Vec<PossibleValue> {
+    let name = |one: &Defect| PossibleValue::new(one.name()).help(one.sentence());
+    Defect::ALL.iter().map(name).collect()
 }
 
 impl MockFlags {

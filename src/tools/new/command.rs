@@ -22,7 +22,7 @@ enum Project {
 }
 
 const DRIVER_HELP: &str = "\
-Without --controller and --node the driver has both. Its volumes are folders, until your storage
+Without --controller and --node the driver has both. Its volumes are folders, until your storage \
 takes the place of one trait. It has its own csi.proto, an image, a manifest and a script for CI.
 
 Examples:

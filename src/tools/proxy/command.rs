@@ -24,7 +24,7 @@ pub fn command() -> Command {
     Command::new("proxy")
         .about("Stand between an orchestrator and a driver, and show, record or disturb their calls")
         .after_help(
-            "Nothing is added to a call or left out of it. Secrets are masked in all that is shown and recorded.\n\
+            "Nothing is added to a call or left out of it. Secrets are masked in all that is shown and recorded. \
              Callers in Python (grpcio) that get RST_STREAM on a socket set grpc.default_authority to localhost.\n\n\
              Examples:\n  \
              csi proxy --take-over /csi/csi.sock\n  \

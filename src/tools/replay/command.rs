@@ -16,7 +16,7 @@ pub fn command() -> Command {
     Command::new("replay")
         .about("Send the calls of a recording to another driver, and show what that answers otherwise")
         .after_help(
-            "Ids and other names that a driver chooses by itself are taken over from the new replies. Times, usage and\n\
+            "Ids and other names that a driver chooses by itself are taken over from the new replies. Times, usage and \
              free space are not compared. Exit codes: 0 all was answered alike, 1 a call was answered otherwise, or a local error.\n\n\
              Examples:\n  \
              csi -e unix:///csi/csi.sock replay calls.jsonl\n  \

@@ -1,6 +1,5 @@
 //! The command `csi sanity`: settings from flags and file, a run that signals stop, its output and its end.
 
-use super::pattern::PatternParser;
 use super::report::instance_name;
 use super::settings::Access;
 use super::{Case, Report, Settings, config, drawn, junit, known_failures, run_watched};
@@ -10,6 +9,7 @@ use crate::invocation::contexts::chosen::Chosen;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::interrupt::Signals;
+use crate::invocation::offered::Offered;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output::page::{self, PageFile, Readers};
@@ -17,6 +17,7 @@ use crate::output::shell_word::word;
 use crate::output::{Format, stdout, terminal};
 use crate::say::say;
 use crate::tools::sanity::print::{Progress, list};
+use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -60,9 +61,15 @@ pub fn command() -> Command {
         .defer(|command| {
             let command = with_flags::<SanityFlags>(with_flags::<Settings>(command));
             command.mut_arg("filter", |filter| {
-                filter.value_parser(PatternParser).hide_possible_values(true)
+                filter.value_parser(Offered(names_of_cases)).hide_possible_values(true)
             })
         })
+}
+
+/// The names of the cases, which are patterns too.
+fn names_of_cases() -> Vec<PossibleValue> {
+    let name = |case: &'static Case| PossibleValue::new(case.name.as_str()).help(&case.sentence);
+    super::cases().map(name).collect()
 }
 
 /// Runs it.

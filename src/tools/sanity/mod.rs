@@ -30,7 +30,6 @@ mod losses;
 mod need;
 mod observer;
 mod paths;
-mod pattern;
 mod premises;
 mod presence;
 mod print;

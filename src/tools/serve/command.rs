@@ -29,7 +29,7 @@ pub fn command() -> Command {
     Command::new("serve")
         .about("Be the driver of a recording: answer each request as it was answered then")
         .after_help(
-            "A request is answered where the recording has an equal one, whatever its secrets, which a recording masks. One that\n\
+            "A request is answered where the recording has an equal one, whatever its secrets, which a recording masks. One that \
              was sent several times gets the answers in their order, and then the last one again.\n\n\
              Examples:\n  \
              csi serve calls.jsonl --endpoint unix:///tmp/csi.sock\n  \

@@ -4,8 +4,7 @@
 //! One that no table has is a mistake.
 
 use crate::output::layout::Layout;
-use crate::rpc::{GROUPS, Rpc};
-use std::collections::BTreeSet;
+use crate::rpc::{self, Rpc};
 
 /// The columns of a text such as `volume-id,capacity`.
 ///
@@ -17,15 +16,11 @@ pub fn parse(text: &str) -> Result<Vec<String>, String> {
         if name.is_empty() {
             return Err("write heads or paths, such as volume-id,capacity".to_owned());
         }
-        if !rpcs().any(|rpc| has(rpc, name)) {
+        if !rpc::all().any(|rpc| has(rpc, name)) {
             return Err(unknown(name));
         }
     }
     Ok(names)
-}
-
-fn rpcs() -> impl Iterator<Item = &'static Rpc> {
-    GROUPS.iter().flat_map(|group| group.rpcs.iter())
 }
 
 fn has(rpc: &Rpc, name: &str) -> bool {
@@ -34,7 +29,8 @@ fn has(rpc: &Rpc, name: &str) -> bool {
 
 fn unknown(name: &str) -> String {
     let typed = name.to_lowercase();
-    let like: Vec<String> = names()
+    let like: Vec<String> = rpc::heads(rpc::all())
+        .into_iter()
         .filter(|known| known.split('-').any(|word| typed.contains(word)))
         .collect();
     match like.is_empty() {
@@ -44,16 +40,6 @@ fn unknown(name: &str) -> String {
             like.join(", ")
         ),
     }
-}
-
-/// The heads of all tables as they are typed, such as `volume-id`.
-pub fn names() -> impl Iterator<Item = String> {
-    let heads: BTreeSet<&str> = rpcs()
-        .flat_map(|rpc| rpc.view.columns.iter().map(|column| column.head))
-        .collect();
-    heads
-        .into_iter()
-        .map(|head| head.to_lowercase().replace(' ', "-"))
 }
 
 #[cfg(test)]
@@ -82,7 +68,7 @@ mod tests {
 
     #[test]
     fn every_name_that_is_offered_is_taken() {
-        let names: Vec<String> = names().collect();
+        let names: Vec<String> = rpc::heads(rpc::all()).into_iter().collect();
         assert!(names.contains(&"volume-id".to_owned()), "{names:?}");
         assert_eq!(parse(&names.join(",")).unwrap(), names);
     }

@@ -121,15 +121,18 @@ impl Shell {
             Variable::Text(text) => return self.print_text(&text).map(|()| Flow::Continue),
             Variable::Reply(reply) => reply,
         };
-        let value = reply.value("", "").or_usage()?.value;
+        let found = reply.value("", "").or_usage()?;
+        let value = found.value;
         if !matches!(value, Value::Message(_) | Value::List(_) | Value::Map(_)) {
             self.print_text(&value_path::text(&value))?;
             return Ok(Flow::Continue);
         }
         let options = self.settings.globals_of_shell().output(false);
         let mut text = Vec::new();
-        Documents::new(&options)
-            .write(&value, &mut text)
+        // The type of a list is that of its entries.
+        let message = found.message.filter(|_| matches!(value, Value::Message(_)));
+        Documents::new(&options, message)
+            .and_then(|mut documents| documents.write(&value, &mut text))
             .map_err(output_error)?;
         self.show(&String::from_utf8_lossy(&text))?;
         Ok(Flow::Continue)

@@ -1,7 +1,6 @@
 //! Completion and hints while a line is typed: a layer between the line editor and the tree.
 
 use super::builtins;
-use super::columns;
 use super::describe;
 use super::execute::Shell;
 use super::line::{self, Open, Token, Word, quoted};
@@ -103,7 +102,7 @@ impl Assistant {
     /// The values of a setting are those of the flag of that name.
     fn setting(&self, name: &str, current: &str) -> Vec<Candidate> {
         let words = match name {
-            "endpoint" | "output" => vec![format!("--{name}"), current.to_owned()],
+            "endpoint" | "output" | "columns" => vec![format!("--{name}"), current.to_owned()],
             "cap" => match rpc::maker(Thing::Volume) {
                 Some((group, rpc)) => [group.name, rpc.verb(), "--cap", current]
                     .map(str::to_owned)
@@ -111,7 +110,6 @@ impl Assistant {
                 None => return Vec::new(),
             },
             "secrets-file" => ["source", current].map(str::to_owned).into(),
-            "columns" => return next_column(current),
             _ => return Vec::new(),
         };
         self.asked(&words)
@@ -131,16 +129,6 @@ impl Assistant {
             }
         })
     }
-}
-
-/// The columns that may be the last of a list, behind those that stand there.
-fn next_column(list: &str) -> Vec<Candidate> {
-    let (before, last) = list.rsplit_once(',').unwrap_or(("", list));
-    let comma = if before.is_empty() { "" } else { "," };
-    let names = columns::names()
-        .filter(|name| name.starts_with(last) && before.split(',').all(|one| one != name));
-    let whole = names.map(|name| format!("{before}{comma}{name}"));
-    whole.map(|value| Candidate { value, help: None }).collect()
 }
 
 /// The flags of an unfinished line, and the settings where it says nothing.

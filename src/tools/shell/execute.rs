@@ -261,7 +261,7 @@ impl Shell {
             _ => words,
         };
         let columns = self.columns().unwrap_or(WIDTH);
-        let help = help::of_command(self.program, words, columns);
+        let help = help::pages(self.program, columns).answer(&words);
         Ok(Err(
             help.unwrap_or_else(|| asks_for_help.render().to_string())
         ))

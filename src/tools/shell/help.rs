@@ -2,8 +2,7 @@
 
 use super::builtins::{Builtin, tree};
 use crate::invocation::defaults::Program;
-use crate::invocation::help;
-use crate::invocation::parse::parse;
+use crate::invocation::help::{self, HelpPages};
 use crate::output::terminal::{columns_of, wrapped};
 use crate::rpc::GROUPS;
 use clap::{Command, Subcommand};
@@ -66,30 +65,13 @@ fn entry(heading: &str, names: &[&str], columns: usize) -> String {
 
 /// The text of `help flags`: what every command takes.
 pub fn flags(program: Program, columns: usize) -> String {
-    let root = tree(program);
-    let mut page = in_columns(Command::new("flags"), columns)
-        .disable_help_flag(true)
-        .override_usage("COMMAND [FLAG…]");
-    for flag in root.get_arguments() {
-        page = page.arg(flag.clone());
-    }
-    help::fitted(&page.render_help().to_string(), columns)
+    help::flags_of_all(&tree(program), columns)
 }
 
-/// The help that these words ask for: the command's own flags, for those that all commands take are left to `help flags`.
-/// `None` where they ask for none.
-pub fn of_command(program: Program, words: Vec<String>, columns: usize) -> Option<String> {
-    let own_flags = tree(program).mut_args(|flag| flag.hide(true));
-    let asked = parse(in_columns(own_flags, columns), words).err()?;
-    Some(help::fitted(&format!("{}{MORE}", asked.render()), columns))
+/// The help of all commands, with a command's own flags first.
+pub fn pages(program: Program, columns: usize) -> HelpPages {
+    HelpPages::new(tree(program), columns)
 }
-
-fn in_columns(command: Command, columns: usize) -> Command {
-    help::for_columns(command.term_width(columns), Some(columns))
-}
-
-/// What stands below the help of a command.
-const MORE: &str = "\nCOMMAND --help tells more; help flags: the flags that every command takes\n";
 
 #[cfg(test)]
 mod tests {
@@ -113,7 +95,7 @@ mod tests {
     #[test]
     fn a_command_has_its_own_flags_and_another_page_those_of_all() {
         let words = ["identity", "probe", "-h"].map(str::to_owned);
-        let page = of_command(PROGRAM, words.into(), 80).unwrap();
+        let page = pages(PROGRAM, 80).answer(&words).unwrap();
         assert!(page.contains("--request"), "{page}");
         assert!(!page.contains("--timeout"), "{page}");
         let page = flags(PROGRAM, 80);
@@ -143,11 +125,12 @@ mod tests {
         commands(&tree(PROGRAM), &[], &mut all);
         assert!(all.len() > 70, "{all:?}");
         for columns in [40, 80] {
+            let help = super::pages(PROGRAM, columns);
             let mut pages = vec![flags(PROGRAM, columns)];
             for words in &all {
-                for flag in ["-h", "--help"] {
+                for flag in ["-h", "--help", "--help-all"] {
                     let asked = [words.as_slice(), &[flag.to_owned()]].concat();
-                    let page = of_command(PROGRAM, asked, columns).unwrap();
+                    let page = help.answer(&asked).unwrap();
                     // The command is there, and not another's error.
                     let name = words.last().unwrap();
                     assert!(page.contains(name.as_str()), "{words:?}\n{page}");
@@ -156,7 +139,9 @@ mod tests {
             }
             for page in &pages {
                 for line in page.lines() {
-                    let is_a_word = !line.trim_start().contains(' ');
+                    // What stands in quotes is one word.
+                    let words = line.trim_start().trim_end_matches(" \\");
+                    let is_a_word = words.starts_with(['\'', '"']) || !words.contains(' ');
                     assert!(is_a_word || columns_of(line) <= columns, "{line:?}\n{page}");
                 }
                 // No text stands word by word below a name that left it no room.

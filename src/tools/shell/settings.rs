@@ -21,7 +21,7 @@ pub const NAMES: &[(&str, &str)] = &[
     ("endpoint", "the driver"),
     (
         "output",
-        "table, wide, json, jsonl, yaml, jsonpath=EXPR, name or csc",
+        "the format, as behind -o, such as json or records",
     ),
     ("timeout", "how long a call may take, such as 30s"),
     ("verbose", "0 to 3, as -v, -vv and -vvv"),
@@ -110,12 +110,8 @@ impl SessionSettings {
 
     /// Shapes the output of a command as the session wants it, in a terminal of so many columns.
     pub fn shape(&self, output: &mut output::Options, columns: Option<usize>) {
-        // How many a table may have before it becomes records.
-        output.fit = match self.records {
-            Some(true) => Some(0),
-            Some(false) => None,
-            None => columns,
-        };
+        output.records = self.records;
+        output.terminal = columns;
         output.usual_columns.clone_from(&self.columns);
     }
 
@@ -272,7 +268,7 @@ impl SessionSettings {
         let timeout = globals.timeout();
         let values = [
             globals.endpoint.clone().unwrap_or_else(|| "<none>".into()),
-            globals.format_as_asked(),
+            globals.format_as_asked().to_owned(),
             timeout.map_or_else(|| "none".to_owned(), duration::human),
             globals.verbose.to_string(),
             match &self.cap {

@@ -106,7 +106,7 @@ fn every_rpc_stands_with_its_aliases_and_what_it_does() {
 #[test]
 fn every_flag_stands_on_the_page_of_its_command() {
     let csi = Csi::new();
-    let rpc = flags(&csi.run("identity probe --help").succeeds().stdout);
+    let rpc = flags(&csi.run("identity probe --help-all").succeeds().stdout);
     let client = page("docs/client.md").text;
     for flag in &rpc {
         assert!(names(&client, flag), "client.md: {flag}");

@@ -89,7 +89,7 @@ fn check(case: Case) {
         "# the request, as the driver received it\n{}\n",
         pretty(&request)
     );
-    for format in ["wide", "json", "jsonl", "yaml", "name"] {
+    for format in ["wide", "records", "csv", "json", "jsonl", "yaml", "name"] {
         let _ = writeln!(golden, "{}", shown(csi.run(&format!("{line} -o {format}"))));
         let latest = driver.requests().pop().unwrap();
         assert_eq!(

@@ -1,0 +1,297 @@
+//! Holds the names of an expression against the message that it looks into, and gives them JSON's spelling.
+//!
+//! Owns what is an error there: a name that no document of that message can have. What a document happens to lack is none.
+
+use super::query::{Name, Operand, Origin, Query, Segment, Selector, Test};
+use csi_proto::schema::{Cardinality, Field, Kind, Message};
+use strsim::jaro_winkler;
+use thiserror::Error;
+
+/// How like a name must be to be meant, as clap judges it.
+const LIKE: f64 = 0.8;
+
+/// How far below a message a name is looked for that it lacks.
+const DEEPEST: usize = 3;
+
+/// A name that no document can have.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NameError {
+    /// Not a field of the message.
+    #[error("{message} has no field {name:?}{}", advice(.near, .has))]
+    Field {
+        /// The message in which the name was looked up.
+        message: &'static str,
+        /// The name that it does not have.
+        name: String,
+        /// What may be meant.
+        near: Vec<String>,
+        /// The names that it has.
+        has: Vec<&'static str>,
+    },
+    /// A name behind a list.
+    #[error(
+        "{name:?} is looked for in a list: write [*] before it for every entry, or [0] for the first"
+    )]
+    List {
+        /// The name.
+        name: String,
+    },
+    /// A name behind what has no parts.
+    #[error("{name:?} is looked for in a value that has no parts")]
+    Scalar {
+        /// The name.
+        name: String,
+    },
+}
+
+fn advice(near: &[String], has: &[&str]) -> String {
+    match (near, has) {
+        ([], []) => ": there are no fields in it".to_owned(),
+        ([], has) => format!("; it has {}", has.join(", ")),
+        (near, _) => format!("; did you mean {}?", near.join(" or ")),
+    }
+}
+
+/// What can stand at a place of a document.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shape {
+    Message(&'static Message),
+    List(&'static Field),
+    Map,
+    Scalar,
+    /// What stands in a field that this program does not know.
+    Unknown,
+}
+
+impl Shape {
+    fn of(field: &'static Field) -> Self {
+        match field.cardinality {
+            Cardinality::Map => Self::Map,
+            Cardinality::Repeated => Self::List(field),
+            Cardinality::Singular => Self::of_one(field),
+        }
+    }
+
+    fn of_one(field: &'static Field) -> Self {
+        match field.kind {
+            Kind::Message(of) => Self::Message(of),
+            _ => Self::Scalar,
+        }
+    }
+
+    /// What can stand one step further in, but for what an unknown field holds.
+    fn children(self) -> Vec<Self> {
+        match self {
+            Self::Message(of) => of.fields.iter().map(Self::of).collect(),
+            Self::List(field) => vec![Self::of_one(field)],
+            Self::Map => vec![Self::Scalar],
+            Self::Scalar => Vec::new(),
+            Self::Unknown => vec![Self::Unknown],
+        }
+    }
+
+    fn is(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Message(one), Self::Message(other)) => std::ptr::eq(one, other),
+            (Self::List(one), Self::List(other)) => std::ptr::eq(one, other),
+            (Self::Map, Self::Map)
+            | (Self::Scalar, Self::Scalar)
+            | (Self::Unknown, Self::Unknown) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Each shape once.
+fn distinct(shapes: impl IntoIterator<Item = Shape>) -> Vec<Shape> {
+    let mut all: Vec<Shape> = Vec::new();
+    for shape in shapes {
+        if !all.iter().any(|other| other.is(shape)) {
+            all.push(shape);
+        }
+    }
+    all
+}
+
+/// What can stand at these places and anywhere in them.
+fn all_within(shapes: &[Shape]) -> Vec<Shape> {
+    let mut all = distinct(shapes.iter().copied());
+    let mut next = 0;
+    while let Some(shape) = all.get(next).copied() {
+        next += 1;
+        all = distinct(all.into_iter().chain(shape.children()));
+    }
+    all
+}
+
+/// Gives the names of `query` JSON's spelling; what can stand where it leads.
+///
+/// # Errors
+/// When it has a name that nothing at its place can have.
+pub(super) fn spell(
+    query: &mut Query,
+    root: Shape,
+    current: &[Shape],
+) -> Result<Vec<Shape>, NameError> {
+    let mut shapes = match query.from {
+        Origin::Root => vec![root],
+        Origin::Current => current.to_vec(),
+    };
+    for segment in &mut query.segments {
+        shapes = spell_segment(segment, root, &shapes)?;
+    }
+    Ok(shapes)
+}
+
+fn spell_segment(
+    segment: &mut Segment,
+    root: Shape,
+    shapes: &[Shape],
+) -> Result<Vec<Shape>, NameError> {
+    let shapes = match segment.is_deep {
+        true => all_within(shapes),
+        false => shapes.to_vec(),
+    };
+    let children = || distinct(shapes.iter().flat_map(|shape| shape.children()));
+    let mut found = Vec::new();
+    for selector in &mut segment.selectors {
+        match selector {
+            Selector::Name(name) => found.extend(spell_name(name, &shapes)?),
+            Selector::All => found.extend(children()),
+            Selector::Filter(test) => {
+                let children = children();
+                spell_test(test, root, &children)?;
+                found.extend(children);
+            }
+            Selector::Index(_) | Selector::Slice(_) => {
+                let lists = shapes
+                    .iter()
+                    .filter(|shape| matches!(shape, Shape::List(_) | Shape::Unknown));
+                found.extend(lists.flat_map(|shape| shape.children()));
+            }
+        }
+    }
+    Ok(distinct(found))
+}
+
+fn spell_name(name: &mut Name, shapes: &[Shape]) -> Result<Vec<Shape>, NameError> {
+    let mut found = Vec::new();
+    for shape in shapes {
+        match shape {
+            Shape::Message(of) => match of.field(&name.typed) {
+                Some(field) => {
+                    name.json = Some(field.json_name);
+                    found.push(Shape::of(field));
+                }
+                None if is_number(&name.typed) => found.push(Shape::Unknown),
+                None => {}
+            },
+            Shape::Map => found.push(Shape::Scalar),
+            Shape::Unknown => found.push(Shape::Unknown),
+            Shape::List(_) | Shape::Scalar => {}
+        }
+    }
+    // Nothing at all is selected where no shape is left, as behind the index of what is no list.
+    match found.is_empty() && !shapes.is_empty() {
+        true => Err(missing(name.typed.clone(), shapes)),
+        false => Ok(found),
+    }
+}
+
+/// Whether it is how JSON has a field that this program does not know.
+fn is_number(name: &str) -> bool {
+    let number = name.strip_prefix('#');
+    number.is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+fn missing(name: String, shapes: &[Shape]) -> NameError {
+    let messages: Vec<&'static Message> = shapes
+        .iter()
+        .filter_map(|shape| match shape {
+            Shape::Message(of) => Some(*of),
+            _ => None,
+        })
+        .collect();
+    match messages.as_slice() {
+        [] if shapes.iter().any(|shape| matches!(shape, Shape::List(_))) => {
+            NameError::List { name }
+        }
+        [] => NameError::Scalar { name },
+        [first, ..] => NameError::Field {
+            message: first.short_name(),
+            near: near(&name, &messages),
+            has: messages
+                .iter()
+                .flat_map(|message| message.fields.iter().map(|field| field.name))
+                .collect(),
+            name,
+        },
+    }
+}
+
+/// The fields of `messages` that may be meant by a name: those of that name further in, or else those that are like it.
+fn near(name: &str, messages: &[&'static Message]) -> Vec<String> {
+    let further_in = messages.iter().flat_map(|of| paths(name, of, DEEPEST));
+    let further_in: Vec<String> = further_in.collect();
+    if !further_in.is_empty() {
+        return further_in;
+    }
+    let fields = messages.iter().flat_map(|message| message.fields);
+    let likeness =
+        |field: &Field| jaro_winkler(name, field.name).max(jaro_winkler(name, field.json_name));
+    let mut like: Vec<(f64, &str)> = fields
+        .map(|field| (likeness(field), field.name))
+        .filter(|(likeness, _)| *likeness > LIKE)
+        .collect();
+    like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    like.into_iter().map(|(_, name)| name.to_owned()).collect()
+}
+
+/// The paths at which a message has a field of that name, below its own fields.
+fn paths(name: &str, message: &'static Message, deep: usize) -> Vec<String> {
+    let inner = message.fields.iter().filter_map(|field| {
+        let each = match field.cardinality {
+            Cardinality::Repeated => "[*]",
+            _ => "",
+        };
+        Some((format!("{}{each}", field.name), field.message()?))
+    });
+    inner
+        .flat_map(|(before, of)| {
+            let own = of.field(name).map(|field| field.name.to_owned());
+            let deeper = match (deep, &own) {
+                (0, _) | (_, Some(_)) => Vec::new(),
+                (deep, None) => paths(name, of, deep - 1),
+            };
+            let all = own.into_iter().chain(deeper);
+            all.map(move |path| format!("{before}.{path}"))
+        })
+        .collect()
+}
+
+fn spell_test(test: &mut Test, root: Shape, current: &[Shape]) -> Result<(), NameError> {
+    match test {
+        Test::Any(all) | Test::All(all) => {
+            for test in all {
+                spell_test(test, root, current)?;
+            }
+            Ok(())
+        }
+        Test::Not(test) => spell_test(test, root, current),
+        Test::Exists(query) => spell(query, root, current).map(drop),
+        Test::Compare(left, _, right) => {
+            spell_operand(left, root, current)?;
+            spell_operand(right, root, current)
+        }
+    }
+}
+
+fn spell_operand(operand: &mut Operand, root: Shape, current: &[Shape]) -> Result<(), NameError> {
+    match operand {
+        Operand::Literal(_) => Ok(()),
+        Operand::Length(of) => spell_operand(of, root, current),
+        Operand::Query(query) | Operand::Count(query) | Operand::Value(query) => {
+            spell(query, root, current).map(drop)
+        }
+    }
+}
