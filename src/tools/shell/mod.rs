@@ -23,6 +23,7 @@ mod pipeline;
 mod script;
 mod settings;
 mod statement;
+mod type_ahead;
 mod value_path;
 mod values;
 mod watch;
