@@ -114,6 +114,32 @@ fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
 }
 
 #[test]
+fn what_psql_types_is_done_and_completes() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1"]));
+    let csi = Csi::at(driver.endpoint());
+    csi.file("set-up.csi", "print made-it $1\n");
+    let mut shell = shell(&csi);
+    prompted(&mut shell);
+    shell.press("\\d\r");
+    shell.expect("\nvol-1 ");
+    shell.expect("\nscripted.example.com> ");
+    // The file, and what the command takes then.
+    shell.press("\\i set\tpvc-1\r");
+    shell.expect("\nmade-it pvc-1");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("\\d \t");
+    shell.expect("\\d vol-1");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
+    shell.press("\\o out\r");
+    shell.expect("\\o is psql's; here: > FILE");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("\\q\r");
+    assert!(shell.ends().success());
+}
+
+#[test]
 fn ids_of_any_letters_complete_and_arrive() {
     for id in ["a b", "it's", "#x", "a:b#c", "$y", "ä|ö>ü;\"", "x\\y"] {
         let driver = scripted();

@@ -20,6 +20,7 @@ mod known_ids;
 pub mod line;
 mod listing;
 mod pipeline;
+mod psql;
 mod script;
 mod settings;
 mod statement;
