@@ -114,7 +114,12 @@ impl Tree {
         let Ok(found) = complete(&mut self.command, arguments, index, folder.as_deref()) else {
             return Vec::new();
         };
-        let mut candidates = Vec::new();
+        let verb = |(verb, about): (&str, &str)| Candidate {
+            value: verb.to_owned(),
+            help: Some(about.to_owned()),
+        };
+        let mut candidates: Vec<Candidate> =
+            verbs::begun(&self.command, &words).map(verb).collect();
         let mut takes_id = false;
         // A thing is named once on a line.
         let mut named: HashSet<String> = before_current.iter().cloned().collect();
@@ -376,6 +381,12 @@ mod tests {
     fn verbs_flags_values_and_ids_come_from_the_tree() {
         assert!(after("csi cont").contains(&"controller".to_owned()));
         assert!(after("csi controller dele").contains(&"delete-volume".to_owned()));
+        assert_eq!(after("csi list-v"), ["list-volumes"]);
+        assert_eq!(after("csi help list-v"), ["list-volumes"]);
+        assert_eq!(
+            after("csi help list-volumes --"),
+            after("csi help controller list-volumes --")
+        );
         assert!(after("csi controller create-volume --req").contains(&"--req-bytes".to_owned()));
         assert_eq!(after("csi -o js"), ["json", "jsonl", "jsonpath="]);
         for (line, id) in [

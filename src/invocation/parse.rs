@@ -52,9 +52,9 @@ fn before<'a>(words: &'a [OsString], word: &str) -> &'a [OsString] {
     &words[..place.unwrap_or(words.len())]
 }
 
-/// Whether the word names a command of the tree's root.
+/// Whether the word names a command of the tree's root, before which no other stands.
 fn is_command(tree: &Command, word: &OsString) -> bool {
-    let word = word.to_str();
+    let word = word.to_str().filter(|word| *word != verbs::HELP);
     word.is_some_and(|word| tree.find_subcommand(word).is_some())
 }
 
@@ -211,6 +211,9 @@ mod tests {
         let matches = parse(in_shell, ["probe"]).expect("a line of the shell");
         assert!(crate::rpc::called(&matches).is_some());
         for (line, part) in [
+            ("csi help list-volumes", "csi controller list-volumes"),
+            ("csi help ls", "'controller list-volumes'"),
+            ("csi volumes", "'controller list-volumes'"),
             ("csi publish v", "'controller publish', 'node publish'"),
             ("csi controller stats v", "'node stats'"),
             ("csi list-volums", "'controller list-volumes'"),

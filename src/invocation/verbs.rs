@@ -5,12 +5,16 @@
 
 use crate::rpc::{GROUPS, Group, Rpc};
 use clap::Command;
+use csi_proto::schema::summary;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use strsim::jaro_winkler;
 
 /// How like a word must be to be meant, as clap judges it.
 const LIKE: f64 = 0.8;
+
+/// The command before which no group has to stand: it takes whole commands.
+pub const HELP: &str = "help";
 
 /// How many suggestions help.
 const MOST: usize = 5;
@@ -34,26 +38,54 @@ pub fn with_group(words: &[OsString], verb: &str) -> Vec<Vec<OsString>> {
 /// The words of an unfinished line with the group of a verb that stands without it. `tree` tells which flags have values in
 /// the next word; the last word is still typed.
 pub fn with_group_if_missing<'a>(tree: &Command, words: &'a [String]) -> Cow<'a, [String]> {
-    let mut is_value = false;
-    let last = words.len().saturating_sub(1);
-    for (place, word) in words[..last].iter().enumerate() {
-        if std::mem::take(&mut is_value) {
-            continue;
-        }
-        if word.starts_with('-') {
-            is_value = has_value_behind(tree, word);
-            continue;
-        }
-        if tree.find_subcommand(word).is_some() {
-            break;
-        }
+    for place in commands(tree, words) {
+        let word = &words[place];
         if let Some(group) = group_of(word) {
             let mut words = words.to_vec();
             words.insert(place, group.name.to_owned());
             return Cow::Owned(words);
         }
+        if tree.find_subcommand(word).is_some() && word != HELP {
+            break;
+        }
     }
     Cow::Borrowed(words)
+}
+
+/// The verbs that may stand without their group where the last of `words` is typed, and what each is about; none where a
+/// command stands before it.
+pub fn begun<'a>(
+    tree: &Command,
+    words: &'a [String],
+) -> impl Iterator<Item = (&'static str, &'static str)> + use<'a> {
+    let typed = words.last().map_or("", String::as_str);
+    let is_command = |place: usize| {
+        let word = &words[place];
+        tree.find_subcommand(word).is_some() && word != HELP
+    };
+    let is_first = !typed.is_empty() && !commands(tree, words).any(is_command);
+    let verbs = all().filter(move |(_, rpc)| {
+        let verb = rpc.verb();
+        is_first && verb.starts_with(typed) && group_of(verb).is_some()
+    });
+    verbs.map(|(_, rpc)| (rpc.verb(), summary(rpc.method.doc)))
+}
+
+/// The places of the words before the last that are neither flags nor their values.
+fn commands<'a>(tree: &'a Command, words: &'a [String]) -> impl Iterator<Item = usize> + 'a {
+    let last = words.len().saturating_sub(1);
+    let mut is_value = false;
+    words[..last]
+        .iter()
+        .enumerate()
+        .filter_map(move |(place, word)| {
+            if std::mem::take(&mut is_value) {
+                return None;
+            }
+            let is_flag = word.starts_with('-');
+            is_value = is_flag && has_value_behind(tree, word);
+            (!is_flag).then_some(place)
+        })
 }
 
 /// Whether the value of a flag is the word behind it.
@@ -154,11 +186,41 @@ mod tests {
             ("csi controller stage ", "csi controller stage "),
             ("csi list-volumes", "csi list-volumes"),
             ("csi publish ", "csi publish "),
+            (
+                "csi help list-volumes ",
+                "csi help controller list-volumes ",
+            ),
+            (
+                "csi help bench list-volumes ",
+                "csi help bench list-volumes ",
+            ),
             ("csi ", "csi "),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
             let words = with_group_if_missing(&tree, &words);
             assert_eq!(words.join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn a_verb_is_begun_where_no_command_stands() {
+        let mut tree = cli::command("csi");
+        tree.build();
+        for (line, expected) in [
+            ("csi list-v", &["list-volumes"][..]),
+            ("csi -e list- list-v", &["list-volumes"]),
+            (
+                "csi help get-volume",
+                &["get-volume", "get-volume-group-snapshot"],
+            ),
+            ("csi controller list-v", &[]),
+            // Two groups have it.
+            ("csi publi", &[]),
+            ("csi ", &[]),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let found = begun(&tree, &words).map(|(verb, _)| verb);
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{line}");
         }
     }
 

@@ -34,8 +34,10 @@ enum Form {
     Field,
     /// Arguments, with this help, of which each makes a call. A flag says the same.
     Subjects(&'static str),
-    /// An argument; whether it makes the call. A flag, with this help, says the same.
-    Argument(&'static str, bool),
+    /// An argument. A flag, with this help, says the same.
+    Argument(&'static str),
+    /// `ID PATH` or `ID:PATH[:STAGING]`: the first argument, which makes the call, and the flag for the id.
+    VolumePath,
     /// `ID:PATH[:STAGING]…`, of which each makes a call, and the flag for the id.
     VolumePaths,
     /// The capability of a volume, and `--no-cap` where the request must have one.
@@ -67,19 +69,17 @@ const fn subjects(names: &'static [&'static str], value: &'static str, help: &'s
     flag(names, value).form(Form::Subjects(help))
 }
 
-/// The first argument, which makes the call; also as the flag of that name.
-pub const fn subject(names: &'static [&'static str], value: &'static str) -> Flag {
-    flag(names, value).form(Form::Argument("The same as the first argument", true))
-}
+/// The help of the flag that says the same as the first argument.
+const AS_FIRST: &str = "The same as the first argument";
 
 /// The first argument, also as the flag of that name.
 pub const fn first(names: &'static [&'static str], value: &'static str) -> Flag {
-    flag(names, value).form(Form::Argument("The same as the first argument", false))
+    flag(names, value).form(Form::Argument(AS_FIRST))
 }
 
 /// The second argument, also as the flag of that name.
 pub const fn second(names: &'static [&'static str], value: &'static str) -> Flag {
-    flag(names, value).form(Form::Argument("The same as the second argument", false))
+    flag(names, value).form(Form::Argument("The same as the second argument"))
 }
 
 /// A map, whose help is in that message.
@@ -113,6 +113,8 @@ pub const NAMES: Flag = subjects(
 );
 /// `ID:PATH[:STAGING]…` of volumes on a node.
 pub const VOLUME_PATHS: Flag = flag(&["volume-id"], "ID").form(Form::VolumePaths);
+/// `ID` of a volume on a node whose path is the second argument, or `ID:PATH[:STAGING]`.
+pub const VOLUME_PATH: Flag = flag(&["volume-id"], "ID").form(Form::VolumePath);
 /// `--cap`, where the request has one capability or several.
 pub const CAPABILITY: Flag = flag(
     &["cap", "volume-capability", "volume-capabilities"],
@@ -241,11 +243,18 @@ impl Flag {
                 many(argument()).num_args(1..).help(help),
                 many(again()).help("The same as the argument"),
             ],
-            Form::Argument(help, _) => {
+            Form::Argument(help) => {
                 // `BASE-ID` is an `ID`.
                 let value = self.value.rsplit('-').next().unwrap_or(self.value);
                 let again = again().value_name(value).conflicts_with(self.value);
                 vec![argument(), again.help(help)]
+            }
+            Form::VolumePath => {
+                let argument = argument().value_name("ID[:PATH[:STAGING]]");
+                vec![
+                    argument.help("Volume id with its path; a bare id where the path stands alone"),
+                    again().conflicts_with(self.value).help(AS_FIRST),
+                ]
             }
             Form::VolumePaths => {
                 let paths = Arg::new("paths")
@@ -317,7 +326,7 @@ impl Flag {
     /// The arguments of which each makes a call, and the name of one; `None` for a flag that makes none.
     pub fn subjects<'a>(&self, matches: &'a ArgMatches) -> Option<(&'static str, Vec<&'a str>)> {
         let (name, id) = match self.form {
-            Form::Subjects(_) | Form::Argument(_, true) => (self.value, self.value),
+            Form::Subjects(_) | Form::VolumePath => (self.value, self.value),
             Form::VolumePaths => ("ID:PATH", "paths"),
             _ => return None,
         };
@@ -328,7 +337,7 @@ impl Flag {
     /// The field of the request that names what a call is about; `None` for a flag that makes no call.
     pub fn subject_field(&self, request: &'static Message) -> Option<&'static Field> {
         match self.form {
-            Form::Subjects(_) | Form::Argument(_, true) | Form::VolumePaths => self.field(request),
+            Form::Subjects(_) | Form::VolumePath | Form::VolumePaths => self.field(request),
             _ => None,
         }
     }
@@ -361,24 +370,28 @@ impl Flag {
                     put_typed(draft, field, matches, self.long());
                 }
             }
-            Form::Subjects(_) | Form::Argument(_, true) => {
+            Form::Subjects(_) => {
                 draft.put_all(&self.long().replace('-', "_"), subject);
             }
-            Form::Argument(_, false) => {
+            Form::Argument(_) => {
                 let texts = given::<String>(matches, self.value).chain(given(matches, self.long()));
                 draft.put_all(&self.long().replace('-', "_"), texts);
             }
-            Form::VolumePaths => {
-                let is_bare = matches.contains_id("volume-path");
-                let parts = match subject {
-                    Some(id) if is_bare => Some((id, "", "")),
-                    Some(all) => Some(volume_paths::parse(all)?),
-                    None => None,
-                };
-                if let Some((id, path, staging)) = parts {
-                    draft.put("volume_id", id);
-                    draft.put("volume_path", path);
-                    draft.put("staging_target_path", staging);
+            Form::VolumePath | Form::VolumePaths => {
+                let has = |id: &str| matches!(matches.try_contains_id(id), Ok(true));
+                let is_bare = has("volume-path")
+                    || matches!(self.form, Form::VolumePath)
+                        && (has("PATH") || context.base.is_some());
+                match subject {
+                    Some(id) if is_bare => draft.put("volume_id", id),
+                    Some(all) => {
+                        let (id, path, staging) = volume_paths::parse(all)?;
+                        draft.put("volume_id", id);
+                        draft.put("volume_path", path);
+                        let staging = (!staging.is_empty()).then_some(staging);
+                        draft.put_all("staging_target_path", staging);
+                    }
+                    None => {}
                 }
             }
             Form::Capability => {

@@ -142,6 +142,7 @@ mod tests {
     use csi_proto::tables::METHODS;
     use csi_proto::wire::{Raw, fields};
     use prost::Message;
+    use std::collections::BTreeSet;
 
     /// The RPC and the requests of an example's command line.
     fn parsed(line: &str) -> (&'static Rpc, Calls) {
@@ -273,26 +274,32 @@ mod tests {
 
     #[test]
     fn ids_and_paths_are_told_apart() {
-        for (argument, id, path, staging) in [
-            ("id:/path", "id", "/path", ""),
-            ("id:/path:/staging", "id", "/path", "/staging"),
-            ("a:b#c:/path:/staging", "a:b#c", "/path", "/staging"),
-            ("id:path:staging", "id", "path", "staging"),
+        for (line, id, path, staging) in [
+            ("stats id:/path", "id", "/path", ""),
+            ("stats id:/path:/staging", "id", "/path", "/staging"),
+            ("stats a:b#c:/path:/staging", "a:b#c", "/path", "/staging"),
+            ("stats id:path:staging", "id", "path", "staging"),
+            ("stats id --volume-path /path", "id", "/path", ""),
+            ("expand id:/path:/staging", "id", "/path", "/staging"),
+            ("expand a:b#c:/path", "a:b#c", "/path", ""),
+            (
+                "expand id:/path:/other --staging-target-path /staging",
+                "id",
+                "/path",
+                "/staging",
+            ),
+            ("expand a:/b /path", "a:/b", "/path", ""),
+            ("expand a:/b --volume-path /path", "a:/b", "/path", ""),
+            ("expand --volume-id id:/path", "id", "/path", ""),
         ] {
-            let (_, calls) = parsed(&format!("csi node stats {argument}"));
-            let request =
-                csi_proto::v1::NodeGetVolumeStatsRequest::decode(&*calls.requests[0].bytes)
-                    .unwrap();
-            let got = (
-                request.volume_id,
-                request.volume_path,
-                request.staging_target_path,
-            );
-            assert_eq!(
-                got,
-                (id.to_owned(), path.to_owned(), staging.to_owned()),
-                "{argument}"
-            );
+            let (rpc, calls) = parsed(&format!("csi node {line}"));
+            let bytes = &calls.requests[0].bytes;
+            let text = |name: &str| {
+                let found = csi_proto::path::contents(rpc.method.request, bytes, name);
+                String::from_utf8(found.last().copied().unwrap_or_default().to_vec()).unwrap()
+            };
+            let got = ["volume_id", "volume_path", "staging_target_path"].map(text);
+            assert_eq!(got, [id, path, staging], "{line}");
         }
     }
 

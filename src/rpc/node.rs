@@ -145,7 +145,7 @@ impl Declare for v1::NodeExpandVolumeRequest {
     const AGREEMENTS: Agreements = &[InCapacityRange("capacity_bytes")];
     const NAMES: Words = &["expand-volume", "expand", "exp"];
     const FLAGS: Flags = &[
-        subject(&["volume-id"], "ID"),
+        VOLUME_PATH,
         second(&["volume-path"], "PATH"),
         CAPACITY,
         STAGING_TARGET_PATH,
@@ -158,6 +158,7 @@ impl Declare for v1::NodeExpandVolumeRequest {
     .name("?volume_id");
     const CSC: Csc = Some(|layout, reply, out| csc::field(layout, reply, "capacity_bytes", out));
     const EXAMPLES: Words = &[
+        "expand-volume vol-1:/mnt/vol-1:/var/lib/staging/vol-1 --req-bytes 20Gi",
         "expand-volume vol-1 /mnt/vol-1 --req-bytes 20Gi --lim-bytes 30Gi --staging-target-path /var/lib/staging/vol-1 --cap 5,mount",
     ];
 }

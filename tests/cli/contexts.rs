@@ -279,3 +279,33 @@ fn a_session_has_the_context_until_a_line_names_another_driver() {
     assert_eq!(created(&own).parameters["server"], "a");
     assert!(created(&other).parameters.is_empty());
 }
+
+#[test]
+fn a_context_gets_another_name_and_the_one_that_counts_is_named() {
+    let csi = Csi::new();
+    csi.run("context current")
+        .exits(2)
+        .says("no context counts");
+    csi.run("context add prod -e mock:").succeeds();
+    csi.run("context add lab -e mock:").succeeds();
+    csi.run("context use prod").succeeds();
+    csi.run("context current").succeeds().prints("prod\n");
+    csi.run("context current -o json")
+        .succeeds()
+        .prints("{\n  \"name\": \"prod\"\n}\n");
+    csi.run("--context lab context current")
+        .succeeds()
+        .prints("lab\n");
+    csi.run("context rename prod lab")
+        .exits(2)
+        .says("there is a context lab already");
+    csi.run("context rename nope new").exits(2).says("nope");
+    csi.run("context rename prod a/b").exits(2);
+    csi.run("context rename prod new").succeeds();
+    // The current one stays the current one.
+    csi.run("context current").succeeds().prints("new\n");
+    csi.run("context list -o name")
+        .succeeds()
+        .prints("lab\nnew\n");
+    csi.run("context show new").succeeds();
+}

@@ -14,6 +14,52 @@ fn lines(csi: &Csi, text: &str) -> Output {
 }
 
 #[test]
+fn a_failed_line_names_its_file_its_line_and_its_command() {
+    let csi = Csi::at("mock:");
+    for (line, said) in [
+        (
+            "controller get-volume x",
+            "controller get-volume x: NOT_FOUND: ",
+        ),
+        ("set output nope", "set output nope: output: "),
+        ("no such", "no such: unrecognized subcommand 'no'"),
+        ("print $x", "print $x: there is no variable $x"),
+        ("x = $y.volume", "$y.volume: there is no variable $y"),
+        ("\\o out.txt", "o out.txt: \\o is psql's; here: > FILE"),
+        (
+            "identity probe -e unix:///nowhere",
+            "identity probe -e unix:///nowhere: UNAVAILABLE: ",
+        ),
+        (
+            "identity probe | false",
+            "identity probe: false: exit status: 1",
+        ),
+        ("assert 1 == 2", "assertion failed: 1 == 2: left is"),
+        (
+            "controller create-volume x --params password=hunter2 --nope",
+            "controller … (it may hold a secret): unexpected argument",
+        ),
+    ] {
+        let file = csi.file("ci.csi", format!("# A comment.\n{line}\n"));
+        let run = csi.run(&format!("shell {}", file.display()));
+        let place = format!("{}:2: error: {said}", file.display());
+        assert!(run.stderr.contains(&place), "{line}\n{run}");
+        assert!(!run.stderr.contains("hunter2"), "{run}");
+    }
+}
+
+#[test]
+fn a_semicolon_keeps_quiet_what_is_assigned() {
+    let csi = Csi::at("mock:");
+    let lines =
+        "x = identity probe; identity probe\nx = identity probe;\nprint $x.ready; identity probe;";
+    let run = csi.input(lines).run("shell").succeeds();
+    let reply = "READY\ntrue\n";
+    // A ; between two commands parts them, and a command that assigns nothing is there to be seen.
+    run.prints(&format!("{reply}{reply}true\n{reply}"));
+}
+
+#[test]
 fn a_job_is_one_readable_file() {
     let driver = Driver::with_local_share();
     let csi = Csi::at(&driver.endpoint());

@@ -114,6 +114,32 @@ fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
 }
 
 #[test]
+fn what_psql_types_is_done_and_completes() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1"]));
+    let csi = Csi::at(driver.endpoint());
+    csi.file("set-up.csi", "print made-it $1\n");
+    let mut shell = shell(&csi);
+    prompted(&mut shell);
+    shell.press("\\d\r");
+    shell.expect("\nvol-1 ");
+    shell.expect("\nscripted.example.com> ");
+    // The file, and what the command takes then.
+    shell.press("\\i set\tpvc-1\r");
+    shell.expect("\nmade-it pvc-1");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("\\d \t");
+    shell.expect("\\d vol-1");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
+    shell.press("\\o out\r");
+    shell.expect("\\o is psql's; here: > FILE");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("\\q\r");
+    assert!(shell.ends().success());
+}
+
+#[test]
 fn ids_of_any_letters_complete_and_arrive() {
     for id in ["a b", "it's", "#x", "a:b#c", "$y", "ä|ö>ü;\"", "x\\y"] {
         let driver = scripted();
@@ -225,6 +251,38 @@ fn what_is_typed_ahead_is_done_in_its_order() {
     }
     shell.press(CTRL_D);
     assert!(shell.ends().success());
+}
+
+#[test]
+fn ctrl_d_while_a_call_runs_ends_the_shell_in_its_turn() {
+    let driver = scripted();
+    driver.on("GetCapacity", Reply::never());
+    let mut shell = shell(&Csi::at(driver.endpoint()));
+    prompted(&mut shell);
+    shell.press("controller get-capacity --timeout 2s\r");
+    driver.wait_for_call("GetCapacity");
+    shell.press("print be-fore\r");
+    shell.press(CTRL_D);
+    shell.expect("DEADLINE_EXCEEDED");
+    shell.expect("\nbe-fore");
+    assert!(shell.ends().success());
+}
+
+#[test]
+fn a_program_that_reads_the_terminal_knows_ctrl_d() {
+    let driver = scripted();
+    let editor = "sh -c 'echo rea-dy; cat; echo do-ne' sh";
+    let mut shell = shell(&Csi::at(driver.endpoint()).env("EDITOR", editor));
+    prompted(&mut shell);
+    // After a call, while which the key was kept.
+    shell.press("identity probe\r");
+    shell.expect("READY");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("edit create-volume\r");
+    shell.expect("\nrea-dy");
+    shell.press(CTRL_D);
+    shell.expect("do-ne");
+    shell.expect("\nscripted.example.com> ");
 }
 
 #[test]

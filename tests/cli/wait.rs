@@ -54,7 +54,8 @@ fn waiting_ends_when_it_is_so() {
     let driver = driver(&[Type::GetVolume, Type::VolumeCondition, Type::GetSnapshot]);
     let csi = Csi::at(driver.endpoint());
     driver.on("ControllerGetVolume", volume(true));
-    csi.run("wait volume vol-1 --for ready")
+    // Without --for it is ready that is waited for.
+    csi.run("wait volume vol-1")
         .succeeds()
         .prints("volume vol-1 is ready\n");
     csi.run("wait volume vol-1 --for abnormal")
@@ -134,7 +135,6 @@ fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
     csi.run("wait snapshot snap-1 --for healthy")
         .exits(2)
         .says("only volumes are healthy");
-    csi.run("wait volume vol-1").exits(2).says("--for");
     let without = driver(&[Type::GetVolume]);
     let csi = Csi::at(without.endpoint());
     csi.run("wait volume vol-1 --for healthy")

@@ -29,6 +29,10 @@ enum Task {
     List,
     /// Show a context; without a name the one that counts
     Show(ShowFlags),
+    /// Print the name of the context that counts
+    Current,
+    /// Give a context another name
+    Rename(RenameFlags),
     /// Forget contexts
     Remove(RemoveFlags),
 }
@@ -69,6 +73,16 @@ struct ShowFlags {
 }
 
 #[derive(Args)]
+struct RenameFlags {
+    /// Its name
+    #[arg(value_name = "CONTEXT")]
+    name: String,
+    /// Its name from now on
+    #[arg(value_name = "NAME")]
+    new_name: String,
+}
+
+#[derive(Args)]
 struct RemoveFlags {
     /// Their names
     #[arg(value_name = "CONTEXT", required = true)]
@@ -106,10 +120,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), Error> {
     let task = Task::from_arg_matches(matches).or_usage()?;
     let prints = "contexts are lines, or JSON with -o json";
-    let own = if matches!(task, Task::List) {
-        Format::Name
-    } else {
-        Format::Json
+    let own = match task {
+        Task::List | Task::Current => Format::Name,
+        _ => Format::Json,
     };
     let format = globals.tool_format(&[Format::Table, Format::Json, Format::Jsonl, own], prints)?;
     match task {
@@ -121,6 +134,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
             format,
         )?),
         Task::Show(flags) => show(flags.name, globals, format),
+        Task::Current => output::print(&shown::name(&current(globals)?, format)?),
+        Task::Rename(flags) => rename(&flags.name, &flags.new_name),
         Task::Remove(flags) => remove(&flags.names),
     }
 }
@@ -185,6 +200,26 @@ fn switch(name: Option<String>) -> Result<(), Error> {
     })
 }
 
+fn rename(name: &str, new_name: &str) -> Result<(), Error> {
+    if let Some(problem) = file::name_problem(new_name) {
+        return Err(Error::usage(problem));
+    }
+    changed(|contexts| {
+        contexts.named(name).or_usage()?;
+        if contexts.contexts.contains_key(new_name) {
+            let problem = format!("there is a context {new_name} already");
+            return Err(Error::usage(problem).hint("`csi context remove` forgets one"));
+        }
+        if let Some(context) = contexts.contexts.remove(name) {
+            contexts.contexts.insert(new_name.to_owned(), context);
+        }
+        if contexts.current.as_deref() == Some(name) {
+            contexts.current = Some(new_name.to_owned());
+        }
+        Ok(())
+    })
+}
+
 fn remove(names: &[String]) -> Result<(), Error> {
     changed(|contexts| {
         for name in names {
@@ -206,9 +241,9 @@ fn changed(change: impl FnOnce(&mut Contexts) -> Result<(), Error>) -> Result<()
 fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), Error> {
     let contexts = Contexts::load().or_usage()?;
     let counts = counting(globals)?;
-    let Some(name) = name.or_else(|| counts.clone()) else {
-        return Err(Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
-            .hint("`csi context list` lists them; `csi context show NAME` shows one"));
+    let name = match name {
+        Some(name) => name,
+        None => current(globals)?,
     };
     let context = contexts.named(&name).or_usage()?;
     output::print(&shown::one(
@@ -217,6 +252,14 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
         counts.as_ref() == Some(&name),
         format,
     )?)
+}
+
+/// The name of the context that counts, where one does.
+fn current(globals: &Globals) -> Result<String, Error> {
+    counting(globals)?.ok_or_else(|| {
+        Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
+            .hint("`csi context list` lists them; `csi context show NAME` shows one")
+    })
 }
 
 /// The name of the context that would count for a command with these flags.

@@ -48,6 +48,17 @@ pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Resu
     }
 }
 
+/// The name of one alone.
+///
+/// # Errors
+/// As [`list`].
+pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
+    match format {
+        Format::Json | Format::Jsonl => written(&object!({ "name": name })),
+        _ => Ok(format!("{name}\n").into_bytes()),
+    }
+}
+
 /// One context.
 ///
 /// # Errors

@@ -125,6 +125,12 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         })
     }
 
+    /// Tells of a failure on stderr, where the run goes on or ends with another.
+    pub(super) fn tell(&self, error: &Error) {
+        let text = error.render(self.settings.style);
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
     /// The way of the volume of that number, or what concerns all.
     pub(super) fn way(&self, number: Option<usize>) -> Way<'_, 'a, W> {
         Way { run: self, number }

@@ -2,12 +2,14 @@
 //! volumes made of the snapshot and of the volume.
 
 use super::calls::Way;
-use super::plan::{Further, Plan, larger};
+use super::plan::{Further, Plan, larger, skipped_by};
 use super::volume::{Placed, Volume};
 use crate::arguments::size::human;
 use crate::call::advertised::Advertised;
 use crate::error::Error;
 use crate::rpc::facts::{ControllerCapability, NodeCapability};
+use crate::say::say;
+use csi_proto::text::escaped;
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use std::io::Write;
@@ -16,12 +18,12 @@ impl<W: Write> Way<'_, '_, W> {
     /// How full the volume is, and in which condition.
     ///
     /// # Errors
-    /// Of a call, and when the condition is abnormal.
+    /// Of a call.
     pub(super) async fn look(
         &self,
         advertised: &Advertised,
         plan: &Plan,
-        volume: &Volume,
+        volume: &mut Volume,
         placed: &Placed,
     ) -> Result<(), Error> {
         if plan.has(Further::Stats) {
@@ -30,23 +32,27 @@ impl<W: Write> Way<'_, '_, W> {
                 volume_path: super::calls::text(&placed.target),
                 ..Default::default()
             };
-            let reply = self.step(&request, usage).await?;
-            normal(&volume.id, reply.volume_condition)?;
+            let reply = self.step(&request, usage).await;
+            let reply = reply.map_err(skipped_by(Further::Stats))?;
+            volume.note(reply.volume_condition);
         }
-        self.look_at_condition(advertised, volume).await
+        self.look_at_condition(advertised, plan, volume).await
     }
 
     /// What the controller says of the volume's condition, if it says that.
     ///
     /// # Errors
-    /// Of the call, and when the condition is abnormal.
+    /// Of the call.
     pub(super) async fn look_at_condition(
         &self,
         advertised: &Advertised,
-        volume: &Volume,
+        plan: &Plan,
+        volume: &mut Volume,
     ) -> Result<(), Error> {
         use ControllerCapability as C;
-        if !advertised.controller(C::GetVolume) || !advertised.controller(C::VolumeCondition) {
+        let tells =
+            advertised.controller(C::GetVolume) && advertised.controller(C::VolumeCondition);
+        if !tells || !plan.asks_condition {
             return Ok(());
         }
         let request = v1::ControllerGetVolumeRequest {
@@ -58,8 +64,10 @@ impl<W: Write> Way<'_, '_, W> {
         };
         let reply = self
             .step(&request, |reply| condition_text(condition(reply).as_ref()))
-            .await?;
-        normal(&volume.id, condition(&reply))
+            .await;
+        let reply = reply.map_err(skipped_by(Further::Stats))?;
+        volume.note(condition(&reply));
+        Ok(())
     }
 
     /// Makes the volume larger at the controller; the size that the node is to make it, if it has to.
@@ -93,14 +101,17 @@ impl<W: Write> Way<'_, '_, W> {
             .then_some(reply.capacity_bytes))
     }
 
-    /// Lets the node use the new size.
+    /// Lets the node use the new size, if it has to.
     pub(super) async fn expand_at_node(
         &self,
         advertised: &Advertised,
         volume: &Volume,
         placed: &Placed,
-        size: i64,
+        size: Option<i64>,
     ) -> Result<(), Error> {
+        let Some(size) = size else {
+            return Ok(());
+        };
         if !advertised.node(NodeCapability::ExpandVolume) {
             let problem = "the controller asks for NodeExpandVolume, and the node does not advertise EXPAND_VOLUME";
             return Err(Error::local(problem).doing("node expand-volume"));
@@ -213,15 +224,30 @@ fn condition_text(condition: Option<&v1::VolumeCondition>) -> String {
     }
 }
 
-/// Stops at a volume that is not as it should be: what is done to it would show nothing of the driver.
-fn normal(id: &str, condition: Option<v1::VolumeCondition>) -> Result<(), Error> {
-    match condition {
-        Some(condition) if condition.abnormal => {
-            let problem = format!("the volume {id} is abnormal: {}", condition.message);
-            Err(Error::failed(problem).hint("`csi doctor` looks at the driver from all sides"))
+impl Volume {
+    /// Notes what the driver says of the condition: the first complaint is what the run ends with.
+    fn note(&mut self, condition: Option<v1::VolumeCondition>) {
+        if self.abnormal.is_none() {
+            self.abnormal = abnormal(&self.id, condition);
+            if self.abnormal.is_some() {
+                let id = escaped(&self.id);
+                say!(
+                    "note: the volume {id} is abnormal: what does not depend on that is still done"
+                );
+            }
         }
-        _ => Ok(()),
     }
+}
+
+/// The failure of a run whose volume is not as it should be.
+fn abnormal(id: &str, condition: Option<v1::VolumeCondition>) -> Option<Error> {
+    let condition = condition.filter(|condition| condition.abnormal)?;
+    let problem = format!("the volume {id} is abnormal: {}", condition.message);
+    let hint = format!(
+        "{} does not ask for the condition, and does every step; `csi doctor` looks at the driver from all sides",
+        Further::Stats.skipped_by()
+    );
+    Some(Error::failed(problem).hint(hint))
 }
 
 #[cfg(test)]
@@ -230,16 +256,16 @@ mod tests {
     use crate::error::ErrorKind;
 
     #[test]
-    fn an_abnormal_condition_stops() {
+    fn an_abnormal_condition_is_a_failure() {
         let condition = |abnormal| {
             Some(v1::VolumeCondition {
                 abnormal,
                 message: "the folder is missing".into(),
             })
         };
-        assert!(normal("v", None).is_ok());
-        assert!(normal("v", condition(false)).is_ok());
-        let error = normal("v", condition(true)).unwrap_err();
+        assert!(abnormal("v", None).is_none());
+        assert!(abnormal("v", condition(false)).is_none());
+        let error = abnormal("v", condition(true)).unwrap();
         assert_eq!(error.kind(), ErrorKind::Failed);
         assert_eq!(
             condition_text(condition(true).as_ref()),

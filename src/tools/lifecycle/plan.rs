@@ -3,6 +3,7 @@
 //! Decides only.
 
 use crate::call::advertised::Advertised;
+use crate::error::{Error, ErrorKind};
 use crate::rpc::facts::{ControllerCapability, NodeCapability};
 use clap::ValueEnum;
 
@@ -50,9 +51,18 @@ pub struct Plan {
     pub steps: Vec<Further>,
     /// When the volume is expanded, if it is.
     pub expansion: Option<Expansion>,
+    /// Whether the driver is asked for the volume's condition.
+    pub asks_condition: bool,
 }
 
 impl Further {
+    /// The flag that leaves it out, as it is typed.
+    pub fn skipped_by(self) -> String {
+        let value = self.to_possible_value();
+        let name = value.as_ref().map_or("", |value| value.get_name());
+        format!("--skip {name}")
+    }
+
     const ALL: [Self; 5] = [
         Self::Stats,
         Self::Expand,
@@ -85,7 +95,10 @@ impl Wishes {
 impl Plan {
     /// The steps that are wanted of a driver that advertises this.
     pub fn of(wishes: &Wishes, advertised: &Advertised) -> Self {
-        let mut plan = Self::default();
+        let mut plan = Self {
+            asks_condition: wishes.wants(Further::Stats),
+            ..Self::default()
+        };
         for step in Further::ALL {
             if !wishes.wants(step) {
                 continue;
@@ -108,6 +121,19 @@ impl Plan {
     /// Whether a step will be done.
     pub fn has(&self, step: Further) -> bool {
         self.steps.contains(&step)
+    }
+
+    /// The steps for a volume that is as it should be, or is not: what would be done to that, or made of it, shows nothing of
+    /// the driver.
+    pub fn of_volume(&self, is_abnormal: bool) -> Self {
+        let mut plan = self.clone();
+        if is_abnormal {
+            plan.expansion = None;
+            plan.steps.retain(|step| *step == Further::Stats);
+            let dropped = self.steps.iter().filter(|step| **step != Further::Stats);
+            plan.left_out.extend(dropped.map(|step| (*step, ABNORMAL)));
+        }
+        plan
     }
 
     /// Whether the data of the volume is looked for in others.
@@ -140,6 +166,17 @@ impl Plan {
             }
             _ => None,
         }
+    }
+}
+
+/// Why a step is not done that depends on the volume's condition.
+pub const ABNORMAL: &str = "the volume is abnormal";
+
+/// Says of a failure in a step how the step is left out.
+pub fn skipped_by(step: Further) -> impl Fn(Error) -> Error {
+    move |error| match error.kind() {
+        ErrorKind::Interrupted => error,
+        _ => error.hint(format!("{} leaves this step out", step.skipped_by())),
     }
 }
 
@@ -247,6 +284,39 @@ mod tests {
                 false => Expansion::Offline,
             });
             assert_eq!(plan.expansion, expansion, "{wishes:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_done_to_an_abnormal_volume_but_to_look_at_it() {
+        use Further::{Clone, Expand, Restore, Snapshot, Stats};
+        let everything = Advertised::of_driver(
+            &[P::ControllerService],
+            true,
+            EVERYTHING,
+            &[N::GetVolumeStats],
+        );
+        let wishes = |skip: &[Further]| Wishes {
+            skip: skip.to_vec(),
+            is_own: true,
+            ..Wishes::default()
+        };
+        for (skip, steps, left_out) in [
+            (
+                &[][..],
+                &[Stats][..],
+                &[Expand, Snapshot, Restore, Clone][..],
+            ),
+            (&[Stats, Clone], &[], &[Expand, Snapshot, Restore]),
+        ] {
+            let plan = Plan::of(&wishes(skip), &everything);
+            assert_eq!(plan.of_volume(false), plan);
+            let plan = plan.of_volume(true);
+            assert_eq!(plan.of_volume(true), plan);
+            assert_eq!(plan.steps, steps);
+            assert_eq!(plan.expansion, None);
+            let expected: Vec<_> = left_out.iter().map(|step| (*step, ABNORMAL)).collect();
+            assert_eq!(plan.left_out, expected);
         }
     }
 

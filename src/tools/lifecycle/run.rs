@@ -1,7 +1,7 @@
 //! Runs a lifecycle: the order of its steps, several volumes at once, and the effect of a signal.
 
 use super::calls::{Lifecycle, Way};
-use super::plan::{Expansion, Further, Plan};
+use super::plan::{Expansion, Further, Plan, skipped_by};
 use super::volume::{Placed, Volume};
 use crate::call::advertised::Advertised;
 use crate::error::{Error, ErrorKind};
@@ -58,7 +58,7 @@ impl<W: Write> Lifecycle<'_, W> {
         way_up.and(way_down).and(stopped)
     }
 
-    /// The first failure ends the ways of all volumes.
+    /// The first failure ends the ways of all volumes; an abnormal volume is one that is told when all have gone theirs.
     async fn up(&self) -> Result<(), Error> {
         let advertised = &self.way(None).ask().await?;
         let plan = &Plan::of(&self.flags.wishes(), advertised);
@@ -71,53 +71,84 @@ impl<W: Write> Lifecycle<'_, W> {
             let way = self.way(number);
             async move { way.up(advertised, plan).await }
         });
-        try_join_all(ways).await.map(drop)
+        let abnormal = try_join_all(ways).await?;
+        abnormal.into_iter().flatten().next().map_or(Ok(()), Err)
     }
 }
 
 impl<W: Write> Way<'_, '_, W> {
-    async fn up(&self, advertised: &Advertised, plan: &Plan) -> Result<(), Error> {
+    /// One volume's way; that the volume is abnormal, where it is. What fails then is told, and follows from that.
+    async fn up(&self, advertised: &Advertised, plan: &Plan) -> Result<Option<Error>, Error> {
         let placed = &self.place("")?;
         let mut volume = self.volume(advertised).await?;
-        self.look_at_condition(advertised, &volume).await?;
+        let done = self.steps(advertised, plan, &mut volume, placed).await;
+        match (done, volume.abnormal) {
+            (Ok(()), abnormal) => Ok(abnormal),
+            (Err(error), Some(abnormal)) if error.kind() != ErrorKind::Interrupted => {
+                self.run.tell(&error);
+                Err(abnormal)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// What is done to one volume.
+    async fn steps(
+        &self,
+        advertised: &Advertised,
+        plan: &Plan,
+        volume: &mut Volume,
+        placed: &Placed,
+    ) -> Result<(), Error> {
+        self.look_at_condition(advertised, plan, volume).await?;
+        let plan = plan.of_volume(volume.abnormal.is_some());
         let mut at_node = None;
         if plan.expansion == Some(Expansion::Offline) {
-            at_node = self.expand(advertised, &mut volume).await?;
+            let expanded = self.expand(advertised, volume).await;
+            at_node = expanded.map_err(skipped_by(Further::Expand))?;
         }
-        self.bring(advertised, &mut volume, placed).await?;
-        if let Some(size) = at_node {
-            self.expand_at_node(advertised, &volume, placed, size)
-                .await?;
-        }
-        let written = self.write_and_read(plan, placed).await?;
-        self.look(advertised, plan, &volume, placed).await?;
+        self.bring(advertised, volume, placed).await?;
+        self.expand_at_node(advertised, volume, placed, at_node)
+            .await
+            .map_err(skipped_by(Further::Expand))?;
+        let written = self.write_and_read(&plan, volume, placed).await?;
+        self.look(advertised, &plan, volume, placed).await?;
+        let plan = plan.of_volume(volume.abnormal.is_some());
         for (step, why) in &plan.left_out {
             self.skipped(step.name(), why)?;
         }
-        if plan.expansion == Some(Expansion::Online)
-            && let Some(size) = self.expand(advertised, &mut volume).await?
-        {
-            self.expand_at_node(advertised, &volume, placed, size)
-                .await?;
+        if plan.expansion == Some(Expansion::Online) {
+            let expanded = async {
+                let size = self.expand(advertised, volume).await?;
+                self.expand_at_node(advertised, volume, placed, size).await
+            };
+            expanded.await.map_err(skipped_by(Further::Expand))?;
         }
-        let snapshot = match plan.has(Further::Snapshot) {
-            true => Some(self.snapshot(&volume).await?),
-            false => None,
-        };
+        let mut snapshot = None;
+        if plan.has(Further::Snapshot) {
+            let taken = self.snapshot(volume).await;
+            snapshot = Some(taken.map_err(skipped_by(Further::Snapshot))?);
+        }
         if let (true, Some(snapshot)) = (plan.has(Further::Restore), snapshot) {
-            let mut copy = self.restore(&volume, &snapshot).await?;
-            self.check_copy(advertised, &mut copy, "restored", written)
-                .await?;
+            let restored = async {
+                let mut copy = self.restore(volume, &snapshot).await?;
+                self.check_copy(advertised, &mut copy, "restored", written)
+                    .await
+            };
+            restored.await.map_err(skipped_by(Further::Restore))?;
         }
         if plan.has(Further::Clone) {
-            let mut copy = self.clone_of(&volume).await?;
-            self.check_copy(advertised, &mut copy, "clone", written)
-                .await?;
+            let cloned = async {
+                let mut copy = self.clone_of(volume).await?;
+                self.check_copy(advertised, &mut copy, "clone", written)
+                    .await
+            };
+            cloned.await.map_err(skipped_by(Further::Clone))?;
         }
-        match plan.steps.iter().any(|step| *step != Further::Stats) {
-            true => self.look(advertised, plan, &volume, placed).await,
-            false => Ok(()),
+        if plan.steps.iter().any(|step| *step != Further::Stats) {
+            self.look(advertised, &plan, volume, placed).await?;
         }
+        Ok(())
     }
 
     /// Brings a volume to the node, until it can be used.

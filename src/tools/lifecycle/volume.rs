@@ -25,6 +25,8 @@ pub(super) struct Volume {
     pub(super) capacity: i64,
     context: BTreeMap<String, String>,
     publish_context: BTreeMap<String, String>,
+    /// That its condition is abnormal, as the driver has said first.
+    pub(super) abnormal: Option<Error>,
 }
 
 /// Where a volume is brought to.
@@ -186,7 +188,7 @@ impl<W: Write> Way<'_, '_, W> {
             id: volume.volume_id,
             capacity: volume.capacity_bytes,
             context: volume.volume_context,
-            publish_context: BTreeMap::new(),
+            ..Volume::default()
         })
     }
 

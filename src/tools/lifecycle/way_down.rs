@@ -22,7 +22,7 @@ use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use std::cell::RefCell;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 use tonic::Code;
@@ -138,8 +138,7 @@ impl<W: Write> WayDown<'_, '_, W> {
     }
 
     fn report(&self, error: Error) {
-        let text = error.render(self.run.settings.style);
-        let _ = io::stderr().write_all(text.as_bytes());
+        self.run.tell(&error);
         self.first.borrow_mut().get_or_insert(error.reported());
     }
 }

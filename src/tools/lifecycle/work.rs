@@ -2,8 +2,8 @@
 
 use super::calls::{DataThread, Lifecycle, Way, text};
 use super::data::{Exercise, Exercised, TargetKind, Work};
-use super::plan::Plan;
-use super::volume::Placed;
+use super::plan::{ABNORMAL, Plan};
+use super::volume::{Placed, Volume};
 use super::writer::WriterThread;
 use crate::error::{Error, OrError};
 use crate::output::steps::StepOutcome;
@@ -60,9 +60,14 @@ impl<W: Write> Way<'_, '_, W> {
     pub(super) async fn write_and_read(
         &self,
         plan: &Plan,
+        volume: &Volume,
         placed: &Placed,
     ) -> Result<Option<u64>, Error> {
         const NAME: &str = "write and read back";
+        if volume.abnormal.is_some() {
+            self.skipped(NAME, ABNORMAL)?;
+            return Ok(None);
+        }
         let (flags, target) = (self.run.flags, &placed.target);
         let exercise = Exercise {
             file_name: self.file_name(),

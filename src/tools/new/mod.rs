@@ -5,6 +5,7 @@
 
 pub mod command;
 mod folder;
+mod imports;
 mod names;
 mod services;
 mod template;

@@ -4,6 +4,7 @@
 //! is what belongs to a service; `with NAME or NAME` and `without NAME` exist too. `DRIVER_NAME` and `CRATE_NAME` stand for the
 //! names.
 
+use super::imports;
 use super::names::Names;
 use super::services::{Service, Services};
 
@@ -90,12 +91,18 @@ pub fn libraries() -> Vec<&'static str> {
 /// The files of a driver with these services and names.
 pub fn files(services: &Services, names: &Names) -> Vec<NewFile> {
     let there = |one: &&Template| one.of.is_none_or(|service| services.has(service));
-    let file = |one: &Template| NewFile {
-        path: one.path,
-        text: expanded(one.text, services)
+    let file = |one: &Template| {
+        let text = expanded(one.text, services)
             .replace("DRIVER_NAME", &names.driver)
-            .replace("CRATE_NAME", &names.package),
-        is_executable: one.is_executable,
+            .replace("CRATE_NAME", &names.package);
+        NewFile {
+            path: one.path,
+            text: match one.path.ends_with(".rs") {
+                true => imports::merged(&text),
+                false => text,
+            },
+            is_executable: one.is_executable,
+        }
     };
     TEMPLATES.iter().filter(there).map(file).collect()
 }

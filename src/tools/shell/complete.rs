@@ -4,6 +4,7 @@ use super::builtins;
 use super::describe;
 use super::execute::Shell;
 use super::line::{self, Open, Token, Word, quoted};
+use super::psql;
 use super::settings;
 use crate::invocation::completion::{Candidate, DriverCandidates, Tree, parameters_of};
 use crate::invocation::globals::Globals;
@@ -173,7 +174,7 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
     }
     let mut statement: &[Token] = lexed
         .tokens
-        .rsplit(|token| *token == Token::End)
+        .rsplit(Token::is_end)
         .next()
         .unwrap_or_default();
     if statement.contains(&Token::Pipe) {
@@ -188,7 +189,7 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
         match token {
             Token::Word(word) => words.push(word),
             Token::Redirect { .. } => is_file = true,
-            Token::Pipe | Token::End => {}
+            Token::Pipe | Token::End(_) => {}
         }
     }
     let (start, typed) = match words.last() {
@@ -200,9 +201,16 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
         let expanded = shell.values.expand(word);
         expanded.unwrap_or_else(|_| word.as_typed())
     };
+    let is_psql = words
+        .first()
+        .is_some_and(|word| line::is_psql(&text[word.start..]));
     let mut words: Vec<String> = words.iter().map(expand).collect();
     if !lexed.in_word {
         words.push(String::new());
+    }
+    if is_psql && words.len() > 1 {
+        let command = psql::taking(&words[0])?;
+        words.splice(..1, command.split(' ').map(str::to_owned));
     }
     Some(Unfinished {
         words,

@@ -40,7 +40,7 @@ const CLOSING: [&str; 4] = [
     "help COMMAND tells about a command, help flags about the flags of all.",
     "$_ is the last reply; name = COMMAND keeps one; $name.volume is a part of it.",
     "Quotes, # comments, ; > and | are as in other shells.",
-    "Tab completes, the driver's own ids too. Ctrl-D leaves.",
+    "Tab completes, ids too. psql's \\q, \\d, \\x and others are known. Ctrl-D leaves.",
 ];
 
 /// A heading with names behind it.

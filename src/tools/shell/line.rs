@@ -72,8 +72,15 @@ pub enum Token {
         /// Whether the file is kept.
         append: bool,
     },
-    /// `;` or the end of a line.
-    End,
+    /// The `;` or the end of the line that ends a command.
+    End(char),
+}
+
+impl Token {
+    /// Whether it ends a command.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::End(_))
+    }
 }
 
 /// The unfinished construct at the end of a text.
@@ -134,8 +141,10 @@ pub struct Statement {
     pub programs: Vec<Vec<Word>>,
     /// The file that gets the output, and whether it is kept.
     pub file: Option<(Word, bool)>,
-    /// The text that it was made of.
-    pub text: String,
+    /// Whether a `;` ends it with its line: then what it assigns is not shown.
+    pub is_quiet: bool,
+    /// Whether it begins with a backslash, as psql's own commands do.
+    pub is_psql: bool,
 }
 
 impl Statement {
@@ -161,7 +170,7 @@ pub fn lex(text: &str) -> Lexed {
         match letter {
             '\n' | ';' => {
                 lexed.tokens.extend(word.take().map(Token::Word));
-                lexed.tokens.push(Token::End);
+                lexed.tokens.push(Token::End(letter));
             }
             letter if letter.is_whitespace() => {
                 lexed.tokens.extend(word.take().map(Token::Word));
@@ -244,7 +253,7 @@ pub fn lex(text: &str) -> Lexed {
 
 /// The word with which the statement at the end of `tokens` begins.
 fn first_word(tokens: &[Token]) -> Option<&str> {
-    let last = tokens.rsplit(|token| *token == Token::End).next()?;
+    let last = tokens.rsplit(Token::is_end).next()?;
     match last.first()? {
         Token::Word(word) => word.bare(),
         _ => None,
@@ -323,14 +332,28 @@ pub fn statements(text: &str) -> Result<Vec<Statement>, LineError> {
         Some(Open::Backslash) | None => {}
     }
     let mut found = Vec::new();
-    for tokens in lexed.tokens.split(|token| *token == Token::End) {
-        if !tokens.is_empty() {
-            let mut statement = statement(tokens)?;
-            text.trim().clone_into(&mut statement.text);
-            found.push(statement);
+    let mut parts = lexed.tokens.split_inclusive(Token::is_end).peekable();
+    while let Some(part) = parts.next() {
+        let (tokens, end) = match part.split_last() {
+            Some((Token::End(end), tokens)) => (tokens, Some(*end)),
+            _ => (part, None),
+        };
+        if let Some(first) = tokens.first() {
+            let ends_line = matches!(parts.peek(), None | Some([Token::End('\n')]));
+            found.push(Statement {
+                is_quiet: end == Some(';') && ends_line,
+                is_psql: matches!(first, Token::Word(word) if is_psql(&text[word.start..])),
+                ..statement(tokens)?
+            });
         }
     }
     Ok(found)
+}
+
+/// Whether a text begins as a command of psql: no letter has to be escaped where a command begins.
+pub fn is_psql(text: &str) -> bool {
+    let name = text.strip_prefix('\\');
+    name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || "?!".contains(c)))
 }
 
 fn statement(tokens: &[Token]) -> Result<Statement, LineError> {
@@ -352,7 +375,7 @@ fn statement(tokens: &[Token]) -> Result<Statement, LineError> {
                     }
                     statement.file = Some((file.clone(), *append));
                 }
-                Token::Pipe | Token::End => {}
+                Token::Pipe | Token::End(_) => {}
             }
         }
         commands.push(words);
@@ -466,6 +489,32 @@ mod tests {
             ("a 'b", LineError::Quote('\'')),
         ] {
             assert_eq!(statements(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_semicolon_and_a_backslash_are_known() {
+        let quiet = |text: &str| {
+            let all = statements(text).unwrap().into_iter();
+            let quiet = all.map(|one| one.is_quiet);
+            quiet.collect::<Vec<bool>>()
+        };
+        assert_eq!(quiet("a; b"), [false, false]);
+        assert_eq!(quiet("a; b;\nc"), [false, true, false]);
+        assert_eq!(quiet("a;\n"), [true]);
+        assert_eq!(quiet("a\nb ; # c"), [false, true]);
+        assert_eq!(quiet("'a;' \\;"), [false]);
+        for (text, expected) in [
+            ("\\q", true),
+            ("a; \\?", true),
+            (" \\! ls", true),
+            ("\\'q", false),
+            ("a \\q", false),
+            ("'\\q'", false),
+            ("q", false),
+        ] {
+            let last = statements(text).unwrap().pop().unwrap();
+            assert_eq!(last.is_psql, expected, "{text}");
         }
     }
 

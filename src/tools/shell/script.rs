@@ -1,11 +1,16 @@
 //! Runs lines that come from a file, from standard input or from `-c`.
 
 use super::execute::{self, Flow, Shell};
-use super::line::{self, Statement};
+use super::line::{self, Statement, Word};
+use super::statement::without_secret;
 use crate::error::{Error, ErrorKind, OrError};
+use crate::output::terminal::cut;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+
+/// The columns that the command of a failed line may take in its error.
+const MOST: usize = 60;
 
 /// Where the lines of a script come from.
 enum Source<'a> {
@@ -118,7 +123,11 @@ fn line(
     };
     for result in results {
         shell.place = Some(place.to_owned());
-        match result.and_then(|statement| shell.run_statement(&statement)) {
+        let ran = result.and_then(|statement| {
+            let ran = shell.run_statement(&statement);
+            ran.map_err(|error| naming(error, &statement))
+        });
+        match ran {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => return Ok(Flow::Leave),
             Err(error) => {
@@ -132,4 +141,13 @@ fn line(
         }
     }
     Ok(Flow::Continue)
+}
+
+/// An error that says which command of a line it is: a call has said so, and a comparison is shown by its failure.
+fn naming(error: Error, statement: &Statement) -> Error {
+    let words: Vec<String> = statement.words.iter().map(Word::as_typed).collect();
+    match words.first().map(String::as_str) {
+        Some("assert") => error,
+        _ => error.doing(cut(&without_secret(&words), MOST)),
+    }
 }

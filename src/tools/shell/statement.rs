@@ -3,10 +3,11 @@
 //! What a line means is in `line`, what a command does in `execute`.
 
 use super::deferred::{Deferred, Expanded};
-use super::execute::{Flow, Shell};
+use super::execute::{self, Flow, Shell};
 use super::history::has_secret;
 use super::line::{Statement, Word, WordPiece, quoted};
 use super::pipeline::Pipeline;
+use super::psql::{self, Meant};
 use super::values::{ENVIRONMENT, LAST, Variable};
 use crate::error::{Error, ErrorKind, OrError};
 use crate::say::say;
@@ -14,8 +15,8 @@ use csi_proto::text::escaped;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// psql's line for a table of which every row stands on lines of its own.
-const TOGGLE_RECORDS: &str = "\\x";
+/// The file in which what a `;` keeps quiet is lost.
+const NOWHERE: &str = "/dev/null";
 
 impl Shell {
     /// Runs one statement; its failure says what may have been meant.
@@ -32,14 +33,13 @@ impl Shell {
     /// # Errors
     /// Its failure.
     fn perform(&mut self, statement: &Statement) -> Result<Flow, Error> {
+        if statement.is_psql {
+            return self.perform_psql(statement);
+        }
         if self.settings.echo() {
             self.echo(statement)?;
         }
         let typed = statement.words.as_slice();
-        if statement.text == TOGGLE_RECORDS {
-            say!("records are {}", self.settings.toggle_records());
-            return Ok(Flow::Continue);
-        }
         if let ([word], true) = (typed, statement.has_no_target())
             && let Some(path) = only_variable(word)
         {
@@ -67,9 +67,11 @@ impl Shell {
         for program in &statement.programs {
             programs.push(self.expanded(program)?);
         }
+        let is_quiet = statement.name.is_some() && statement.is_quiet;
         let file = match &statement.file {
-            None => None,
             Some((word, append)) => Some((self.values_in(word)?, *append)),
+            None if is_quiet && statement.has_no_target() => Some((NOWHERE.to_owned(), false)),
+            None => None,
         };
         let expanded = Expanded {
             words,
@@ -81,6 +83,26 @@ impl Shell {
             self.assignable(name)?;
         }
         self.run_expanded(statement.name.as_deref(), expanded)
+    }
+
+    /// Does what a command of psql is here; its output goes where the line leads it.
+    fn perform_psql(&mut self, statement: &Statement) -> Result<Flow, Error> {
+        let words = self.expanded(&statement.words)?;
+        let line = match psql::meant(&words).or_usage()? {
+            Meant::Line(line) => line,
+            Meant::OtherRecords => {
+                say!("records are {}", self.settings.toggle_records());
+                return Ok(Flow::Continue);
+            }
+        };
+        for mut meant in execute::parsed(&line)? {
+            meant.programs.clone_from(&statement.programs);
+            meant.file.clone_from(&statement.file);
+            if self.run_statement(&meant)? == Flow::Leave {
+                return Ok(Flow::Leave);
+            }
+        }
+        Ok(Flow::Continue)
     }
 
     fn run_expanded(&mut self, name: Option<&str>, expanded: Expanded) -> Result<Flow, Error> {
@@ -223,7 +245,7 @@ impl Shell {
 }
 
 /// Words as they may be shown: the first alone where one of them may hold a secret.
-fn without_secret(words: &[String]) -> String {
+pub fn without_secret(words: &[String]) -> String {
     let line = words.join(" ");
     match (has_secret(&line), words.first()) {
         (true, Some(first)) => format!("{first} … (it may hold a secret)"),

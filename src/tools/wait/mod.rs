@@ -34,7 +34,12 @@ struct WaitFlags {
     #[arg(value_name = "ID")]
     id: String,
     /// What to wait for
-    #[arg(long = "for", value_enum, value_name = "CONDITION")]
+    #[arg(
+        long = "for",
+        value_enum,
+        value_name = "CONDITION",
+        default_value = "ready"
+    )]
     condition: Condition,
 }
 
@@ -47,7 +52,7 @@ pub fn command() -> Command {
              when it is ready to use; only volumes are healthy or abnormal.\n\n\
              Exit codes: 0 it is so; 68 it was not in time; 69 there is no such thing (and that was not waited for); 76 the driver \
              lacks a capability for it.\n\n\
-             Examples:\n  csi wait snapshot snap-1 --for ready --timeout 10m\n  csi wait volume vol-1 --for gone",
+             Examples:\n  csi wait snapshot snap-1 --timeout 10m\n  csi wait volume vol-1 --for gone",
         )
         .defer(with_flags::<WaitFlags>)
 }

@@ -3,5 +3,6 @@
 mod examples;
 mod names;
 mod pages;
+mod picture;
 mod recorded;
 mod references;

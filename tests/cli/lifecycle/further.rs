@@ -163,6 +163,10 @@ fn the_first_failure_ends_all_ways_and_leaves_nothing() {
         .run("lifecycle --count 2")
         .exits(64 + 8);
     let run = run.says("no room for a clone");
+    assert!(
+        run.stderr.contains("--skip clone leaves this step out"),
+        "{run}"
+    );
     assert!(!run.stderr.contains("left:"), "{run}");
     two_are_deleted(&driver);
 }
@@ -186,13 +190,14 @@ fn ctrl_c_in_a_further_step_leaves_nothing() {
     two_are_deleted(&driver);
 }
 
-#[test]
-fn an_abnormal_condition_stops_it() {
+/// A driver whose volume is abnormal, as its controller says.
+fn abnormal() -> ScriptedDriver {
     let driver = driver(
         &[
             ControllerCapability::CreateDeleteVolume,
             ControllerCapability::GetVolume,
             ControllerCapability::VolumeCondition,
+            ControllerCapability::CloneVolume,
         ],
         &[],
     );
@@ -211,14 +216,68 @@ fn an_abnormal_condition_stops_it() {
         }),
     };
     driver.on("ControllerGetVolume", Reply::message(&volume));
-    Csi::at(driver.endpoint())
-        .run("lifecycle")
-        .exits(3)
-        .says("the volume vol-7 is abnormal: the folder is missing");
+    driver
+}
+
+#[test]
+fn an_abnormal_volume_is_brought_and_taken_back_and_nothing_else() {
+    let driver = abnormal();
+    let run = Csi::at(driver.endpoint()).run("lifecycle").exits(3);
+    let run = run.says("the volume vol-7 is abnormal: the folder is missing");
+    assert_eq!(
+        count(&run.stderr, "what does not depend on that"),
+        1,
+        "{run}"
+    );
+    assert!(run.stderr.contains("--skip stats does not ask"), "{run}");
+    for step in ["write and read back", "clone"] {
+        let line = run
+            .stdout
+            .lines()
+            .find(|line| line.starts_with(&format!("-- {step} ")));
+        let line = line.unwrap_or_else(|| panic!("{step}\n{run}"));
+        assert!(line.ends_with("the volume is abnormal"), "{line}");
+    }
+    for call in ["NodePublishVolume", "NodeUnpublishVolume", "DeleteVolume"] {
+        assert!(called(&driver, call), "{call}: {:?}", driver.calls());
+    }
+    let created = driver
+        .calls()
+        .into_iter()
+        .filter(|call| call == "CreateVolume");
+    assert_eq!(created.count(), 1, "{run}");
+}
+
+#[test]
+fn a_condition_that_is_not_asked_for_keeps_nothing_from_being_done() {
+    let driver = abnormal();
+    let run = Csi::at(driver.endpoint())
+        .run("lifecycle --skip stats")
+        .succeeds();
+    assert!(!called(&driver, "ControllerGetVolume"), "{run}");
+    let created = driver
+        .calls()
+        .into_iter()
+        .filter(|call| call == "CreateVolume");
+    assert_eq!(created.count(), 2, "{run}");
+}
+
+#[test]
+fn what_fails_at_an_abnormal_volume_follows_from_that() {
+    let driver = abnormal();
+    driver.on(
+        "NodePublishVolume",
+        Reply::error(Code::NotFound, "there is no such folder"),
+    );
+    let run = Csi::at(driver.endpoint()).run("lifecycle").exits(3);
+    let place = |text: &str| {
+        let found = run.stderr.find(text);
+        found.unwrap_or_else(|| panic!("{text}\n{run}"))
+    };
     assert!(
-        !called(&driver, "NodePublishVolume"),
-        "{:?}",
-        driver.calls()
+        place("error: node publish: NOT_FOUND: there is no such folder")
+            < place("error: the volume vol-7 is abnormal"),
+        "{run}"
     );
     assert!(called(&driver, "DeleteVolume"), "{:?}", driver.calls());
 }

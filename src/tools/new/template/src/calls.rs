@@ -227,6 +227,7 @@ impl From<StorageError> for Status {
         match error {
             StorageError::NotFound(_) => Self::not_found(message),
             // with controller
+            StorageError::Refused(_) => Self::invalid_argument(message),
             StorageError::Full => Self::resource_exhausted(message),
             // end
             // Not INTERNAL, which an orchestrator takes for the end: the work may be half done, and another try

@@ -1,25 +1,19 @@
 //! The Controller service: volumes, what they are asked to be, and where they are attached.
 
-// with snapshots
-use crate::calls::Held;
-// end
 use crate::calls::{Calls, Reply, page, required, valid_name};
 use crate::csi;
 use crate::csi::controller_service_capability::rpc::Type as Capability;
 use crate::csi::controller_service_capability::{Rpc, Type};
 use crate::csi::list_volumes_response::{Entry, VolumeStatus};
 use crate::csi::validate_volume_capabilities_response::Confirmed;
-// with snapshots
-use crate::csi::volume_content_source as content;
-// end
-use crate::identity::{Range, complete, no_parameters, offered, reason_against};
+use crate::identity::{Range, complete, of_storage, offered, reason_against};
+use crate::storage::{NewVolume, Storage, StorageError, Volume};
 // with attach
 use crate::storage::Attachment;
 // end
 // with snapshots
-use crate::storage::Source;
+use crate::snapshots::{shown_source, source_of};
 // end
-use crate::storage::{Storage, Volume};
 use std::sync::Arc;
 use tonic::{Request, Status};
 
@@ -67,7 +61,8 @@ impl Controller {
     ) -> Result<csi::CreateVolumeResponse, Status> {
         let name = valid_name(&request.name)?;
         offered(&request.volume_capabilities)?;
-        no_parameters(&request.parameters)?;
+        let parameters = of_storage(request.parameters);
+        self.storage.check_parameters(&parameters)?;
         let range = Range::of(request.capacity_range.as_ref())?;
         // with snapshots
         let source = source_of(request.volume_content_source)?;
@@ -78,16 +73,17 @@ impl Controller {
         }
         // end
         let _name = self.calls.hold(&format!("the volume name {name}"))?;
-        let volumes = self.storage.volumes()?;
-        if let Some(volume) = volumes.iter().find(|volume| volume.name == name) {
+        if let Some(volume) = self.storage.volume_named(name)? {
             // with snapshots
-            let is_equal = range.has(volume.bytes) && volume.source == source;
+            let is_equal = range.has(volume.bytes)
+                && volume.parameters == parameters
+                && volume.source == source;
             // end
             // without snapshots
-            let is_equal = range.has(volume.bytes);
+            let is_equal = range.has(volume.bytes) && volume.parameters == parameters;
             // end
             return match is_equal {
-                true => Ok(created(volume)),
+                true => Ok(created(&volume)),
                 false => Err(Status::already_exists(format!("{name} is another volume"))),
             };
         }
@@ -96,27 +92,21 @@ impl Controller {
             Some(source) => self.begin_copy(source)?,
             None => (0, None),
         };
-        let bytes = range.size(least)?;
-        let volume = self.storage.create_volume(name, bytes, source)?;
         // end
         // without snapshots
-        let volume = self.storage.create_volume(name, range.size(0)?)?;
+        let least = 0;
         // end
+        let volume = NewVolume {
+            name: name.to_owned(),
+            bytes: range.size(least)?,
+            parameters,
+            // with snapshots
+            source,
+            // end
+        };
+        let volume = self.storage.create_volume(volume, &request.secrets)?;
         Ok(created(&volume))
     }
-    // with snapshots
-
-    /// How large a copy is at least, and its source, kept until the copy is made.
-    fn begin_copy(&self, source: &Source) -> Result<(u64, Option<Held>), Status> {
-        let (Source::Volume(id) | Source::Snapshot(id)) = source;
-        let held = self.calls.share(id)?;
-        let bytes = match source {
-            Source::Volume(id) => self.volume(id)?.bytes,
-            Source::Snapshot(id) => self.snapshot(id)?.bytes,
-        };
-        Ok((bytes, Some(held)))
-    }
-    // end
 
     fn delete(
         &self,
@@ -125,12 +115,13 @@ impl Controller {
         let id = required(&request.volume_id, "volume_id")?;
         let _volume = self.calls.hold(id)?;
         // with attach
-        if let Some(attached) = self.found(id)?.and_then(|volume| volume.attached) {
+        let volume = self.storage.volume(id)?;
+        if let Some(attached) = volume.and_then(|volume| volume.attached) {
             let message = format!("{id} is attached to {}", attached.node);
             return Err(Status::failed_precondition(message));
         }
         // end
-        self.storage.delete_volume(id)?;
+        self.storage.delete_volume(id, &request.secrets)?;
         Ok(csi::DeleteVolumeResponse {})
     }
 
@@ -140,11 +131,12 @@ impl Controller {
     ) -> Result<csi::ValidateVolumeCapabilitiesResponse, Status> {
         let id = required(&request.volume_id, "volume_id")?;
         complete(&request.volume_capabilities)?;
-        self.volume(id)?;
+        let volume = self.volume(id)?;
+        let parameters = of_storage(request.parameters.clone());
         let reason = if !request.volume_context.is_empty() {
             Some("volumes have no volume_context".to_owned())
-        } else if let Err(status) = no_parameters(&request.parameters) {
-            Some(status.message().to_owned())
+        } else if !parameters.is_empty() && parameters != volume.parameters {
+            Some("the volume has other parameters".to_owned())
         } else {
             request.volume_capabilities.iter().find_map(reason_against)
         };
@@ -207,14 +199,16 @@ impl Controller {
         &self,
         request: csi::GetCapacityRequest,
     ) -> Result<csi::GetCapacityResponse, Status> {
-        let is_offered = request
-            .volume_capabilities
-            .iter()
-            .all(|one| reason_against(one).is_none())
-            && no_parameters(&request.parameters).is_ok();
+        let parameters = of_storage(request.parameters);
+        let is_known = match self.storage.check_parameters(&parameters) {
+            Ok(()) => true,
+            Err(StorageError::Refused(_)) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let mut capabilities = request.volume_capabilities.iter();
         // For volumes that cannot be made there is no room.
-        let free = match is_offered {
-            true => self.storage.free_bytes()?,
+        let free = match is_known && capabilities.find_map(reason_against).is_none() {
+            true => self.storage.free_bytes(&parameters)?,
             false => 0,
         };
         Ok(csi::GetCapacityResponse {
@@ -239,7 +233,7 @@ impl Controller {
         let volume = self.volume(id)?;
         let bytes = range.expanded(volume.bytes)?;
         if bytes > volume.bytes {
-            self.storage.expand_volume(id, bytes)?;
+            self.storage.expand_volume(id, bytes, &request.secrets)?;
         }
         Ok(csi::ControllerExpandVolumeResponse {
             capacity_bytes: signed(bytes),
@@ -256,8 +250,9 @@ impl Controller {
         let node = required(&request.node_id, "node_id")?;
         offered(request.volume_capability.as_slice())?;
         let _volume = self.calls.hold(id)?;
+        let (storage, secrets) = (&self.storage, &request.secrets);
         let volume = self.volume(id)?;
-        if !self.storage.has_node(node)? {
+        if !storage.has_node(node)? {
             return Err(Status::not_found(format!("the node {node} does not exist")));
         }
         let wanted = Attachment {
@@ -265,7 +260,7 @@ impl Controller {
             readonly: request.readonly,
         };
         match volume.attached {
-            None => self.storage.attach_volume(id, Some(wanted))?,
+            None => storage.attach_volume(id, Some(wanted), secrets)?,
             Some(attached) if attached == wanted => {}
             Some(attached) if attached.node == wanted.node => {
                 let message = format!("{id} is attached to {node} in another way");
@@ -285,10 +280,11 @@ impl Controller {
     ) -> Result<csi::ControllerUnpublishVolumeResponse, Status> {
         let id = required(&request.volume_id, "volume_id")?;
         let _volume = self.calls.hold(id)?;
-        let attached = self.found(id)?.and_then(|volume| volume.attached);
+        let volume = self.storage.volume(id)?;
+        let attached = volume.and_then(|volume| volume.attached);
         // Without a node_id, from every node. A volume that is gone is attached to none.
         if attached.is_some_and(|one| request.node_id.is_empty() || one.node == request.node_id) {
-            self.storage.attach_volume(id, None)?;
+            self.storage.attach_volume(id, None, &request.secrets)?;
         }
         Ok(csi::ControllerUnpublishVolumeResponse {})
     }
@@ -296,14 +292,8 @@ impl Controller {
 
     /// The volume with that id, which has to be there.
     pub fn volume(&self, id: &str) -> Result<Volume, Status> {
-        let found = self.found(id)?;
+        let found = self.storage.volume(id)?;
         found.ok_or_else(|| Status::not_found(format!("the volume {id} does not exist")))
-    }
-
-    /// The volume with that id, if there is one. That the storage cannot tell is an error.
-    fn found(&self, id: &str) -> Result<Option<Volume>, Status> {
-        let volumes = self.storage.volumes()?;
-        Ok(volumes.into_iter().find(|volume| volume.id == id))
     }
 }
 
@@ -448,27 +438,6 @@ impl csi::controller_server::Controller for Controller {
     }
     // end
 }
-// with snapshots
-
-fn source_of(source: Option<csi::VolumeContentSource>) -> Result<Option<Source>, Status> {
-    let Some(source) = source else {
-        return Ok(None);
-    };
-    match source.r#type {
-        Some(content::Type::Volume(one)) => {
-            required(&one.volume_id, "volume_id of the source")?;
-            Ok(Some(Source::Volume(one.volume_id)))
-        }
-        Some(content::Type::Snapshot(one)) => {
-            required(&one.snapshot_id, "snapshot_id of the source")?;
-            Ok(Some(Source::Snapshot(one.snapshot_id)))
-        }
-        None => Err(Status::invalid_argument(
-            "the type of the source is missing",
-        )),
-    }
-}
-// end
 
 /// Sizes are signed in messages.
 pub fn signed(bytes: u64) -> i64 {
@@ -491,20 +460,6 @@ fn shown(volume: &Volume) -> csi::Volume {
         ..Default::default()
     }
 }
-// with snapshots
-
-fn shown_source(source: Source) -> csi::VolumeContentSource {
-    let shown = match source {
-        Source::Volume(volume_id) => content::Type::Volume(content::VolumeSource { volume_id }),
-        Source::Snapshot(snapshot_id) => {
-            content::Type::Snapshot(content::SnapshotSource { snapshot_id })
-        }
-    };
-    csi::VolumeContentSource {
-        r#type: Some(shown),
-    }
-}
-// end
 // with attach
 
 fn nodes_of(volume: &Volume) -> Vec<String> {
@@ -559,6 +514,12 @@ mod tests {
             .create(request("a", 8192))
             .expect_err("another size");
         assert_eq!(refused.code(), Code::AlreadyExists);
+        let unknown = csi::CreateVolumeRequest {
+            parameters: [("color".to_owned(), "red".to_owned())].into(),
+            ..request("b", 4096)
+        };
+        let refused = controller.create(unknown).expect_err("no such parameter");
+        assert_eq!(refused.code(), Code::InvalidArgument);
         let id = made.volume.expect("a volume").volume_id;
         for _ in 0..2 {
             let deleted = controller.delete(deletion(&id));
@@ -576,24 +537,21 @@ mod tests {
         storage.register_node("n").expect("a node");
         let storage: Arc<dyn Storage> = Arc::new(storage);
         let controller = Controller::new(&storage, &Calls::default());
-        let make = |name: &str| {
-            let made = controller.create(request(name, 4096)).expect("a volume");
-            made.volume.expect("a volume").volume_id
-        };
-        let (attached, other) = (make("a"), make("b"));
+        let made = controller.create(request("a", 4096)).expect("a volume");
+        let attached = made.volume.expect("a volume").volume_id;
         let to = Attachment {
             node: "n".to_owned(),
             readonly: false,
         };
         storage
-            .attach_volume(&attached, Some(to))
+            .attach_volume(&attached, Some(to), &Default::default())
             .expect("attached");
-        let volumes = folder.path().join("volumes");
-        std::fs::write(volumes.join(other).join("record.json"), "{").expect("damaged");
+        let place = folder.path().join("volumes").join(&attached);
+        std::fs::write(place.join("record.json"), "{").expect("damaged");
         let refused = controller.delete(deletion(&attached));
         let refused = refused.expect_err("it is attached");
-        assert_ne!(refused.code(), Code::NotFound);
-        assert!(volumes.join(attached).exists());
+        assert_eq!(refused.code(), Code::Unavailable);
+        assert!(place.exists());
     }
     // end
 }

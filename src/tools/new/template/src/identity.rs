@@ -6,10 +6,10 @@ use crate::csi;
 use crate::csi::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
 // end
 use crate::csi::volume_capability::{AccessType, access_mode::Mode};
-use crate::storage::Storage;
 // with controller
-use std::collections::HashMap;
+use crate::storage::Parameters;
 // end
+use crate::storage::Storage;
 use std::sync::Arc;
 use tonic::{Request, Status};
 
@@ -164,15 +164,10 @@ pub fn mode(capability: &csi::VolumeCapability) -> Option<Mode> {
 }
 
 // with controller
-/// Refuses parameters, for there are none yet. Kubernetes' sidecars add some that are for everybody.
-pub fn no_parameters(parameters: &HashMap<String, String>) -> Result<(), Status> {
-    let known = |key: &&String| key.starts_with("csi.storage.k8s.io/");
-    match parameters.keys().find(|key| !known(key)) {
-        Some(key) => Err(Status::invalid_argument(format!(
-            "there is no parameter {key}"
-        ))),
-        None => Ok(()),
-    }
+/// The parameters for the storage: Kubernetes' sidecars add some that are for everybody.
+pub fn of_storage(mut parameters: Parameters) -> Parameters {
+    parameters.retain(|key, _| !key.starts_with("csi.storage.k8s.io/"));
+    parameters
 }
 
 /// The sizes that a request allows.

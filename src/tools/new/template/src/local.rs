@@ -7,9 +7,6 @@
 // without controller
 //! A volume is a folder that an administrator has made: `volumes/ID/content`.
 // end
-// with snapshots
-//! Copies follow the folders that are there: they are no guard against a volume's user who replaces them meanwhile.
-// end
 
 // with attach
 use crate::storage::Attachment;
@@ -17,32 +14,22 @@ use crate::storage::Attachment;
 // with groups
 use crate::storage::Group;
 // end
+use crate::storage::{Secrets, Storage, StorageError, Stored};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 // with controller
-use crate::storage::Volume;
+use crate::storage::{NewVolume, Parameters, Volume};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use tempfile::{Builder, NamedTempFile};
 // end
 // with snapshots
 use crate::storage::{Snapshot, Source};
-// end
-use crate::storage::{Storage, StorageError, Stored};
-// with controller
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-// end
-use std::fs;
-// with controller
-use std::fs::File;
-use std::io::{ErrorKind, Write};
-// end
-// with snapshots
 use std::os::unix::fs::{MetadataExt, lchown, symlink};
-// end
-use std::path::{Path, PathBuf};
-// with snapshots
 use std::time::SystemTime;
-// end
-use tempfile::TempDir;
-// with controller
-use tempfile::{Builder, NamedTempFile};
 // end
 
 /// The folders for each kind of thing.
@@ -117,7 +104,27 @@ impl Local {
             false => Err(StorageError::NotFound(format!("{kind}: {id:?}"))),
         }
     }
+    // with node or snapshots
+
+    /// The folder with a volume's content.
+    fn content_of_volume(&self, id: &str) -> Stored<PathBuf> {
+        let content = self.place(VOLUMES, id)?.join(CONTENT);
+        match content.try_exists()? {
+            true => Ok(content),
+            false => Err(StorageError::NotFound(format!("the volume {id}"))),
+        }
+    }
+    // end
     // with controller
+
+    /// The record of one thing, if it is there.
+    fn one<T: DeserializeOwned>(&self, kind: &str, id: &str) -> Stored<Option<T>> {
+        match self.place(kind, id).and_then(|place| read(&place)) {
+            Ok(record) => Ok(Some(record)),
+            Err(StorageError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 
     /// The records of all things of a kind.
     fn all<T: DeserializeOwned>(&self, kind: &str) -> Stored<Vec<T>> {
@@ -200,11 +207,10 @@ impl Local {
     /// Where the content of a source is.
     fn content_of(&self, source: &Source) -> Stored<PathBuf> {
         let id = match source {
-            Source::Volume(id) => return self.content(id),
+            Source::Volume(id) => return self.content_of_volume(id),
             Source::Snapshot(id) => id,
         };
-        let all = self.snapshots()?;
-        let found = all.iter().find(|snapshot| snapshot.id == *id);
+        let found = self.snapshot(id)?;
         let snapshot = found.ok_or_else(|| StorageError::NotFound(format!("the snapshot {id}")))?;
         // with groups
         if let Some(group) = &snapshot.group {
@@ -223,63 +229,71 @@ impl Storage for Local {
     }
     // with controller
 
+    fn check_parameters(&self, parameters: &Parameters) -> Stored<()> {
+        match parameters.keys().next() {
+            Some(name) => Err(StorageError::Refused(format!(
+                "there is no parameter {name}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn volumes(&self) -> Stored<Vec<Volume>> {
         self.all(VOLUMES)
     }
 
-    fn free_bytes(&self) -> Stored<u64> {
+    fn volume(&self, id: &str) -> Stored<Option<Volume>> {
+        self.one(VOLUMES, id)
+    }
+
+    fn volume_named(&self, name: &str) -> Stored<Option<Volume>> {
+        let volumes = self.volumes()?;
+        Ok(volumes.into_iter().find(|volume| volume.name == name))
+    }
+
+    fn free_bytes(&self, _parameters: &Parameters) -> Stored<u64> {
         let room = rustix::fs::statvfs(&self.folder).map_err(std::io::Error::from)?;
         Ok(room.f_bavail * room.f_frsize)
     }
 
-    // with snapshots
-    fn create_volume(&self, name: &str, bytes: u64, source: Option<Source>) -> Stored<Volume> {
-        if bytes > self.free_bytes()? {
+    fn create_volume(&self, volume: NewVolume, _secrets: &Secrets) -> Stored<Volume> {
+        if volume.bytes > self.free_bytes(&volume.parameters)? {
             return Err(StorageError::Full);
         }
-        let from = source.as_ref().map(|source| self.content_of(source));
+        // with snapshots
+        let from = volume.source.as_ref().map(|one| self.content_of(one));
         let from = from.transpose()?;
+        // end
         self.make(VOLUMES, "vol", |id, content| {
+            // with snapshots
             match from {
                 Some(from) => copy(&from, content)?,
                 None => fs::create_dir(content)?,
             }
-            Ok(Volume {
-                id: id.to_owned(),
-                name: name.to_owned(),
-                bytes,
-                source,
-                // with attach
-                attached: None,
-                // end
-            })
-        })
-    }
-    // end
-    // without snapshots
-    fn create_volume(&self, name: &str, bytes: u64) -> Stored<Volume> {
-        if bytes > self.free_bytes()? {
-            return Err(StorageError::Full);
-        }
-        self.make(VOLUMES, "vol", |id, content| {
+            // end
+            // without snapshots
             fs::create_dir(content)?;
+            // end
             Ok(Volume {
                 id: id.to_owned(),
-                name: name.to_owned(),
-                bytes,
+                name: volume.name,
+                bytes: volume.bytes,
+                parameters: volume.parameters,
+                // with snapshots
+                source: volume.source,
+                // end
                 // with attach
                 attached: None,
                 // end
             })
         })
     }
-    // end
 
-    fn delete_volume(&self, id: &str) -> Stored<()> {
+    fn delete_volume(&self, id: &str, _secrets: &Secrets) -> Stored<()> {
         self.remove(VOLUMES, id)
     }
 
-    fn expand_volume(&self, id: &str, bytes: u64) -> Stored<()> {
+    fn expand_volume(&self, id: &str, bytes: u64, _secrets: &Secrets) -> Stored<()> {
         self.change(VOLUMES, id, |volume: &mut Volume| volume.bytes = bytes)
     }
     // end
@@ -298,7 +312,7 @@ impl Storage for Local {
         }
     }
 
-    fn attach_volume(&self, id: &str, to: Option<Attachment>) -> Stored<()> {
+    fn attach_volume(&self, id: &str, to: Option<Attachment>, _secrets: &Secrets) -> Stored<()> {
         self.change(VOLUMES, id, |volume: &mut Volume| volume.attached = to)
     }
     // end
@@ -307,18 +321,39 @@ impl Storage for Local {
     // with groups
     fn snapshots(&self) -> Stored<Vec<Snapshot>> {
         let mut snapshots = self.all(SNAPSHOTS)?;
-        snapshots.extend(self.groups()?.into_iter().flat_map(|group| group.snapshots));
+        let groups = self.all::<Group>(GROUPS)?;
+        snapshots.extend(groups.into_iter().flat_map(|group| group.snapshots));
         Ok(snapshots)
+    }
+
+    fn snapshot(&self, id: &str) -> Stored<Option<Snapshot>> {
+        let snapshots = self.snapshots()?;
+        Ok(snapshots.into_iter().find(|snapshot| snapshot.id == id))
     }
     // end
     // without groups
     fn snapshots(&self) -> Stored<Vec<Snapshot>> {
         self.all(SNAPSHOTS)
     }
+
+    fn snapshot(&self, id: &str) -> Stored<Option<Snapshot>> {
+        self.one(SNAPSHOTS, id)
+    }
     // end
 
-    fn create_snapshot(&self, name: &str, volume: &Volume) -> Stored<Snapshot> {
-        let from = self.content(&volume.id)?;
+    fn snapshot_named(&self, name: &str) -> Stored<Option<Snapshot>> {
+        let snapshots = self.snapshots()?;
+        Ok(snapshots.into_iter().find(|snapshot| snapshot.name == name))
+    }
+
+    fn create_snapshot(
+        &self,
+        name: &str,
+        volume: &Volume,
+        _parameters: &Parameters,
+        _secrets: &Secrets,
+    ) -> Stored<Snapshot> {
+        let from = self.content_of_volume(&volume.id)?;
         self.make(SNAPSHOTS, "snap", |id, content| {
             copy(&from, content)?;
             Ok(Snapshot {
@@ -334,24 +369,35 @@ impl Storage for Local {
         })
     }
 
-    fn delete_snapshot(&self, id: &str) -> Stored<()> {
+    fn delete_snapshot(&self, id: &str, _secrets: &Secrets) -> Stored<()> {
         self.remove(SNAPSHOTS, id)
     }
     // end
     // with groups
 
-    fn groups(&self) -> Stored<Vec<Group>> {
-        self.all(GROUPS)
+    fn group(&self, id: &str) -> Stored<Option<Group>> {
+        self.one(GROUPS, id)
+    }
+
+    fn group_named(&self, name: &str) -> Stored<Option<Group>> {
+        let groups = self.all::<Group>(GROUPS)?;
+        Ok(groups.into_iter().find(|group| group.name == name))
     }
 
     /// The copies are made one after the other: this storage can stop nobody's writes.
-    fn create_group(&self, name: &str, volumes: &[Volume]) -> Stored<Group> {
+    fn create_group(
+        &self,
+        name: &str,
+        volumes: &[Volume],
+        _parameters: &Parameters,
+        _secrets: &Secrets,
+    ) -> Stored<Group> {
         self.make(GROUPS, "group", |group, content| {
             fs::create_dir(content)?;
             let taken = SystemTime::now();
             let take = |volume: &Volume| {
                 let id = format!("{group}-{}", volume.id);
-                copy(&self.content(&volume.id)?, &content.join(&id))?;
+                copy(&self.content_of_volume(&volume.id)?, &content.join(&id))?;
                 Ok(Snapshot {
                     id,
                     name: String::new(),
@@ -370,18 +416,14 @@ impl Storage for Local {
         })
     }
 
-    fn delete_group(&self, id: &str) -> Stored<()> {
+    fn delete_group(&self, id: &str, _secrets: &Secrets) -> Stored<()> {
         self.remove(GROUPS, id)
     }
     // end
-    // with node or snapshots
+    // with node
 
-    fn content(&self, id: &str) -> Stored<PathBuf> {
-        let content = self.place(VOLUMES, id)?.join(CONTENT);
-        match content.try_exists()? {
-            true => Ok(content),
-            false => Err(StorageError::NotFound(format!("the volume {id}"))),
-        }
+    fn content(&self, id: &str, _secrets: &Secrets) -> Stored<PathBuf> {
+        self.content_of_volume(id)
     }
     // end
 }
@@ -426,7 +468,8 @@ fn gone_already(result: std::io::Result<()>) -> Stored<()> {
 // end
 // with snapshots
 
-/// Copies a folder with owners and modes. A file with several names becomes several; sockets and devices are left out.
+/// Copies a folder with owners and modes. A file with several names becomes several; sockets and devices are left out. Folders
+/// are followed as they are there: this is no guard against a volume's user who replaces them meanwhile.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     let there = from.symlink_metadata()?;
     if there.is_dir() {
@@ -456,25 +499,40 @@ mod tests {
     use super::*;
     // with controller
 
+    fn new(name: &str) -> NewVolume {
+        NewVolume {
+            name: name.to_owned(),
+            bytes: 1,
+            parameters: Parameters::new(),
+            // with snapshots
+            source: None,
+            // end
+        }
+    }
+
     #[test]
     fn volumes_outlive_the_process_and_drafts_do_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let local = Local::in_folder(folder.path()).expect("a storage");
-        // with snapshots
-        let made = local.create_volume("a", 1, None).expect("a volume");
-        // end
-        // without snapshots
-        let made = local.create_volume("a", 1).expect("a volume");
-        // end
-        local.expand_volume(&made.id, 2).expect("a larger volume");
+        let made = local.create_volume(new("a"), &Secrets::new());
+        let made = made.expect("a volume");
+        let expanded = local.expand_volume(&made.id, 2, &Secrets::new());
+        expanded.expect("a larger volume");
         let draft = folder.path().join(VOLUMES).join(".vol-left");
         fs::create_dir(&draft).expect("a draft");
         let again = Local::in_folder(folder.path()).expect("a storage");
         let volumes = again.volumes().expect("volumes");
         assert_eq!(volumes, [Volume { bytes: 2, ..made }]);
         assert!(!draft.exists());
-        again.delete_volume(&volumes[0].id).expect("deleted");
-        assert_eq!(local.volumes().expect("volumes"), []);
+        let volume = &volumes[0];
+        for found in [again.volume(&volume.id), again.volume_named("a")] {
+            assert_eq!(found.expect("looked up").as_ref(), Some(volume));
+        }
+        let deleted = again.delete_volume(&volume.id, &Secrets::new());
+        deleted.expect("deleted");
+        for gone in [local.volume(&volume.id), local.volume_named("a")] {
+            assert_eq!(gone.expect("looked up"), None);
+        }
     }
 
     #[test]
@@ -493,8 +551,10 @@ mod tests {
         let outside = folder.path().join("inner/outside");
         fs::create_dir(&outside).expect("a folder");
         for id in ["../outside", "..", "", "/", "."] {
-            local.delete_volume(id).expect("nothing to delete");
-            assert!(local.expand_volume(id, 1).is_err());
+            let deleted = local.delete_volume(id, &Secrets::new());
+            deleted.expect("nothing to delete");
+            assert!(local.expand_volume(id, 1, &Secrets::new()).is_err());
+            assert_eq!(local.volume(id).expect("looked up"), None);
         }
         assert!(outside.exists());
     }
@@ -504,15 +564,20 @@ mod tests {
     #[test]
     fn a_snapshot_keeps_what_was_there() {
         let local = Local::in_memory().expect("a storage");
-        let volume = local.create_volume("a", 1, None).expect("a volume");
-        let file = local.content(&volume.id).expect("content").join("file");
+        let make = |volume| local.create_volume(volume, &Secrets::new());
+        let content = |volume: &Volume| local.content_of_volume(&volume.id).expect("content");
+        let volume = make(new("a")).expect("a volume");
+        let file = content(&volume).join("file");
         fs::write(&file, "before").expect("written");
         symlink("file", file.with_file_name("link")).expect("a link");
-        let snapshot = local.create_snapshot("s", &volume).expect("a snapshot");
+        let snapshot = local.create_snapshot("s", &volume, &Parameters::new(), &Secrets::new());
+        let snapshot = snapshot.expect("a snapshot");
         fs::write(&file, "after").expect("written");
-        let source = Some(Source::Snapshot(snapshot.id));
-        let restored = local.create_volume("b", 1, source).expect("a volume");
-        let restored = local.content(&restored.id).expect("content");
+        let restored = make(NewVolume {
+            source: Some(Source::Snapshot(snapshot.id)),
+            ..new("b")
+        });
+        let restored = content(&restored.expect("a volume"));
         assert_eq!(fs::read(restored.join("link")).expect("content"), b"before");
     }
     // end
@@ -524,9 +589,9 @@ mod tests {
         let local = Local::in_folder(folder.path()).expect("a storage");
         let content = folder.path().join("volumes/v1/content");
         fs::create_dir_all(&content).expect("a folder");
-        assert_eq!(local.content("v1").expect("content"), content);
+        assert_eq!(local.content_of_volume("v1").expect("content"), content);
         for id in ["v2", "../volumes/v1", ""] {
-            assert!(local.content(id).is_err());
+            assert!(local.content_of_volume(id).is_err());
         }
         assert!(Local::in_memory().expect("a storage").check().is_ok());
     }

@@ -8,7 +8,7 @@ use crate::csi::node_service_capability::{Rpc, Type};
 use crate::csi::volume_capability::access_mode::Mode;
 use crate::csi::volume_usage::Unit;
 use crate::identity::{mode, offered};
-use crate::storage::{Storage, StorageError};
+use crate::storage::{Secrets, Storage, StorageError};
 use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, Statx, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -54,7 +54,8 @@ impl Node {
         let readonly = is_readonly(request.volume_capability)?;
         let _target = self.calls.hold(&request.staging_target_path)?;
         let _volume = self.calls.share(id)?;
-        mount(&self.storage.content(id)?, target, readonly)?;
+        let content = self.storage.content(id, &request.secrets)?;
+        mount(&content, target, readonly)?;
         Ok(csi::NodeStageVolumeResponse {})
     }
 
@@ -88,7 +89,7 @@ impl Node {
         // end
         let _target = self.calls.hold(&request.target_path)?;
         let _volume = self.calls.share(id)?;
-        let content = self.storage.content(id)?;
+        let content = self.storage.content(id, &request.secrets)?;
         // with stage
         if !matches!(mounted(&content, staged)?, Mounted::This { .. }) {
             let message = format!("{id} is not staged at {}", staged.display());
@@ -123,7 +124,7 @@ impl Node {
     ) -> Result<csi::NodeGetVolumeStatsResponse, Status> {
         let id = required(&request.volume_id, "volume_id")?;
         let target = Path::new(required(&request.volume_path, "volume_path")?);
-        let content = self.storage.content(id)?;
+        let content = self.storage.content(id, &Secrets::new())?;
         if !matches!(mounted(&content, target)?, Mounted::This { .. }) {
             let message = format!("{id} is not at {}", target.display());
             return Err(Status::not_found(message));

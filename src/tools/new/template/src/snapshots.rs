@@ -1,30 +1,29 @@
-//! Snapshots of volumes: the Controller's part of them.
+//! Snapshots of volumes, and volumes that are copies: the Controller's part of them.
 // with groups
 //! And those of several volumes at the same time: the GroupController service.
 // end
 
 // with groups
-use crate::calls::{Calls, Held, Reply, page, required, valid_name};
+use crate::calls::{Calls, Reply};
 // end
-// without groups
-use crate::calls::{page, required, valid_name};
-// end
+use crate::calls::{Held, page, required, valid_name};
 use crate::controller::{Controller, signed};
 use crate::csi;
 // with groups
 use crate::csi::group_controller_service_capability::{Rpc, Type, rpc};
 // end
 use crate::csi::list_snapshots_response::Entry;
-use crate::identity::no_parameters;
-use crate::storage::Snapshot;
+use crate::csi::volume_content_source as content;
+use crate::identity::of_storage;
 // with groups
 use crate::storage::{Group, Storage, Volume};
+// end
+use crate::storage::{Snapshot, Source};
+// with groups
 use std::sync::Arc;
-use tonic::{Request, Status};
+use tonic::Request;
 // end
-// without groups
 use tonic::Status;
-// end
 
 impl Controller {
     /// Answers CreateSnapshot.
@@ -34,10 +33,10 @@ impl Controller {
     ) -> Result<csi::CreateSnapshotResponse, Status> {
         let name = valid_name(&request.name)?;
         let source = required(&request.source_volume_id, "source_volume_id")?;
-        no_parameters(&request.parameters)?;
+        let parameters = of_storage(request.parameters);
+        self.storage.check_parameters(&parameters)?;
         let _name = self.calls.hold(&format!("the snapshot name {name}"))?;
-        let snapshots = self.storage.snapshots()?;
-        let snapshot = match snapshots.into_iter().find(|one| one.name == name) {
+        let snapshot = match self.storage.snapshot_named(name)? {
             Some(snapshot) if snapshot.volume == source => snapshot,
             Some(snapshot) => {
                 let message = format!("{name} is a snapshot of {}", snapshot.volume);
@@ -45,8 +44,9 @@ impl Controller {
             }
             None => {
                 let _volume = self.calls.share(source)?;
-                let volume = self.volume(source)?;
-                self.storage.create_snapshot(name, &volume)?
+                let (volume, secrets) = (self.volume(source)?, &request.secrets);
+                self.storage
+                    .create_snapshot(name, &volume, &parameters, secrets)?
             }
         };
         Ok(csi::CreateSnapshotResponse {
@@ -62,12 +62,13 @@ impl Controller {
         let id = required(&request.snapshot_id, "snapshot_id")?;
         let _snapshot = self.calls.hold(id)?;
         // with groups
-        if let Some(group) = self.found_snapshot(id)?.and_then(|snapshot| snapshot.group) {
+        let snapshot = self.storage.snapshot(id)?;
+        if let Some(group) = snapshot.and_then(|snapshot| snapshot.group) {
             let message = format!("{id} goes with its group {group}");
             return Err(Status::invalid_argument(message));
         }
         // end
-        self.storage.delete_snapshot(id)?;
+        self.storage.delete_snapshot(id, &request.secrets)?;
         Ok(csi::DeleteSnapshotResponse {})
     }
 
@@ -76,9 +77,11 @@ impl Controller {
         &self,
         request: csi::ListSnapshotsRequest,
     ) -> Result<csi::ListSnapshotsResponse, Status> {
-        let mut snapshots = self.storage.snapshots()?;
         let (id, volume) = (&request.snapshot_id, &request.source_volume_id);
-        snapshots.retain(|one| id.is_empty() || one.id == *id);
+        let mut snapshots = match id.is_empty() {
+            true => self.storage.snapshots()?,
+            false => self.storage.snapshot(id)?.into_iter().collect(),
+        };
         snapshots.retain(|one| volume.is_empty() || one.volume == *volume);
         let (page, next_token) = page(
             snapshots,
@@ -106,16 +109,54 @@ impl Controller {
         })
     }
 
-    /// The snapshot with that id, which has to be there.
-    pub fn snapshot(&self, id: &str) -> Result<Snapshot, Status> {
-        let found = self.found_snapshot(id)?;
-        found.ok_or_else(|| Status::not_found(format!("the snapshot {id} does not exist")))
+    /// How large a copy is at least, and its source, kept until the copy is made.
+    pub fn begin_copy(&self, source: &Source) -> Result<(u64, Option<Held>), Status> {
+        let (Source::Volume(id) | Source::Snapshot(id)) = source;
+        let held = self.calls.share(id)?;
+        let bytes = match source {
+            Source::Volume(id) => self.volume(id)?.bytes,
+            Source::Snapshot(id) => self.snapshot(id)?.bytes,
+        };
+        Ok((bytes, Some(held)))
     }
 
-    /// The snapshot with that id, if there is one. That the storage cannot tell is an error.
-    fn found_snapshot(&self, id: &str) -> Result<Option<Snapshot>, Status> {
-        let snapshots = self.storage.snapshots()?;
-        Ok(snapshots.into_iter().find(|snapshot| snapshot.id == id))
+    /// The snapshot with that id, which has to be there.
+    pub fn snapshot(&self, id: &str) -> Result<Snapshot, Status> {
+        let found = self.storage.snapshot(id)?;
+        found.ok_or_else(|| Status::not_found(format!("the snapshot {id} does not exist")))
+    }
+}
+
+/// What a request says of a volume's source.
+pub fn source_of(source: Option<csi::VolumeContentSource>) -> Result<Option<Source>, Status> {
+    let Some(source) = source else {
+        return Ok(None);
+    };
+    match source.r#type {
+        Some(content::Type::Volume(one)) => {
+            required(&one.volume_id, "volume_id of the source")?;
+            Ok(Some(Source::Volume(one.volume_id)))
+        }
+        Some(content::Type::Snapshot(one)) => {
+            required(&one.snapshot_id, "snapshot_id of the source")?;
+            Ok(Some(Source::Snapshot(one.snapshot_id)))
+        }
+        None => Err(Status::invalid_argument(
+            "the type of the source is missing",
+        )),
+    }
+}
+
+/// A volume's source, as messages have it.
+pub fn shown_source(source: Source) -> csi::VolumeContentSource {
+    let shown = match source {
+        Source::Volume(volume_id) => content::Type::Volume(content::VolumeSource { volume_id }),
+        Source::Snapshot(snapshot_id) => {
+            content::Type::Snapshot(content::SnapshotSource { snapshot_id })
+        }
+    };
+    csi::VolumeContentSource {
+        r#type: Some(shown),
     }
 }
 
@@ -157,7 +198,8 @@ impl Groups {
         request: csi::CreateVolumeGroupSnapshotRequest,
     ) -> Result<csi::CreateVolumeGroupSnapshotResponse, Status> {
         let name = valid_name(&request.name)?;
-        no_parameters(&request.parameters)?;
+        let parameters = of_storage(request.parameters);
+        self.storage.check_parameters(&parameters)?;
         let mut sources = request.source_volume_ids;
         sources.sort();
         sources.dedup();
@@ -165,38 +207,35 @@ impl Groups {
             return Err(Status::invalid_argument("source_volume_ids is missing"));
         }
         let _name = self.calls.hold(&format!("the group name {name}"))?;
-        let groups = self.storage.groups()?;
-        let group = match groups.into_iter().find(|group| group.name == name) {
+        let group = match self.storage.group_named(name)? {
             Some(group) if volumes_of(&group) == sources => group,
             Some(_) => {
                 let message = format!("{name} is a group of other volumes");
                 return Err(Status::already_exists(message));
             }
-            None => self.take(name, &sources)?,
+            None => {
+                let share = |id: &String| self.calls.share(id);
+                let _volumes = sources
+                    .iter()
+                    .map(share)
+                    .collect::<Result<Vec<Held>, _>>()?;
+                let volumes = self.volumes(&sources)?;
+                self.storage
+                    .create_group(name, &volumes, &parameters, &request.secrets)?
+            }
         };
         Ok(csi::CreateVolumeGroupSnapshotResponse {
             group_snapshot: Some(shown_group(&group)),
         })
     }
 
-    fn take(&self, name: &str, sources: &[String]) -> Result<Group, Status> {
-        let share = |id: &String| self.calls.share(id);
-        let _volumes = sources
-            .iter()
-            .map(share)
-            .collect::<Result<Vec<Held>, _>>()?;
-        let all = self.storage.volumes()?;
+    /// The volumes with these ids, which have to be there.
+    fn volumes(&self, ids: &[String]) -> Result<Vec<Volume>, Status> {
         let find = |id: &String| {
-            let found = all.iter().find(|volume| volume.id == *id);
-            found
-                .cloned()
-                .ok_or_else(|| Status::not_found(format!("the volume {id} does not exist")))
+            let found = self.storage.volume(id)?;
+            found.ok_or_else(|| Status::not_found(format!("the volume {id} does not exist")))
         };
-        let volumes = sources
-            .iter()
-            .map(find)
-            .collect::<Result<Vec<Volume>, _>>()?;
-        Ok(self.storage.create_group(name, &volumes)?)
+        ids.iter().map(find).collect()
     }
 
     fn delete(
@@ -205,15 +244,14 @@ impl Groups {
     ) -> Result<csi::DeleteVolumeGroupSnapshotResponse, Status> {
         let id = required(&request.group_snapshot_id, "group_snapshot_id")?;
         let _group = self.calls.hold(id)?;
-        let groups = self.storage.groups()?;
         let mut _snapshots = Vec::new();
-        if let Some(group) = groups.iter().find(|group| group.id == id) {
-            has_snapshots(group, &request.snapshot_ids)?;
+        if let Some(group) = self.storage.group(id)? {
+            has_snapshots(&group, &request.snapshot_ids)?;
             for snapshot in &group.snapshots {
                 _snapshots.push(self.calls.hold(&snapshot.id)?);
             }
         }
-        self.storage.delete_group(id)?;
+        self.storage.delete_group(id, &request.secrets)?;
         Ok(csi::DeleteVolumeGroupSnapshotResponse {})
     }
 
@@ -222,13 +260,12 @@ impl Groups {
         request: csi::GetVolumeGroupSnapshotRequest,
     ) -> Result<csi::GetVolumeGroupSnapshotResponse, Status> {
         let id = required(&request.group_snapshot_id, "group_snapshot_id")?;
-        let groups = self.storage.groups()?;
-        let found = groups.iter().find(|group| group.id == id);
+        let found = self.storage.group(id)?;
         let group =
             found.ok_or_else(|| Status::not_found(format!("the group {id} does not exist")))?;
-        has_snapshots(group, &request.snapshot_ids)?;
+        has_snapshots(&group, &request.snapshot_ids)?;
         Ok(csi::GetVolumeGroupSnapshotResponse {
-            group_snapshot: Some(shown_group(group)),
+            group_snapshot: Some(shown_group(&group)),
         })
     }
 }

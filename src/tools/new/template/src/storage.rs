@@ -6,8 +6,9 @@
 // with controller
 use serde::{Deserialize, Serialize};
 // end
+use std::collections::HashMap;
 use std::io;
-// with node or snapshots
+// with node
 use std::path::PathBuf;
 // end
 // with snapshots
@@ -22,6 +23,9 @@ pub enum StorageError {
     #[error("{0} does not exist")]
     NotFound(String),
     // with controller
+    /// The storage has no such thing to offer.
+    #[error("{0}")]
+    Refused(String),
     /// There is no room for it.
     #[error("the storage has no room for it")]
     Full,
@@ -50,7 +54,27 @@ impl From<io::Error> for StorageError {
 /// What a storage answers with.
 pub type Stored<T> = Result<T, StorageError>;
 
+/// What an orchestrator hands over for a call alone. It belongs into no message, no log and no record.
+pub type Secrets = HashMap<String, String>;
+
 // with controller
+/// What a StorageClass, or a class of snapshots, says in words of the storage's own.
+pub type Parameters = HashMap<String, String>;
+
+/// A volume that is to be made.
+pub struct NewVolume {
+    /// Chosen by the orchestrator; no other volume has it.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Those of its class, which were checked.
+    pub parameters: Parameters,
+    // with snapshots
+    /// What its first content is copied from; without it the volume is empty.
+    pub source: Option<Source>,
+    // end
+}
+
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Volume {
@@ -60,6 +84,8 @@ pub struct Volume {
     pub name: String,
     /// Its size.
     pub bytes: u64,
+    /// Those that it was made with.
+    pub parameters: Parameters,
     // with snapshots
     /// What its first content was copied from.
     pub source: Option<Source>,
@@ -133,27 +159,29 @@ pub trait Storage: Send + Sync {
     fn check(&self) -> Stored<()>;
     // with controller
 
+    /// Refuses parameters that it does not know, and values that they cannot have.
+    fn check_parameters(&self, parameters: &Parameters) -> Stored<()>;
+
     /// All volumes.
     fn volumes(&self) -> Stored<Vec<Volume>>;
 
-    /// How many bytes new volumes can have.
-    fn free_bytes(&self) -> Stored<u64>;
-    // with snapshots
+    /// The volume with that id, if there is one. That it cannot be told is an error.
+    fn volume(&self, id: &str) -> Stored<Option<Volume>>;
 
-    /// Makes a volume, with the content of its source where it has one.
-    fn create_volume(&self, name: &str, bytes: u64, source: Option<Source>) -> Stored<Volume>;
-    // end
-    // without snapshots
+    /// The volume with that name, if there is one.
+    fn volume_named(&self, name: &str) -> Stored<Option<Volume>>;
 
-    /// Makes an empty volume.
-    fn create_volume(&self, name: &str, bytes: u64) -> Stored<Volume>;
-    // end
+    /// How many bytes new volumes with these parameters can have.
+    fn free_bytes(&self, parameters: &Parameters) -> Stored<u64>;
+
+    /// Makes a volume.
+    fn create_volume(&self, volume: NewVolume, secrets: &Secrets) -> Stored<Volume>;
 
     /// Removes a volume and all that is in it. That it is gone already is no error.
-    fn delete_volume(&self, id: &str) -> Stored<()>;
+    fn delete_volume(&self, id: &str, secrets: &Secrets) -> Stored<()>;
 
     /// Gives a volume another size, not below the one that it has.
-    fn expand_volume(&self, id: &str, bytes: u64) -> Stored<()>;
+    fn expand_volume(&self, id: &str, bytes: u64, secrets: &Secrets) -> Stored<()>;
     // end
     // with attach
 
@@ -164,33 +192,54 @@ pub trait Storage: Send + Sync {
     fn has_node(&self, node: &str) -> Stored<bool>;
 
     /// Attaches a volume that is not attached, or detaches it.
-    fn attach_volume(&self, id: &str, to: Option<Attachment>) -> Stored<()>;
+    fn attach_volume(&self, id: &str, to: Option<Attachment>, secrets: &Secrets) -> Stored<()>;
     // end
     // with snapshots
 
     /// All snapshots, those of groups among them.
     fn snapshots(&self) -> Stored<Vec<Snapshot>>;
 
+    /// The snapshot with that id, if there is one.
+    fn snapshot(&self, id: &str) -> Stored<Option<Snapshot>>;
+
+    /// The snapshot with that name, if there is one.
+    fn snapshot_named(&self, name: &str) -> Stored<Option<Snapshot>>;
+
     /// Takes a snapshot of a volume, which can be restored when this returns.
-    fn create_snapshot(&self, name: &str, volume: &Volume) -> Stored<Snapshot>;
+    fn create_snapshot(
+        &self,
+        name: &str,
+        volume: &Volume,
+        parameters: &Parameters,
+        secrets: &Secrets,
+    ) -> Stored<Snapshot>;
 
     /// Removes a snapshot that is in no group. That it is gone already is no error.
-    fn delete_snapshot(&self, id: &str) -> Stored<()>;
+    fn delete_snapshot(&self, id: &str, secrets: &Secrets) -> Stored<()>;
     // end
     // with groups
 
-    /// All groups of snapshots.
-    fn groups(&self) -> Stored<Vec<Group>>;
+    /// The group with that id, if there is one.
+    fn group(&self, id: &str) -> Stored<Option<Group>>;
+
+    /// The group with that name, if there is one.
+    fn group_named(&self, name: &str) -> Stored<Option<Group>>;
 
     /// Takes a snapshot of each volume at the same time: all or none.
-    fn create_group(&self, name: &str, volumes: &[Volume]) -> Stored<Group>;
+    fn create_group(
+        &self,
+        name: &str,
+        volumes: &[Volume],
+        parameters: &Parameters,
+        secrets: &Secrets,
+    ) -> Stored<Group>;
 
     /// Removes a group with its snapshots. That it is gone already is no error.
-    fn delete_group(&self, id: &str) -> Stored<()>;
+    fn delete_group(&self, id: &str, secrets: &Secrets) -> Stored<()>;
     // end
-    // with node or snapshots
+    // with node
 
-    /// The folder on this machine that has a volume's content.
-    fn content(&self, id: &str) -> Stored<PathBuf>;
+    /// The folder on this machine that has a volume's content. Only a call that mounts it has secrets.
+    fn content(&self, id: &str, secrets: &Secrets) -> Stored<PathBuf>;
     // end
 }

@@ -1,0 +1,270 @@
+//! psql's own commands, which begin with a backslash, in words of this shell: a line that does the same, or what does.
+//!
+//! Decides only; `statement` runs the line.
+
+use super::line::{is_name, quoted};
+use super::settings;
+use crate::rpc::{self, facts::IdKind};
+use thiserror::Error;
+
+/// What a command of psql is here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meant {
+    /// This line.
+    Line(String),
+    /// Records where there are none, and as it fits again.
+    OtherRecords,
+}
+
+/// A command of psql that this shell has not.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum PsqlError {
+    /// Something else does it.
+    #[error("\\{name} is psql's; here: {instead}")]
+    Instead {
+        /// The command.
+        name: String,
+        /// What does it.
+        instead: &'static str,
+    },
+    /// Nothing like it.
+    #[error("there is no \\{0} here: help lists the commands")]
+    Unknown(String),
+}
+
+/// What stands for a command of psql.
+#[derive(Clone, Copy)]
+enum Here {
+    /// This command, with the arguments behind it.
+    Command(&'static str),
+    /// The list of all volumes, with these flags.
+    Volumes(&'static str),
+    /// What does it is said.
+    Says(&'static str),
+}
+
+use Here::{Command, Says, Volumes};
+
+const REDIRECT: &str =
+    "> FILE or >> FILE behind a command keeps its output, | PROGRAM hands it over";
+const FORMAT: &str =
+    "set output json, yaml, wide or name; --no-headers leaves the heads of a table out";
+const KEEP: &str = "name = COMMAND keeps its reply, and !! runs the last line again";
+const SETTINGS: &str =
+    "set lists the settings, such as output, records and pager; set NAME VALUE changes one";
+const LEAVE: &str =
+    "Ctrl-Z leaves the shell until fg; | PROGRAM runs a program on what a command prints";
+const VARIABLES: &str =
+    "$env.NAME is a variable of the environment; csi shell --var NAME=VALUE sets $NAME";
+const ENDPOINT: &str = "set endpoint";
+const LISTS: &str = "\\d lists the volumes; desc NAME describes an RPC or a message";
+
+/// Names of psql, what stands for them alone, and what with arguments.
+type Row = (&'static [&'static str], Here, Here);
+
+const fn always(names: &'static [&'static str], here: Here) -> Row {
+    (names, here, here)
+}
+
+const COMMANDS: &[Row] = &[
+    always(&["q", "quit"], Command("exit")),
+    always(&["?", "h", "help"], Command("help")),
+    always(&["l", "list"], Command("context list")),
+    (&["d", "dt"], Volumes(""), Command("controller get-volume")),
+    (
+        &["d+", "dt+"],
+        Volumes(" -o wide"),
+        Command("controller get-volume -o wide"),
+    ),
+    (&["c", "connect"], Command(ENDPOINT), Command("connect")),
+    always(&["conninfo"], Command(ENDPOINT)),
+    always(&["timing"], Command("timing")),
+    (
+        &["i", "ir", "include", "include_relative"],
+        Says("source FILE"),
+        Command("source"),
+    ),
+    (
+        &["e", "edit"],
+        Says("edit RPC writes the request of an RPC, by any of its names"),
+        Command("edit"),
+    ),
+    (&["s"], Command("history"), Says("history > FILE")),
+    (&["set"], Command("vars"), Says("name = VALUE")),
+    (&["unset"], Says("unset NAME"), Command("unset")),
+    (&["echo", "qecho"], Command("print ''"), Command("print")),
+    always(&["o", "out", "w", "copy"], Says(REDIRECT)),
+    always(&["a", "t", "f", "H", "C", "T"], Says(FORMAT)),
+    (&["pset"], Command("set"), Says(SETTINGS)),
+    always(&["g", "gx", "gset", "p", "r"], Says(KEEP)),
+    always(&["watch"], Says("watch -n SECONDS COMMAND")),
+    always(&["!", "cd"], Says(LEAVE)),
+    always(&["getenv", "setenv", "prompt"], Says(VARIABLES)),
+    always(&["errverbose"], Says("set verbose 3, before the command")),
+];
+
+/// What the words of a command mean, the first of which is its name without the backslash.
+///
+/// # Errors
+/// That this shell has no such command, with what does it.
+pub fn meant(words: &[String]) -> Result<Meant, PsqlError> {
+    let (name, arguments) = match words {
+        [name, arguments @ ..] => (name.as_str(), arguments),
+        [] => ("", words),
+    };
+    let texts: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match (name, texts.as_slice()) {
+        ("x", []) | ("pset", ["x" | "expanded"]) => return Ok(Meant::OtherRecords),
+        ("x", [value]) | ("pset", ["x" | "expanded", value]) => return setting("records", value),
+        ("pset", ["pager", value]) => return setting("pager", value),
+        ("pset", ["format", "aligned"]) => return setting("output", "table"),
+        ("pset", ["format", value]) => return setting("output", value),
+        ("set", ["ECHO", value]) => {
+            let echo = if *value == "none" { "off" } else { "on" };
+            return setting("echo", echo);
+        }
+        ("set", [name, value]) if settings::NAMES.iter().any(|(one, _)| one == name) => {
+            return setting(name, value);
+        }
+        // A word behind the sign is text where it is quoted.
+        ("set", [name, values @ ..]) if is_name(name) => {
+            let value = values.concat().replace('\'', "'\\''");
+            return Ok(Meant::Line(format!("{name} = '{value}'")));
+        }
+        _ => {}
+    }
+    let row = COMMANDS.iter().find(|(names, ..)| names.contains(&name));
+    let here = row.map(|(_, alone, with)| if arguments.is_empty() { alone } else { with });
+    match here {
+        Some(Volumes(flags)) => {
+            let lister = rpc::lister(IdKind::Volume).and_then(|(method, _)| rpc::of_method(method));
+            let command = lister.map(|(group, rpc)| group.command_of(rpc));
+            Ok(Meant::Line(command.unwrap_or_default() + flags))
+        }
+        Some(Command(command)) => {
+            let arguments = arguments.iter().map(|one| format!(" {}", quoted(one)));
+            let arguments = arguments.collect::<String>();
+            Ok(Meant::Line(format!("{command}{arguments}")))
+        }
+        Some(Says(instead)) => Err(PsqlError::Instead {
+            name: name.to_owned(),
+            instead,
+        }),
+        // Of the many lists of psql.
+        None if name.starts_with('d') => Err(PsqlError::Instead {
+            name: name.to_owned(),
+            instead: LISTS,
+        }),
+        None => Err(PsqlError::Unknown(name.to_owned())),
+    }
+}
+
+/// The command that takes the arguments of a command of psql.
+pub fn taking(name: &str) -> Option<&'static str> {
+    let row = COMMANDS.iter().find(|(names, ..)| names.contains(&name));
+    match row {
+        Some((.., Command(command))) => Some(command),
+        _ => None,
+    }
+}
+
+fn setting(name: &str, value: &str) -> Result<Meant, PsqlError> {
+    Ok(Meant::Line(format!("set {name} {}", quoted(value))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::PROGRAM;
+    use crate::tools::shell::builtins::tree;
+    use crate::tools::shell::line::statements;
+
+    fn of(line: &str) -> Result<Meant, PsqlError> {
+        let statement = statements(line).unwrap().remove(0);
+        assert!(statement.is_psql, "{line}");
+        let words = statement.words.iter().map(|word| word.as_typed());
+        meant(&words.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn what_psql_does_is_done() {
+        for (typed, line) in [
+            ("\\q", "exit"),
+            ("\\?", "help"),
+            ("\\h create-volume", "help create-volume"),
+            ("\\l", "context list"),
+            ("\\d", "controller list-volumes"),
+            ("\\dt;", "controller list-volumes"),
+            ("\\d+", "controller list-volumes -o wide"),
+            ("\\d vol-1 vol-2", "controller get-volume vol-1 vol-2"),
+            ("\\c unix:///csi/csi.sock", "connect unix:///csi/csi.sock"),
+            ("\\c", "set endpoint"),
+            ("\\conninfo", "set endpoint"),
+            ("\\x on", "set records on"),
+            ("\\x auto", "set records auto"),
+            ("\\pset format csv", "set output csv"),
+            ("\\pset format aligned", "set output table"),
+            ("\\pset pager off", "set pager off"),
+            ("\\pset", "set"),
+            ("\\timing", "timing"),
+            ("\\timing on", "timing on"),
+            ("\\i 'set up.csi' pvc-1", "source 'set up.csi' pvc-1"),
+            ("\\e create-volume", "edit create-volume"),
+            ("\\s", "history"),
+            ("\\set", "vars"),
+            ("\\set size 10Gi", "size = '10Gi'"),
+            ("\\set note it\\'s", "note = 'it'\\''s'"),
+            ("\\set none", "none = ''"),
+            ("\\set output json", "set output json"),
+            ("\\set ECHO all", "set echo on"),
+            ("\\unset size", "unset size"),
+            ("\\echo made it", "print made it"),
+        ] {
+            assert_eq!(of(typed), Ok(Meant::Line(line.to_owned())), "{typed}");
+        }
+        for typed in ["\\x", "\\pset expanded"] {
+            assert_eq!(of(typed), Ok(Meant::OtherRecords), "{typed}");
+        }
+    }
+
+    #[test]
+    fn what_it_does_not_do_says_what_does() {
+        for (typed, part) in [
+            ("\\o out.txt", "> FILE"),
+            ("\\i", "source FILE"),
+            ("\\e", "edit RPC"),
+            ("\\g", "!!"),
+            ("\\gset", "name = COMMAND"),
+            ("\\watch 2", "watch -n SECONDS"),
+            ("\\t", "--no-headers"),
+            ("\\! ls", "Ctrl-Z"),
+            ("\\dn", "\\d lists the volumes"),
+            ("\\pset border 2", "set NAME VALUE"),
+            ("\\set 5 6", "name = VALUE"),
+            ("\\nonsense", "there is no \\nonsense here: help"),
+        ] {
+            let error = of(typed).expect_err(typed).to_string();
+            assert!(error.contains(part), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_name_stands_once_for_a_command_that_there_is() {
+        let mut seen = std::collections::HashSet::new();
+        let mut tree = tree(PROGRAM);
+        tree.build();
+        for (names, alone, with) in COMMANDS {
+            assert!(names.iter().all(|name| seen.insert(*name)), "{names:?}");
+            for here in [alone, with] {
+                if let Command(line) = here {
+                    let mut words = line.split(' ');
+                    let first = tree.find_subcommand(words.next().unwrap());
+                    let command = first.expect(line);
+                    if let Some(verb) = words.next().filter(|_| command.has_subcommands()) {
+                        assert!(command.find_subcommand(verb).is_some(), "{line}");
+                    }
+                }
+            }
+        }
+    }
+}
