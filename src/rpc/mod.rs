@@ -141,8 +141,6 @@ mod tests {
     use csi_proto::schema::{Kind, Message as Schema};
     use csi_proto::tables::METHODS;
     use csi_proto::wire::{Raw, fields};
-    use prost::Message;
-    use std::collections::BTreeSet;
 
     /// The RPC and the requests of an example's command line.
     fn parsed(line: &str) -> (&'static Rpc, Calls) {

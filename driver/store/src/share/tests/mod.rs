@@ -16,6 +16,7 @@ mod odd;
 mod promises;
 mod races;
 mod restored;
+mod takeovers;
 mod threads;
 mod upstream;
 
