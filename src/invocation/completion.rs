@@ -139,9 +139,7 @@ impl Tree {
                 Some(name) if name.starts_with(current.as_str()) => name,
                 _ => value,
             };
-            let is_column = candidate
-                .get_id()
-                .is_some_and(|id| id.starts_with(COLUMN));
+            let is_column = candidate.get_id().is_some_and(|id| id.starts_with(COLUMN));
             if is_column && repeats(value) {
                 continue;
             }

@@ -85,17 +85,14 @@ fn neither_flag_nor_value<'a>(
     words: &'a [String],
 ) -> impl Iterator<Item = usize> + 'a {
     let mut is_value = false;
-    words
-        .iter()
-        .enumerate()
-        .filter_map(move |(place, word)| {
-            if std::mem::take(&mut is_value) {
-                return None;
-            }
-            let is_flag = word.starts_with('-');
-            is_value = is_flag && has_value_behind(tree, word);
-            (!is_flag).then_some(place)
-        })
+    words.iter().enumerate().filter_map(move |(place, word)| {
+        if std::mem::take(&mut is_value) {
+            return None;
+        }
+        let is_flag = word.starts_with('-');
+        is_value = is_flag && has_value_behind(tree, word);
+        (!is_flag).then_some(place)
+    })
 }
 
 /// Whether the value of a flag is the word behind it.
