@@ -330,6 +330,8 @@ fn a_secret_is_in_no_history() {
     shell.press("controller create-volume x --params password=hunter2\r");
     shell.expect("UNIMPLEMENTED");
     shell.expect("\nscripted.example.com> ");
+    shell.press("\\set password hunter2\r");
+    shell.expect("\nscripted.example.com> ");
     shell.press("controller create-volume y --secrets-prompt key\r");
     shell.expect("key: ");
     shell.press("hunter2\r");
