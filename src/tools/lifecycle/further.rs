@@ -249,7 +249,11 @@ fn abnormal(id: &str, condition: Option<v1::VolumeCondition>) -> Option<Error> {
 
 /// What can be done about an abnormal volume.
 fn way_on(plan: &Plan) -> String {
-    let instead = if plan.may_skip { "" } else { "instead of --only, " };
+    let instead = if plan.may_skip {
+        ""
+    } else {
+        "instead of --only, "
+    };
     let flag = Further::Stats.skipped_by();
     format!(
         "{instead}{flag} does not ask for the condition, and does every step; `csi doctor` looks at the driver from all sides"

@@ -129,7 +129,9 @@ pub enum LineError {
     #[error("a command or a value is missing after {0} =")]
     NoValue(String),
     /// `name = \d`.
-    #[error("a command of psql stands alone: {0} = COMMAND keeps the reply of another command, such as controller list-volumes")]
+    #[error(
+        "a command of psql stands alone: {0} = COMMAND keeps the reply of another command, such as controller list-volumes"
+    )]
     NamedPsql(String),
 }
 
