@@ -152,7 +152,7 @@ impl Reader {
     /// When it has a name that rows cannot have.
     pub fn expression(column: &ExpressionColumn, types: RowTypes) -> Result<Self, NameError> {
         Ok(Self {
-            head: column.head.clone(),
+            head: escaped(&column.head).into_owned(),
             format: CellFormat::Plain,
             source: Source::Expression(column.for_message(types.row)?, types.row),
             unit: None,
@@ -184,17 +184,35 @@ impl Reader {
         }
     }
 
-    /// Appends the cell's text to `out`, as programs read it: the value itself, and no letter for nothing.
+    /// Appends the cell's text to `out`, as programs read it: the value itself, and no letter for nothing. A text is as the
+    /// driver gave it, but for a terminal, which would act on it.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn write_bare(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
+    pub fn write_bare(
+        &self,
+        row: Row<'_>,
+        is_terminal: bool,
+        out: &mut String,
+    ) -> Result<(), ValueError> {
         let format = match self.format {
             CellFormat::Size | CellFormat::Usage | CellFormat::Age => CellFormat::Plain,
             format => format,
         };
-        write(&self.value(row)?, format, out);
+        match (self.value(row)?, format) {
+            (Value::Int64(0), _) if self.field().is_some_and(Field::is_unset_at_0) => {}
+            (Value::Text(text), CellFormat::Plain) if !is_terminal => out.push_str(&text),
+            (value, format) => write(&value, format, out),
+        }
         Ok(())
+    }
+
+    /// The field that it shows, where that is one.
+    fn field(&self) -> Option<&'static Field> {
+        match &self.source {
+            Source::Paths(paths) => paths.field(),
+            Source::Expression(..) => None,
+        }
     }
 
     /// Appends the cell's text to `out`, as people read it.
@@ -203,11 +221,7 @@ impl Reader {
     /// When the bytes are not the messages.
     pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
         let value = self.value(row)?;
-        let field = match &self.source {
-            Source::Paths(paths) => paths.field(),
-            Source::Expression(..) => None,
-        };
-        if let Some(text) = field.and_then(|field| nothing(field, &value)) {
+        if let Some(text) = self.field().and_then(|field| nothing(field, &value)) {
             out.push_str(text);
             return Ok(());
         }

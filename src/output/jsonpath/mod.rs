@@ -18,6 +18,9 @@ use serde_json::ser::{CompactFormatter, Serializer};
 use std::borrow::Cow;
 use thiserror::Error;
 
+/// How many loops may stand in each other.
+const MOST_OPEN: usize = 64;
+
 /// A template, or a list of columns, that cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TemplateError {
@@ -39,6 +42,9 @@ pub enum TemplateError {
     /// A literal that is no text.
     #[error("{0} is no literal: write \"\\n\", \"\\t\" or \"text\"")]
     Literal(String),
+    /// Loops in loops without end.
+    #[error("more than {MOST_OPEN} loops stand in each other")]
+    Deep,
     /// Not an expression.
     #[error("{0:?} is no expression: {1}")]
     Path(String, String),
@@ -85,6 +91,9 @@ impl Template {
             match inside.split_once(char::is_whitespace) {
                 Some(("range", over)) => {
                     let query = expression(over.trim())?;
+                    if open.len() == MOST_OPEN {
+                        return Err(TemplateError::Deep);
+                    }
                     open.push((over.to_owned(), query, std::mem::take(&mut pieces)));
                 }
                 _ if inside == "end" => {
@@ -110,8 +119,19 @@ impl Template {
     /// # Errors
     /// When it has a name that they cannot have.
     pub fn for_message(&self, message: &'static Message) -> Result<Self, NameError> {
+        self.spelled(Shape::Message(message))
+    }
+
+    /// The template for lists of a `message`, as [`Template::for_message`].
+    ///
+    /// # Errors
+    /// When it has a name that they cannot have.
+    pub fn for_list_of(&self, message: &'static Message) -> Result<Self, NameError> {
+        self.spelled(Shape::List(Some(message)))
+    }
+
+    fn spelled(&self, root: Shape) -> Result<Self, NameError> {
         let mut template = self.clone();
-        let root = Shape::Message(message);
         spell_pieces(&mut template.0, root, &[root])?;
         Ok(template)
     }

@@ -254,12 +254,14 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
     )?)
 }
 
-/// The name of the context that counts, where one does.
+/// The name of the context that counts, where one does and there is one.
 fn current(globals: &Globals) -> Result<String, Error> {
-    counting(globals)?.ok_or_else(|| {
+    let name = counting(globals)?.ok_or_else(|| {
         Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
             .hint("`csi context list` lists them; `csi context show NAME` shows one")
-    })
+    })?;
+    Contexts::load().or_usage()?.named(&name).or_usage()?;
+    Ok(name)
 }
 
 /// The name of the context that would count for a command with these flags.

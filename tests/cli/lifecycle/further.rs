@@ -249,6 +249,36 @@ fn an_abnormal_volume_is_brought_and_taken_back_and_nothing_else() {
 }
 
 #[test]
+fn the_condition_counts_also_where_only_some_steps_are_named() {
+    let driver = abnormal();
+    let run = Csi::at(driver.endpoint())
+        .run("lifecycle --only clone")
+        .exits(3);
+    let run = run.says("instead of --only, --skip stats does not ask");
+    for step in ["write and read back", "clone"] {
+        let line = format!("-- {step} ");
+        assert_eq!(count(&run.stdout, &line), 1, "{run}");
+    }
+}
+
+#[test]
+fn a_hint_names_no_flag_that_is_not_taken_or_does_not_help() {
+    for (flags, code) in [
+        ("--only clone", Code::ResourceExhausted),
+        ("", Code::DeadlineExceeded),
+    ] {
+        let driver = cloning();
+        driver.on_each(
+            "CreateVolume",
+            [created("vol-1"), Reply::error(code, "no clone")],
+        );
+        let run = Csi::at(driver.endpoint()).run(&format!("lifecycle {flags}"));
+        let run = run.says("no clone");
+        assert!(!run.stderr.contains("--skip"), "{run}");
+    }
+}
+
+#[test]
 fn a_condition_that_is_not_asked_for_keeps_nothing_from_being_done() {
     let driver = abnormal();
     let run = Csi::at(driver.endpoint())
