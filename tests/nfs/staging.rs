@@ -271,7 +271,7 @@ fn a_call_on_a_volume_starts_one_helper() {
     // A helper that has answered waits for more questions, for a while.
     (0..20).for_each(|_| drop(ask().succeeds()));
     let started = helpers_started(&http);
-    assert!(started - before.replace(started) < 20, "each has its own");
+    assert!(started - before.replace(started) < 10, "each has its own");
     starts_one("unpublish", scene.try_unpublish(&volume, "target"));
     starts_one("unstage", scene.try_unstage(&volume));
     scene.has_no_mounts();

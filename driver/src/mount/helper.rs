@@ -28,8 +28,10 @@ use tokio::time::Instant;
 /// How long a killed helper may take to be gone before it counts as stuck in the kernel.
 const REAP_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a helper waits for another question.
+/// How long a helper waits for another question at least; twice that at most.
 const IDLE: Duration = Duration::from_secs(5);
+/// How many wait. A kubelet that begins asks all servers at once.
+const MOST_WAITING: usize = 4;
 
 /// With this a helper begins what it says to its standard error.
 const SPEAKER: &str = "csi-nfs helper process: ";
@@ -243,6 +245,9 @@ impl Helpers {
     fn keep_waiting(&self, mut helper: Helper) {
         helper.since = Instant::now();
         let mut waiting = lock(&self.waiting);
+        if waiting.helpers.len() == MOST_WAITING {
+            return;
+        }
         waiting.helpers.push(helper);
         if std::mem::replace(&mut waiting.is_watched, true) {
             return;
