@@ -22,6 +22,9 @@ const OF_GRPC: u8 = 64;
 /// What shells have for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
+/// Begins what an exit code says that is an answer of the driver; the name of a gRPC code follows.
+pub const ANSWERED: &str = "the driver answered ";
+
 /// All exit codes of the program, in order, with what each says. Help and manual pages have their lists from here. Some of
 /// `csc`'s say two things.
 pub fn exit_codes(style: Style) -> Vec<(u8, String)> {
@@ -37,7 +40,7 @@ pub fn exit_codes(style: Style) -> Vec<(u8, String)> {
         ),
     };
     let answers = csi_proto::codes::NAMES.iter().zip(first..).skip(1);
-    let answers = answers.map(|(name, code)| (code, format!("the driver answered {name}")));
+    let answers = answers.map(|(name, code)| (code, format!("{ANSWERED}{name}")));
     let own = [(SUCCESS, "success"), (LOCAL, local)];
     let own = own.into_iter().chain(usage).chain([
         (
@@ -448,7 +451,7 @@ mod tests {
         let page = page.split("## Errors and exit codes").nth(1).unwrap();
         let page = page.split("\n## ").next().unwrap();
         for (code, text) in exit_codes(Style::Text) {
-            let row = match text.strip_prefix("the driver answered ") {
+            let row = match text.strip_prefix(ANSWERED) {
                 Some(name) => format!("\n| {code} | {name}"),
                 None => format!("\n| {code} | {text}"),
             };

@@ -2,7 +2,7 @@
 
 use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
-use crate::error::{Style, exit_codes};
+use crate::error::{ANSWERED, Style, exit_codes};
 use crate::invocation::globals::Globals;
 use crate::invocation::help::{JOINT, help_all};
 use crate::rpc::{GROUPS, Group};
@@ -51,12 +51,10 @@ fn long_version() -> &'static str {
 /// All exit codes in a sentence. What they say has commas.
 fn listed_exit_codes(style: Style) -> String {
     let codes = exit_codes(style).into_iter();
-    let codes = codes.map(
-        |(code, text)| match text.strip_prefix("the driver answered ") {
-            Some(name) => format!("{code}{JOINT}{name}"),
-            None => format!("{code}{JOINT}{text}"),
-        },
-    );
+    let codes = codes.map(|(code, text)| {
+        let text = text.trim_start_matches(ANSWERED);
+        format!("{code}{JOINT}{text}")
+    });
     codes.collect::<Vec<_>>().join("; ") + "."
 }
 

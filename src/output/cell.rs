@@ -1,7 +1,7 @@
 //! Turns a value into the text of a table's cell. A column reads that value from a row.
 
 use super::colour::Colour;
-use super::jsonpath::{ExpressionColumn, NameError};
+use super::jsonpath::{ExpressionColumn, NameError, without_braces};
 use super::view::{CellFormat, Column};
 use crate::arguments::{map, size};
 use csi_proto::duration;
@@ -10,6 +10,7 @@ use csi_proto::schema::{Field, Message};
 use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, TimestampText, Value, ValueError, decode, enum_text};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -94,6 +95,9 @@ impl CellSource {
     }
 }
 
+/// A row as JSON, which the first expression makes for all of that row's.
+pub type RowJson = OnceCell<serde_json::Value>;
+
 /// A column that can read.
 #[derive(Debug)]
 pub struct Reader {
@@ -133,10 +137,7 @@ impl Reader {
     /// # Errors
     /// When the messages have no such field.
     pub fn typed(path: &str, types: RowTypes) -> Result<Self, PathError> {
-        let bare = path
-            .strip_prefix('{')
-            .and_then(|path| path.strip_suffix('}'));
-        let path = bare.unwrap_or(path);
+        let path = without_braces(path);
         let path = path.strip_prefix('.').unwrap_or(path);
         Ok(Self {
             head: path.trim_start_matches(['/', '?']).to_uppercase(),
@@ -164,15 +165,21 @@ impl Reader {
     /// # Errors
     /// When the bytes are not the messages.
     pub fn value<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
-        match &self.source {
-            Source::Paths(paths) => paths.read(row),
-            Source::Expression(column, message) => {
-                let row = decode(message, row.row, Secrets::Mask)?;
-                // A value of JSON can be made of every message.
-                let row = serde_json::to_value(row).unwrap_or_default();
-                Ok(Value::Text(column.text(&row).into()))
-            }
+        self.value_by(row, &RowJson::new())
+    }
+
+    fn value_by<'a>(&self, row: Row<'a>, json: &RowJson) -> Result<Value<'a>, ValueError> {
+        let (column, message) = match &self.source {
+            Source::Paths(paths) => return paths.read(row),
+            Source::Expression(column, message) => (column, message),
+        };
+        if json.get().is_none() {
+            let row = decode(message, row.row, Secrets::Mask)?;
+            // A value of JSON can be made of every message.
+            let _ = json.set(serde_json::to_value(row).unwrap_or_default());
         }
+        let text = json.get().map(|row| column.text(row));
+        Ok(Value::Text(text.unwrap_or_default().into()))
     }
 
     /// The colour of a finished cell: a condition says at a glance what it is.
@@ -192,6 +199,7 @@ impl Reader {
     pub fn write_bare(
         &self,
         row: Row<'_>,
+        json: &RowJson,
         is_terminal: bool,
         out: &mut String,
     ) -> Result<(), ValueError> {
@@ -199,7 +207,7 @@ impl Reader {
             CellFormat::Size | CellFormat::Usage | CellFormat::Age => CellFormat::Plain,
             format => format,
         };
-        match (self.value(row)?, format) {
+        match (self.value_by(row, json)?, format) {
             (Value::Int64(0), _) if self.field().is_some_and(Field::is_unset_at_0) => {}
             (Value::Text(text), CellFormat::Plain) if !is_terminal => out.push_str(&text),
             (value, format) => write(&value, format, out),
@@ -219,8 +227,8 @@ impl Reader {
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
-        let value = self.value(row)?;
+    pub fn write(&self, row: Row<'_>, json: &RowJson, out: &mut String) -> Result<(), ValueError> {
+        let value = self.value_by(row, json)?;
         if let Some(text) = self.field().and_then(|field| nothing(field, &value)) {
             out.push_str(text);
             return Ok(());

@@ -3,7 +3,7 @@
 //! Owns which of them it is. Columns have no borders, upper-case heads, and are as wide as the rows printed so far need. A
 //! page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
 
-use super::cell::{Reader, Row};
+use super::cell::{Reader, Row, RowJson};
 use super::colour::{Brush, Colour};
 use super::columns::Columns;
 use super::reply::{Format, Options};
@@ -105,12 +105,13 @@ impl Table {
     /// # Errors
     /// When the bytes are not the messages.
     pub fn add(&mut self, row: Row<'_>) -> Result<(), ValueError> {
+        let json = RowJson::new();
         for reader in &self.readers {
             match self.shape {
                 Shape::Csv { is_terminal } => {
-                    reader.write_bare(row, is_terminal, &mut self.text)?;
+                    reader.write_bare(row, &json, is_terminal, &mut self.text)?;
                 }
-                _ => reader.write(row, &mut self.text)?,
+                _ => reader.write(row, &json, &mut self.text)?,
             }
             self.ends.push(self.text.len());
         }

@@ -115,16 +115,16 @@ fn stuck_words(stuck: Option<u32>) -> String {
 pub struct Helpers {
     pub(super) log: Log,
     nursery: Nursery,
-    /// Those that wait for a question.
     waiting: Arc<Mutex<Waiting>>,
     /// Turns of tasks that are done in threads of this process.
     pub(super) threads: Arc<Semaphore>,
 }
 
+/// Helpers that wait for a question.
 #[derive(Debug, Default)]
 struct Waiting {
     helpers: Vec<Helper>,
-    /// Whether those that have waited for long are ended by somebody.
+    /// Whether a task runs that ends those that have waited for long.
     is_watched: bool,
 }
 
@@ -173,14 +173,13 @@ impl Helpers {
             stuck: None,
         };
         let (mut helper, result) = loop {
-            let idle = self.waiting_for(task);
-            let was_idle = idle.is_some();
-            let mut helper = match idle {
-                Some(helper) => helper,
-                None => tokio::time::timeout_at(deadline, self.begin())
-                    .await
-                    .map_err(|_| too_late(&step))?
-                    .map_err(HelperError::Start)?,
+            let (mut helper, was_idle) = match self.waiting_for(task) {
+                Some(helper) => (helper, true),
+                None => {
+                    let begun = tokio::time::timeout_at(deadline, self.begin()).await;
+                    let begun = begun.map_err(|_| too_late(&step))?;
+                    (begun.map_err(HelperError::Start)?, false)
+                }
             };
             let conversation = converse(&mut helper.socket, task, &mut step, self.log);
             let result = match tokio::time::timeout_at(deadline, conversation).await {

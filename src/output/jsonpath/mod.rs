@@ -196,20 +196,17 @@ impl ExpressionColumn {
     /// # Errors
     /// What in it cannot be read.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, TemplateError> {
-        let columns = split_outside(text, ',').into_iter();
+        let columns = split_at_commas(text).into_iter();
         let column = |text: &str| {
             let wrong = || TemplateError::Column(text.to_owned());
             let (head, path) = text.split_once(':').ok_or_else(wrong)?;
             let path = path.trim();
-            let bare = path
-                .strip_prefix('{')
-                .and_then(|path| path.strip_suffix('}'));
             if head.is_empty() || path.is_empty() {
                 return Err(wrong());
             }
             Ok(Self {
                 head: head.to_owned(),
-                query: expression(bare.unwrap_or(path).trim())?,
+                query: expression(without_braces(path).trim())?,
             })
         };
         columns.map(column).collect()
@@ -236,28 +233,49 @@ impl ExpressionColumn {
     }
 }
 
-/// `text`, split at a sign that stands in no brackets and no quotes.
-fn split_outside(text: &str, sign: char) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let (mut start, mut depth, mut quote) = (0, 0_usize, None);
+/// The letters of `text` that stand in no quotes, with their places; without those that a backslash takes as they are.
+fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let mut quote = None;
     let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match (quote, letter) {
-            (_, '\\') => drop(letters.next()),
-            (Some(open), letter) if open == letter => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(letter),
-            (None, '[' | '(' | '{') => depth += 1,
-            (None, ']' | ')' | '}') => depth = depth.saturating_sub(1),
-            (None, letter) if letter == sign && depth == 0 => {
+    std::iter::from_fn(move || {
+        loop {
+            let (at, letter) = letters.next()?;
+            match (quote, letter) {
+                (_, '\\') => drop(letters.next()),
+                (Some(open), letter) if open == letter => quote = None,
+                (Some(_), _) => {}
+                (None, '"' | '\'') => quote = Some(letter),
+                (None, letter) => return Some((at, letter)),
+            }
+        }
+    })
+}
+
+/// `text`, split at the commas that stand in no brackets and no quotes.
+fn split_at_commas(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth) = (0, 0_usize);
+    for (at, letter) in outside_quotes(text) {
+        match letter {
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
                 parts.push(&text[start..at]);
-                start = at + sign.len_utf8();
+                start = at + 1;
             }
             _ => {}
         }
     }
     parts.push(&text[start..]);
     parts
+}
+
+/// An expression without the braces of kubectl, where it has them.
+pub fn without_braces(text: &str) -> &str {
+    let inner = text
+        .strip_prefix('{')
+        .and_then(|inner| inner.strip_suffix('}'));
+    inner.unwrap_or(text)
 }
 
 /// A value as kubectl shows it: texts without quotes, all else as JSON in one line.
@@ -277,18 +295,8 @@ fn shown(found: &Json) -> Cow<'_, str> {
 
 /// Where the brace is that closes the expression at the beginning of `text`: not inside of quotes.
 fn end_of(text: &str) -> Option<usize> {
-    let mut quote = None;
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match (quote, letter) {
-            (None, '}') => return Some(at),
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(_), '\\') => drop(letters.next()),
-            (Some(open), letter) if open == letter => quote = None,
-            _ => {}
-        }
-    }
-    None
+    let mut braces = outside_quotes(text).filter(|(_, letter)| *letter == '}');
+    braces.next().map(|(at, _)| at)
 }
 
 fn in_braces(text: &str) -> Result<Piece, TemplateError> {

@@ -3,12 +3,9 @@
 //! Owns what is an error there: a name that no document of that message can have. What a document happens to lack is none.
 
 use super::query::{Name, Operand, Origin, Query, Segment, Selector, Test};
+use crate::arguments::likest::likest;
 use csi_proto::schema::{Cardinality, Field, Message};
-use strsim::jaro_winkler;
 use thiserror::Error;
-
-/// How like a name must be to be meant, as clap judges it.
-const LIKE: f64 = 0.8;
 
 /// How far below a message a name is looked for that it lacks.
 const DEEPEST: usize = 3;
@@ -268,14 +265,8 @@ fn near(name: &str, messages: &[&'static Message]) -> Vec<String> {
         return further_in;
     }
     let fields = messages.iter().flat_map(|message| message.fields);
-    let likeness =
-        |field: &Field| jaro_winkler(name, field.name).max(jaro_winkler(name, field.json_name));
-    let mut like: Vec<(f64, &str)> = fields
-        .map(|field| (likeness(field), field.name))
-        .filter(|(likeness, _)| *likeness > LIKE)
-        .collect();
-    like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    like.into_iter().map(|(_, name)| name.to_owned()).collect()
+    let fields = fields.map(|field| (vec![field.name, field.json_name], field.name.to_owned()));
+    likest(name, fields)
 }
 
 /// The paths at which a message has a field of that name, below its own fields.
