@@ -2,7 +2,7 @@
 //! decide what is mounted where.
 
 use crate::mount::options::MountFlags;
-use crate::mount::task::{Failure, FailureKind, Ownership, Say, Usage};
+use crate::mount::task::{Failure, FailureKind, Ownership, Say, Usage, asking_usage};
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags as Flags, UnmountFlags};
@@ -111,11 +111,6 @@ pub(super) fn unmount(target: &Path, lazy: bool) -> Result<(), Failure> {
         };
         Failure::new(kind, errno, format!("unmounting {}", target.display()))
     })
-}
-
-/// The step of [`usage`].
-pub(super) fn asking_usage(path: &Path) -> String {
-    format!("asking how full {} is", path.display())
 }
 
 /// How full the file system at `path` is.

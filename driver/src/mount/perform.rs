@@ -4,7 +4,7 @@
 use crate::mount::bind;
 use crate::mount::kernel;
 use crate::mount::nfs;
-use crate::mount::task::{Done, Failure, Place, Say, Task};
+use crate::mount::task::{Done, Failure, Place, Say, Task, asking_usage};
 
 /// Does `task`.
 ///
@@ -49,7 +49,7 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<Done, Failure> {
             kernel::unmount(target, *lazy)?;
         }
         Task::Usage { path } => {
-            say(kernel::asking_usage(path));
+            say(asking_usage(path));
             done.usage = Some(kernel::usage(path)?);
         }
         Task::TryNfsClient => {

@@ -1,6 +1,5 @@
 //! The tasks of helper processes and their answers, as they go through the socket. Must not perform them.
 
-use crate::mount::kernel;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::process::disk_thread::drop_aside;
 use csi_nfs_store::export::Export;
@@ -8,7 +7,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One piece of work for a helper process.
@@ -66,10 +65,15 @@ impl Task {
     /// knows.
     pub(super) fn question(&self) -> Option<String> {
         match self {
-            Self::Usage { path } => Some(kernel::asking_usage(path)),
+            Self::Usage { path } => Some(asking_usage(path)),
             _ => None,
         }
     }
+}
+
+/// The step of a question about usage.
+pub(super) fn asking_usage(path: &Path) -> String {
+    format!("asking how full {} is", path.display())
 }
 
 /// Where a new mount of an NFS export goes.
