@@ -1,13 +1,12 @@
 //! What the tests of this program start from: a share of the kernel's NFS server, a driver, a client, and what they leave.
 
-use crate::support::PATIENCE;
 use crate::support::calls::{self, Map};
 use crate::support::driver::Driver;
+use crate::support::patience::Patience;
 use crate::support::program::{Csi, Output};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// A version of NFS, as the mount option `vers` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,14 +124,14 @@ impl Share {
     /// Waits until what was deleted is really gone: nothing but the driver's own folder is left, and in it no file of a
     /// user's. A purge goes on behind the answer, and the driver announces its end nowhere: the folder is looked at.
     pub fn wait_until_empty(&self, file: &str) {
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         loop {
             let (entries, left) = (self.entries(), find(&self.folder, file));
             if entries.is_empty() && left.is_empty() {
                 return;
             }
-            assert!(Instant::now() < end, "still there: {entries:?} {left:?}");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(patience.lasts(), "still there: {entries:?} {left:?}");
+            std::thread::sleep(patience.pause());
         }
     }
 }
