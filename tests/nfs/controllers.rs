@@ -19,7 +19,7 @@ fn two_controllers(share: &Share) -> [Controller; 2] {
     [(), ()].map(|()| {
         let driver = Driver::with_args(&["--mode", "controller", "--share", &named]);
         Controller {
-            csi: Csi::at(&driver.endpoint()),
+            csi: Csi::patiently_at(&driver.endpoint()),
             driver,
         }
     })

@@ -179,7 +179,7 @@ fn no_part_of_an_options_value_is_told() {
         } else {
             name
         };
-        let csi = Csi::at(&scene.driver.endpoint()).env(
+        let csi = Csi::patiently_at(&scene.driver.endpoint()).env(
             "X_CSI_SECRETS",
             &format!("\"mountOptions=vers=4.2,{option}\""),
         );
@@ -196,7 +196,7 @@ fn no_part_of_an_options_value_is_told() {
         }
     }
     // One that the kernel takes, and shows.
-    let csi = Csi::at(&scene.driver.endpoint());
+    let csi = Csi::patiently_at(&scene.driver.endpoint());
     let place = format!("server=127.0.0.1,share={}", scene.share.path());
     csi.env("X_CSI_SECRETS", "\"mountOptions=vers=4.2,rsize=77824\"")
         .run_args([

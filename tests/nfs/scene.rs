@@ -180,7 +180,7 @@ impl Scene {
         let driver = Driver::with_args(args);
         Self {
             share: Share::new(name, version),
-            csi: Csi::at(&driver.endpoint()),
+            csi: Csi::patiently_at(&driver.endpoint()),
             driver,
         }
     }

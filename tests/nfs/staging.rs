@@ -198,7 +198,13 @@ fn a_staging_path_is_no_target() {
 
 #[test]
 fn a_staged_volume_goes_when_its_server_is_gone() {
-    let flags = ["--stage", "--unmount-timeout", "6s"];
+    let flags = [
+        "--stage",
+        "--unmount-timeout",
+        "6s",
+        "--stats-timeout",
+        "3s",
+    ];
     let scene = Scene::with_driver("staged-dead", Version::V4_2, &flags);
     let mut server = Server::new("staged-dead");
     let volume = Volume {

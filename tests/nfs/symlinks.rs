@@ -78,7 +78,7 @@ fn inline_volumes_stay_in_what_is_allowed() {
         "--inline-mount-option",
         "vers",
     ]);
-    scene.csi = Csi::at(&scene.driver.endpoint());
+    scene.csi = Csi::patiently_at(&scene.driver.endpoint());
     let inline = |below: &str| {
         let options = scene.share.options();
         Volume {
