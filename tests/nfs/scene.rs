@@ -266,11 +266,24 @@ impl Scene {
     /// Demands that nothing is mounted any more, by this driver or of this share, in any process that this one sees.
     pub fn has_no_mounts(&self) {
         assert_eq!(self.driver.mounts(), [] as [PathBuf; 0]);
-        for process in fs::read_dir("/proc").unwrap().flatten() {
-            let mounts = fs::read_to_string(process.path().join("mountinfo")).unwrap_or_default();
-            let left = mounts.lines().find(|line| line.contains(&self.share.path));
-            assert_eq!(left, None, "in process {:?}", process.file_name());
+        // A test beside this one that makes a namespace has copies there of what was mounted then, until it ends.
+        let mut patience = Patience::default();
+        while let Some(left) = self.mounted_in_a_process() {
+            assert!(patience.lasts(), "{left}");
+            std::thread::sleep(patience.pause());
         }
+    }
+
+    /// A mount of the share in any process that this one sees.
+    fn mounted_in_a_process(&self) -> Option<String> {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut mounts = processes.filter_map(|process| {
+            let mounts = fs::read_to_string(process.path().join("mountinfo")).ok()?;
+            let mut lines = mounts.lines();
+            let left = lines.find(|line| line.contains(&self.share.path))?;
+            Some(format!("in process {:?}: {left}", process.file_name()))
+        });
+        mounts.next()
     }
 
     fn target(&self, name: &str) -> String {
