@@ -3,10 +3,10 @@
 //!
 //! Only debug builds can be told to die, see `driver/store/src/files/crash_points.rs`.
 
-use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
+use crate::support::patience::Patience;
 use crate::support::placed::of_volume;
 use csi_proto::v1::{ControllerModifyVolumeRequest, CreateVolumeRequest, VolumeContentSource};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 use tokio::runtime::Runtime;
 use tonic::Status;
 
@@ -329,10 +328,10 @@ impl Operation {
         );
         scene.disk.settles_with(if happened { &all } else { &none });
 
-        let repeating = Instant::now();
+        let mut patience = Patience::default();
         while let Err(status) = (self.call)(&scene, &before) {
             assert!(
-                calls::may_be_repeated(&status) && repeating.elapsed() < PATIENCE,
+                calls::may_be_repeated(&status) && patience.lasts(),
                 "{status}"
             );
         }

@@ -1,7 +1,6 @@
 //! SIGTERM while a copy runs that would take longer than anybody wants to wait.
 
-use crate::support::PATIENCE;
-use crate::support::calls::{self, Calls, repeated};
+use crate::support::calls::{self, Calls, HOUR, repeated};
 use crate::support::driver::Driver;
 use crate::support::placed::of_volume;
 use csi_proto::v1::CreateVolumeRequest;
@@ -31,7 +30,7 @@ fn a_copy_ends_with_the_driver_and_is_taken_up_again() {
 
     let waiting = {
         let (calls, copy) = (calls.clone(), copy.clone());
-        runtime.spawn(async move { calls.within(Some(10 * PATIENCE)).create(copy).await })
+        runtime.spawn(async move { calls.within(Some(HOUR)).create(copy).await })
     };
     runtime.block_on(async {
         while !is_copying(&calls).await {

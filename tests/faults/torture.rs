@@ -2,12 +2,11 @@
 
 use crate::storms::two_controllers;
 use crate::support::calls::Map;
-use crate::support::storm;
+use crate::support::storm::Extent;
 use crate::support::torture::Torture;
-use std::time::Duration;
 
-/// How long it lasts unless `CSI_TEST_MINUTES` says otherwise.
-const TIME: Duration = Duration::from_secs(15);
+/// The steps of the workers unless `CSI_TEST_MINUTES` says otherwise.
+const STEPS: usize = 1500;
 
 #[test]
 fn two_controllers_killed_at_random() {
@@ -16,7 +15,7 @@ fn two_controllers_killed_at_random() {
     let done = Torture {
         parameters: Map::new(),
         folder: &folder,
-        time: storm::duration(TIME),
+        extent: Extent::of(STEPS),
         seed: 8,
     }
     .of(drivers);

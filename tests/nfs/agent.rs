@@ -2,17 +2,16 @@
 
 use crate::scene::{Share, Version, find};
 use crate::server::Server;
-use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::{self, Driver};
+use crate::support::patience::until;
 use crate::support::placed::of_volume;
 use crate::support::process::Process;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// An agent of one share, which attends it.
 struct Agent(Process);
@@ -44,14 +43,6 @@ fn expected(volumes: &[&str], snapshots: usize) -> Expected {
         folders: volumes.iter().map(ToString::to_string).collect(),
         volumes: volumes.len(),
         snapshots,
-    }
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

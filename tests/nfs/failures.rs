@@ -1,11 +1,10 @@
 //! Servers and shares that are not there: the error comes in time and names what is wrong, and nothing stays mounted.
 
 use crate::scene::{Scene, Version, Volume};
-use crate::support::PATIENCE;
+use crate::support::patience::until;
 use crate::support::program::{Csi, Output};
 use std::fs;
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
 
 /// The time that the driver has for a mount in these tests; the kernel's own is some minutes.
 const MOUNT_TIMEOUT: &str = "3s";
@@ -140,7 +139,7 @@ fn kerberos_that_does_not_work_here() {
         scene.csi.run_args(create).exits(64 + 9).says(says[0]);
     };
     // The kernel asks for the daemon before it refuses, which takes a busy machine longer than a server that is not there.
-    let scene = Scene::with_driver("kerberos", Version::V4_2, &["--mount-timeout", "20s"]);
+    let scene = Scene::new("kerberos", Version::V4_2);
     for option in ["krb5", "krb5i", "krb5p"] {
         refused(
             &scene,
@@ -180,7 +179,7 @@ fn no_part_of_an_options_value_is_told() {
         } else {
             name
         };
-        let csi = Csi::at(&scene.driver.endpoint()).env(
+        let csi = Csi::patiently_at(&scene.driver.endpoint()).env(
             "X_CSI_SECRETS",
             &format!("\"mountOptions=vers=4.2,{option}\""),
         );
@@ -197,7 +196,7 @@ fn no_part_of_an_options_value_is_told() {
         }
     }
     // One that the kernel takes, and shows.
-    let csi = Csi::at(&scene.driver.endpoint());
+    let csi = Csi::patiently_at(&scene.driver.endpoint());
     let place = format!("server=127.0.0.1,share={}", scene.share.path());
     csi.env("X_CSI_SECRETS", "\"mountOptions=vers=4.2,rsize=77824\"")
         .run_args([
@@ -256,11 +255,7 @@ impl Daemon {
                 fs::read_link(entry.path()).is_ok_and(|to| to.ends_with("gssd/clntXX/gssd"))
             })
         };
-        let end = Instant::now() + PATIENCE;
-        while !listens() {
-            assert!(Instant::now() < end, "rpc.gssd does not listen");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("rpc.gssd listens", listens);
         daemon
     }
 }

@@ -7,6 +7,7 @@ use crate::scene::{Share, Version};
 use crate::server::{Away, Server};
 use crate::support::calls::{self, Calls, Map, repeated};
 use crate::support::driver::{binary, unmount_below};
+use crate::support::patience::patiently;
 use crate::support::process::Process;
 use csi_proto::v1::{GetPluginInfoRequest, ProbeRequest};
 use rustix::fs::{Mode, OFlags};
@@ -23,9 +24,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tonic::Code;
-
-/// The deadline of a question. A driver that stands still too answers none, however long it is waited for.
-const DEADLINE: Duration = Duration::from_secs(40);
 
 /// How long the driver looks at what stands still before it is asked: it looks at its registration every second.
 const FREEZING: Duration = Duration::from_secs(4);
@@ -128,7 +126,7 @@ impl Rig {
             .args(["--local-share", &format!("here:/local={}", local.display())])
             .current_dir("/");
         let driver = Process::start(&mut command);
-        let calls = Calls::to(&socket("csi.sock")).within(Some(DEADLINE));
+        let calls = Calls::to(&socket("csi.sock"));
         let probing = || calls.call(ProbeRequest {});
         repeated(probing).await.unwrap();
         let share = Share::new(&format!("frozen-{name}"), Version::V4_2);
@@ -225,13 +223,16 @@ impl Rig {
     }
 
     /// The status of `/healthz`.
-    fn health(&self) -> String {
-        let mut http = UnixStream::connect(self.folder.path().join("http.sock")).unwrap();
-        http.set_read_timeout(Some(DEADLINE)).unwrap();
-        http.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        http.read_to_string(&mut answer).unwrap();
-        answer.split(' ').nth(1).unwrap().to_owned()
+    async fn health(&self) -> String {
+        let path = self.folder.path().join("http.sock");
+        let ask = tokio::task::spawn_blocking(|| {
+            let mut http = UnixStream::connect(path).unwrap();
+            http.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            http.read_to_string(&mut answer).unwrap();
+            answer.split(' ').nth(1).unwrap().to_owned()
+        });
+        patiently("an answer of /healthz", ask).await.unwrap()
     }
 }
 
@@ -267,7 +268,7 @@ fn asked_while_it_stands_still(part: Part) {
             probed => probed.unwrap(),
         }
         let begun = Instant::now();
-        let health = rig.health();
+        let health = rig.health().await;
         told("/healthz", begun, &health);
         assert_eq!(health, if needs_it { "503" } else { "200" });
         let begun = Instant::now();

@@ -11,8 +11,8 @@ use tonic::Code;
 /// Rounds in which the share's folder changes twice within one tick of the server's clock, which a client cannot tell by its
 /// times.
 const WITHIN_A_TICK: usize = 5;
-/// All rounds.
-const ROUNDS: usize = 2000;
+/// All rounds, but until there was one such at least: a busy machine has few.
+const ROUNDS: usize = 300;
 
 /// When a folder has changed last.
 fn changed(folder: &Path) -> (i64, i64) {
@@ -47,7 +47,7 @@ fn a_folder_that_has_gone_is_in_nobodys_way(version: Version) {
             .await;
         first.unwrap();
         let mut within_a_tick = 0;
-        for _ in 0..ROUNDS {
+        for round in 0.. {
             await_tick(share.folder());
             fs::create_dir(&folder).unwrap();
             let made = changed(share.folder());
@@ -61,11 +61,10 @@ fn a_folder_that_has_gone_is_in_nobodys_way(version: Version) {
             });
             calls.delete(&created.volume_id).await.unwrap();
             within_a_tick += usize::from(is_within_a_tick);
-            if within_a_tick == WITHIN_A_TICK {
+            if within_a_tick == WITHIN_A_TICK || (round >= ROUNDS && within_a_tick > 0) {
                 break;
             }
         }
-        assert!(within_a_tick > 0, "no round was within a tick of the clock");
     });
 }
 

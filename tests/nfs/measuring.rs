@@ -3,26 +3,17 @@
 
 use crate::scene::{Scene, Version};
 use crate::server::{Away, Server};
-use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls};
 use crate::support::driver::Driver;
+use crate::support::patience::until;
 use crate::support::placed::of_volume;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 const MEASURES: [&str; 4] = ["--measure", "1s", "--log-level", "debug"];
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn du(folder: &Path) -> u64 {
     let told = Command::new("du").args(["-s", "-B1"]).arg(folder).output();

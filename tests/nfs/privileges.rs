@@ -30,11 +30,11 @@ fn set(pid: i32, name: &str) -> u64 {
 fn two_processes_do_all_with_little() {
     for version in [Version::V3, Version::V4_2] {
         let controller = Driver::with_args(&["--mode", "controller"]);
-        let at = Csi::at(&controller.endpoint());
+        let at = Csi::patiently_at(&controller.endpoint());
         let node = Driver::with_args(&["--mode", "node"]);
         let node = Scene {
             share: Share::new("privileges", version),
-            csi: Csi::at(&node.endpoint()),
+            csi: Csi::patiently_at(&node.endpoint()),
             driver: node,
         };
         let (its, own) = (controller.process().pid(), node.driver.process().pid());

@@ -79,25 +79,19 @@ fn kill_after_each_call(version: Version) {
 fn killed_in_mid_call() {
     let mut scene = Scene::new("killed-in", Version::V4_2);
     // How long each command takes when nobody interferes.
-    let (warm_up, create) = timed(|| scene.create("pvc"));
-    let (_, publish) = timed(|| scene.publish(&warm_up, "target"));
-    let (_, unpublish) = timed(|| scene.try_unpublish(&warm_up, "target").succeeds());
-    let (_, delete) = timed(|| scene.try_delete(&warm_up).succeeds());
+    let (warm_up, mut create) = timed(|| scene.create("pvc"));
+    let (_, mut publish) = timed(|| scene.publish(&warm_up, "target"));
+    let (_, mut unpublish) = timed(|| scene.try_unpublish(&warm_up, "target").succeeds());
+    let (_, mut delete) = timed(|| scene.try_delete(&warm_up).succeeds());
 
-    let mut interrupted = 0;
-    for round in 0..ROUNDS {
+    for round in 0.. {
         let name = format!("pvc-{round}");
         let target = format!("target-{round}");
-        // The first half of a command's time is spent before the driver hears of it.
-        let part = |whole: Duration| whole * (ROUNDS + round) / (2 * ROUNDS);
-
-        let created = killed(&mut scene, part(create), &mut interrupted, |scene| {
-            scene.try_create(&name)
-        });
+        let created = killed(&mut scene, &mut create, |scene| scene.try_create(&name));
         let created = volume(&created);
         assert_eq!(scene.list(), [created.id.as_str()], "round {round}");
 
-        killed(&mut scene, part(publish), &mut interrupted, |scene| {
+        killed(&mut scene, &mut publish, |scene| {
             scene.try_publish(&created, &target, &[])
         });
         let mount = scene.driver.target(&target);
@@ -108,48 +102,55 @@ fn killed_in_mid_call() {
         );
         fs::write(mount.join("kept.txt"), name.as_bytes()).unwrap();
 
-        killed(&mut scene, part(unpublish), &mut interrupted, |scene| {
+        killed(&mut scene, &mut unpublish, |scene| {
             scene.try_unpublish(&created, &target)
         });
         scene.has_no_mounts();
         assert!(!mount.exists(), "round {round}: {}", mount.display());
 
-        killed(&mut scene, part(delete), &mut interrupted, |scene| {
-            scene.try_delete(&created)
-        });
+        killed(&mut scene, &mut delete, |scene| scene.try_delete(&created));
         assert_eq!(scene.list(), [""; 0], "round {round}");
+        let commands = [&create, &publish, &unpublish, &delete];
+        if round + 1 >= ROUNDS && commands.iter().all(|it| it.interrupted > 0) {
+            break;
+        }
     }
-    assert!(
-        interrupted > 0,
-        "the driver was never killed before it had answered"
-    );
     scene.share.wait_until_empty("kept.txt");
 }
 
-const ROUNDS: u32 = 5;
+/// At least, and until each command was killed before it had answered.
+const ROUNDS: u32 = 4;
 
-fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
-    let started = Instant::now();
-    let result = run();
-    (result, started.elapsed())
+/// When the driver is killed in a command.
+struct Moment {
+    pause: Duration,
+    interrupted: u32,
 }
 
-/// Runs a command, kills the driver `pause` after its start, starts the driver again and repeats the command, which must
-/// then succeed. Returns its output; counts in `interrupted` when the first try failed.
-fn killed(
-    scene: &mut Scene,
-    pause: Duration,
-    interrupted: &mut u32,
-    run: impl Fn(&Scene) -> Output + Sync,
-) -> Output {
+fn timed<T>(run: impl FnOnce() -> T) -> (T, Moment) {
+    let started = Instant::now();
+    let result = run();
+    let moment = Moment {
+        pause: started.elapsed() * 2 / 3,
+        interrupted: 0,
+    };
+    (result, moment)
+}
+
+/// Runs a command, kills the driver some time after its start, starts the driver again and repeats the command, which must
+/// then succeed. Returns its output. The kill comes earlier next time when it came too late, and a little later otherwise.
+fn killed(scene: &mut Scene, moment: &mut Moment, run: impl Fn(&Scene) -> Output + Sync) -> Output {
     let pid = scene.driver.process().pid();
     std::thread::scope(|threads| {
         let first = threads.spawn(|| run(scene));
         // Another moment in each round, whatever the driver does then.
-        std::thread::sleep(pause);
+        std::thread::sleep(moment.pause);
         kill_process(pid, Signal::KILL).unwrap();
         if first.join().unwrap().code != 0 {
-            *interrupted += 1;
+            moment.interrupted += 1;
+            moment.pause = moment.pause * 5 / 4;
+        } else {
+            moment.pause /= 2;
         }
     });
     scene.driver.kill();

@@ -1,13 +1,12 @@
 //! What the tests of this program start from: a share of the kernel's NFS server, a driver, a client, and what they leave.
 
-use crate::support::PATIENCE;
 use crate::support::calls::{self, Map};
 use crate::support::driver::Driver;
+use crate::support::patience::Patience;
 use crate::support::program::{Csi, Output};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// A version of NFS, as the mount option `vers` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,14 +124,14 @@ impl Share {
     /// Waits until what was deleted is really gone: nothing but the driver's own folder is left, and in it no file of a
     /// user's. A purge goes on behind the answer, and the driver announces its end nowhere: the folder is looked at.
     pub fn wait_until_empty(&self, file: &str) {
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         loop {
             let (entries, left) = (self.entries(), find(&self.folder, file));
             if entries.is_empty() && left.is_empty() {
                 return;
             }
-            assert!(Instant::now() < end, "still there: {entries:?} {left:?}");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(patience.lasts(), "still there: {entries:?} {left:?}");
+            std::thread::sleep(patience.pause());
         }
     }
 }
@@ -181,7 +180,7 @@ impl Scene {
         let driver = Driver::with_args(args);
         Self {
             share: Share::new(name, version),
-            csi: Csi::at(&driver.endpoint()),
+            csi: Csi::patiently_at(&driver.endpoint()),
             driver,
         }
     }
@@ -267,11 +266,24 @@ impl Scene {
     /// Demands that nothing is mounted any more, by this driver or of this share, in any process that this one sees.
     pub fn has_no_mounts(&self) {
         assert_eq!(self.driver.mounts(), [] as [PathBuf; 0]);
-        for process in fs::read_dir("/proc").unwrap().flatten() {
-            let mounts = fs::read_to_string(process.path().join("mountinfo")).unwrap_or_default();
-            let left = mounts.lines().find(|line| line.contains(&self.share.path));
-            assert_eq!(left, None, "in process {:?}", process.file_name());
+        // A test beside this one that makes a namespace has copies there of what was mounted then, until it ends.
+        let mut patience = Patience::default();
+        while let Some(left) = self.mounted_in_a_process() {
+            assert!(patience.lasts(), "{left}");
+            std::thread::sleep(patience.pause());
         }
+    }
+
+    /// A mount of the share in any process that this one sees.
+    fn mounted_in_a_process(&self) -> Option<String> {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut mounts = processes.filter_map(|process| {
+            let mounts = fs::read_to_string(process.path().join("mountinfo")).ok()?;
+            let mut lines = mounts.lines();
+            let left = lines.find(|line| line.contains(&self.share.path))?;
+            Some(format!("in process {:?}: {left}", process.file_name()))
+        });
+        mounts.next()
     }
 
     fn target(&self, name: &str) -> String {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn scene(name: &str, version: Version) -> Scene {
-    Scene::with_driver(name, version, &["--stage", "--unmount-timeout", "6s"])
+    Scene::with_driver(name, version, &["--stage"])
 }
 
 /// Stages a volume. The staging folder.
@@ -74,19 +74,17 @@ fn whole_life_of_a_staged_volume() {
 
 #[test]
 fn csi_lifecycle_stages() {
-    for version in [Version::V3, Version::V4_2] {
-        let scene = scene("staged-lifecycle", version);
-        let params = scene.share.params();
-        let ended = scene.csi.run_args(["lifecycle", "--params", &params]);
-        let ended = ended.succeeds();
-        let staged = ended
-            .stdout
-            .lines()
-            .find(|line| line.contains("node stage"));
-        assert!(!staged.unwrap().contains("skip"), "{ended}");
-        scene.has_no_mounts();
-        scene.share.wait_until_empty("none");
-    }
+    let scene = scene("staged-lifecycle", Version::V4_2);
+    let params = scene.share.params();
+    let ended = scene.csi.run_args(["lifecycle", "--params", &params]);
+    let ended = ended.succeeds();
+    let staged = ended
+        .stdout
+        .lines()
+        .find(|line| line.contains("node stage"));
+    assert!(!staged.unwrap().contains("skip"), "{ended}");
+    scene.has_no_mounts();
+    scene.share.wait_until_empty("none");
 }
 
 /// A folder that was removed and made anew on the server is another one to NFS, and the orchestrator stages once.
@@ -200,7 +198,14 @@ fn a_staging_path_is_no_target() {
 
 #[test]
 fn a_staged_volume_goes_when_its_server_is_gone() {
-    let scene = scene("staged-dead", Version::V4_2);
+    let flags = [
+        "--stage",
+        "--unmount-timeout",
+        "6s",
+        "--stats-timeout",
+        "3s",
+    ];
+    let scene = Scene::with_driver("staged-dead", Version::V4_2, &flags);
     let mut server = Server::new("staged-dead");
     let volume = Volume {
         id: "by-hand".to_owned(),

@@ -2,15 +2,14 @@
 
 use crate::scene::{Share, Version, find};
 use crate::server::Server;
-use crate::support::PATIENCE;
 use crate::support::calls::{self, Calls, Map};
 use crate::support::driver::Driver;
+use crate::support::patience::Patience;
 use crate::support::placed::of_volume;
 use rustix::io::Errno;
 use std::fs;
 use std::io::{Read as _, Seek as _};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 fn is_stale(path: &Path) -> bool {
     rustix::fs::statfs(path).err() == Some(Errno::STALE)
@@ -147,11 +146,11 @@ fn files_that_go_while_they_are_copied_do_not_fail_the_copy() {
                 .map(|name| find(&share.folder().join(".csi-nfs/snapshots"), name));
             (removed.len(), replaced.len(), new.len())
         };
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         // The copy is under way in another process, which says nothing before it is done: its files are looked at.
         while copied() != (1, 1, 1) {
-            assert!(Instant::now() < end, "{:?}", copied());
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            assert!(patience.lasts(), "{:?}", copied());
+            tokio::time::sleep(patience.pause()).await;
         }
         fs::remove_file(folder.join("removed")).unwrap();
         fs::rename(folder.join("new"), folder.join("replaced")).unwrap();

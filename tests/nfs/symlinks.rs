@@ -65,45 +65,43 @@ fn no_symlink_is_followed(version: Version) {
 /// The author of a pod chooses the path, and whoever writes to the share what is there.
 #[test]
 fn inline_volumes_stay_in_what_is_allowed() {
-    for version in [Version::V3, Version::V4_2] {
-        let mut scene = Scene::new("inline", version);
-        let root = scene.share.folder();
-        fs::create_dir_all(root.join("allowed/volume")).unwrap();
-        fs::create_dir_all(root.join("other/secret")).unwrap();
-        fs::write(root.join("allowed/volume/here.txt"), "").unwrap();
-        symlink("../other", root.join("allowed/link")).unwrap();
-        let path = format!("{}/allowed", scene.share.path());
-        scene.driver = Driver::with_args(&[
-            "--inline-share",
-            &format!("127.0.0.1:{path}"),
-            "--inline-mount-option",
-            "vers",
-        ]);
-        scene.csi = Csi::at(&scene.driver.endpoint());
-        let inline = |below: &str| {
-            let options = scene.share.options();
-            Volume {
-                id: format!("csi-{}", "0123456789abcdef".repeat(4)),
-                context: vec![
-                    "csi.storage.k8s.io/ephemeral=true".to_owned(),
-                    format!("server=127.0.0.1,share={path}{below},\"mountOptions={options}\""),
-                ],
-            }
-        };
-        for (below, exit, says) in [
-            ("/link", 9, "symlink"),
-            ("/link/secret", 9, "symlink"),
-            ("/missing", 5, "missing"),
-            ("2", 7, "--inline-share"),
-        ] {
-            let refused = scene.try_publish(&inline(below), "target", &[]);
-            refused.exits(64 + exit).says(says);
+    let mut scene = Scene::new("inline", Version::V4_2);
+    let root = scene.share.folder();
+    fs::create_dir_all(root.join("allowed/volume")).unwrap();
+    fs::create_dir_all(root.join("other/secret")).unwrap();
+    fs::write(root.join("allowed/volume/here.txt"), "").unwrap();
+    symlink("../other", root.join("allowed/link")).unwrap();
+    let path = format!("{}/allowed", scene.share.path());
+    scene.driver = Driver::with_args(&[
+        "--inline-share",
+        &format!("127.0.0.1:{path}"),
+        "--inline-mount-option",
+        "vers",
+    ]);
+    scene.csi = Csi::patiently_at(&scene.driver.endpoint());
+    let inline = |below: &str| {
+        let options = scene.share.options();
+        Volume {
+            id: format!("csi-{}", "0123456789abcdef".repeat(4)),
+            context: vec![
+                "csi.storage.k8s.io/ephemeral=true".to_owned(),
+                format!("server=127.0.0.1,share={path}{below},\"mountOptions={options}\""),
+            ],
         }
-        let volume = inline("/volume");
-        assert!(scene.publish(&volume, "target").join("here.txt").exists());
-        scene.try_unpublish(&volume, "target").succeeds();
-        scene.has_no_mounts();
-        assert!(root.join("allowed/volume/here.txt").exists());
-        assert!(!root.join(".csi-nfs").exists());
+    };
+    for (below, exit, says) in [
+        ("/link", 9, "symlink"),
+        ("/link/secret", 9, "symlink"),
+        ("/missing", 5, "missing"),
+        ("2", 7, "--inline-share"),
+    ] {
+        let refused = scene.try_publish(&inline(below), "target", &[]);
+        refused.exits(64 + exit).says(says);
     }
+    let volume = inline("/volume");
+    assert!(scene.publish(&volume, "target").join("here.txt").exists());
+    scene.try_unpublish(&volume, "target").succeeds();
+    scene.has_no_mounts();
+    assert!(root.join("allowed/volume/here.txt").exists());
+    assert!(!root.join(".csi-nfs").exists());
 }

@@ -3,12 +3,11 @@
 
 use crate::scene::{Share, Version};
 use crate::support::driver::Driver;
-use crate::support::storm;
+use crate::support::storm::Extent;
 use crate::support::torture::Torture;
-use std::time::Duration;
 
-/// How long it lasts unless `CSI_TEST_MINUTES` says otherwise.
-const TIME: Duration = Duration::from_secs(18);
+/// The steps of the workers unless `CSI_TEST_MINUTES` says otherwise.
+const STEPS: usize = 250;
 
 fn torture(version: Version, seed: u64) {
     let share = Share::new("torture", version);
@@ -18,7 +17,7 @@ fn torture(version: Version, seed: u64) {
     let done = Torture {
         parameters: share.parameters(),
         folder: share.folder(),
-        time: storm::duration(TIME),
+        extent: Extent::of(STEPS),
         seed,
     }
     .of(drivers);

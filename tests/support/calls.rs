@@ -1,15 +1,18 @@
 //! Calls to a driver over its socket without the client's program between, for tests that make many of them at a time.
 
-use crate::support::PATIENCE;
+use crate::support::patience::{Patience, patiently};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;
 use http::uri::PathAndQuery;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
+
+/// The deadline of calls that need none. A driver that does not answer is given up when nothing moves any more.
+pub const HOUR: Duration = Duration::from_secs(3600);
 
 /// A connection to a driver. Cheap to copy.
 #[derive(Clone)]
@@ -82,11 +85,11 @@ pub async fn repeated<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
 {
-    let end = Instant::now() + 3 * PATIENCE;
+    let mut patience = Patience::default();
     loop {
         match call().await {
-            Err(status) if may_be_repeated(&status) && Instant::now() < end => {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            Err(status) if may_be_repeated(&status) && patience.lasts() => {
+                tokio::time::sleep(patience.pause()).await;
             }
             answer => return answer,
         }
@@ -99,7 +102,7 @@ impl Calls {
         let endpoint = Endpoint::try_from(endpoint.to_owned()).expect("an endpoint");
         Self {
             grpc: tonic::client::Grpc::new(endpoint.connect_lazy()),
-            deadline: Some(PATIENCE),
+            deadline: Some(HOUR),
         }
     }
 
@@ -123,7 +126,8 @@ impl Calls {
             request.set_timeout(deadline);
         }
         let codec = tonic_prost::ProstCodec::<Q, Q::Reply>::default();
-        Ok(grpc.unary(request, path, codec).await?.into_inner())
+        let answer = patiently(Q::METHOD.path, grpc.unary(request, path, codec));
+        Ok(answer.await?.into_inner())
     }
 
     /// CreateVolume.

@@ -1,11 +1,11 @@
 //! A share as it lies on its disk, looked at without the driver: what must be there when nothing is going on.
 
-use crate::support::PATIENCE;
+use crate::support::patience::{Patience, until};
 use crate::support::placed::plain;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// The driver's own folder on a share.
 const RECORDS: &str = ".csi-nfs";
@@ -51,19 +51,14 @@ impl Disk {
     /// empty, every claim and every folder belongs to a record.
     #[track_caller]
     pub fn settles_with(&self, expected: &Expected) {
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         loop {
             let wrong = self.difference(expected);
             if wrong.is_empty() {
                 break;
             }
-            assert!(
-                Instant::now() < end,
-                "{}\n{}",
-                wrong.join("\n"),
-                self.listing()
-            );
-            std::thread::sleep(Duration::from_millis(5));
+            assert!(patience.lasts(), "{}\n{}", wrong.join("\n"), self.listing());
+            std::thread::sleep(patience.pause());
         }
     }
 
@@ -143,11 +138,8 @@ impl Disk {
     /// Waits until no draft is left.
     #[track_caller]
     pub fn has_no_drafts(&self) {
-        let end = Instant::now() + PATIENCE;
-        while !names(&self.records("drafts")).is_empty() {
-            assert!(Instant::now() < end, "{}", self.listing());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let what = "a share without drafts";
+        until(what, || names(&self.records("drafts")).is_empty());
     }
 
     fn records(&self, part: &str) -> PathBuf {

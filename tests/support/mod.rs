@@ -10,6 +10,7 @@ pub mod dice;
 pub mod disk;
 pub mod driver;
 pub mod executable;
+pub mod patience;
 pub mod placed;
 pub mod process;
 pub mod program;
@@ -20,9 +21,7 @@ pub mod strace;
 pub mod terminal;
 pub mod torture;
 
-/// How long a test waits for what must happen at once, before it fails. Longer than the default of `--timeout`, so that a
-/// program that hangs says so itself, and for machines that are many times slower; it only matters on failure.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
+pub use patience::PATIENCE;
 
 /// Where a text differs from what was recorded, as a patch that would record it.
 pub fn difference(recorded: &str, now: &str) -> String {

@@ -1,6 +1,6 @@
 //! A child process of a test: its output as it comes, an end that is never waited for in vain, and no survivors.
 
-use super::PATIENCE;
+use super::patience::{PATIENCE, Patience};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
@@ -10,6 +10,9 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Between two questions whether to go on with waiting.
+const A_WHILE: Duration = Duration::from_secs(1);
 
 /// A running child and what it has written. Dropping it kills its process group.
 pub struct Process {
@@ -124,12 +127,12 @@ impl Process {
         self.child.try_wait().expect("a child").is_none()
     }
 
-    /// Waits for the end, but not longer than `limit`; the error is what was written until then, and the process is killed.
+    /// Waits for the end, until all was at rest for `limit`; the error is what was written until then, and the process is killed.
     pub fn wait(mut self, limit: Duration) -> Result<Ended, String> {
         self.end_input();
         if !self.ends_within(limit) {
             self.kill();
-            return Err(format!("still running after {limit:?}\n{}", self.so_far()));
+            return Err(format!("still running\n{}", self.so_far()));
         }
         let status = self.child.wait().expect("a child");
         // A grandchild may hold the pipes open; it must not outlive the test either.
@@ -179,19 +182,21 @@ pub fn children(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Waits for the end of a child that nobody has waited for, but not longer than `limit`; whether it came.
+/// Waits for the end of a child that nobody has waited for, until all was at rest for `limit`; whether it came.
 pub fn ends_within(child: &Child, limit: Duration) -> bool {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
         return false;
     };
-    let timeout = Timespec::try_from(limit).expect("a short time");
+    let second = Timespec::try_from(A_WHILE).expect("a short time");
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
-    loop {
-        match poll(&mut fds, Some(&timeout)) {
-            Err(Errno::INTR) => {}
-            result => return result.is_ok_and(|ready| ready > 0),
+    let mut patience = Patience::of(limit);
+    while patience.lasts() {
+        match poll(&mut fds, Some(&second)) {
+            Ok(0) | Err(Errno::INTR) => {}
+            result => return result.is_ok(),
         }
     }
+    false
 }
 
 impl Drop for Process {
@@ -292,6 +297,18 @@ impl Captured {
         std::mem::take(&mut written.unwrap_or_else(PoisonError::into_inner).bytes)
     }
 
+    /// Waits until this is so, or the stream has ended, or nothing moves any more.
+    fn patiently(&self, is_so: impl Fn(&Written) -> bool) -> MutexGuard<'_, Written> {
+        let mut patience = Patience::default();
+        let mut written = self.written();
+        while !is_so(&written) && !written.ended && patience.lasts() {
+            let (_, changed) = &*self.shared;
+            let waited = changed.wait_timeout(written, A_WHILE);
+            written = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        written
+    }
+
     /// The first whole line from the byte `from` on that contains `text`, and the byte behind it.
     fn wait_for_line(&self, from: usize, text: &str) -> Option<(String, usize)> {
         let find = |written: &Written| {
@@ -303,25 +320,13 @@ impl Captured {
             });
             whole.find(|(line, _)| line.contains(text))
         };
-        let (written, _) = self
-            .shared
-            .1
-            .wait_timeout_while(self.written(), PATIENCE, |written| {
-                find(written).is_none() && !written.ended
-            })
-            .unwrap_or_else(PoisonError::into_inner);
+        let written = self.patiently(|written| find(written).is_some());
         find(&written)
     }
 
     fn wait_for(&self, text: &str) -> Result<String, String> {
         let has = |written: &Written| String::from_utf8_lossy(&written.bytes).contains(text);
-        let (written, _) = self
-            .shared
-            .1
-            .wait_timeout_while(self.written(), PATIENCE, |written| {
-                !has(written) && !written.ended
-            })
-            .unwrap_or_else(PoisonError::into_inner);
+        let written = self.patiently(has);
         let found = has(&written);
         drop(written);
         if found {

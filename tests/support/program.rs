@@ -17,6 +17,7 @@ pub struct Csi {
     program: PathBuf,
     environment: Vec<(String, String)>,
     input: Vec<u8>,
+    is_patient: bool,
 }
 
 /// What a finished run has left.
@@ -40,12 +41,22 @@ impl Csi {
             program: BINARY.into(),
             environment: Vec::new(),
             input: Vec::new(),
+            is_patient: false,
         }
     }
 
     /// `csi` with `CSI_ENDPOINT` in its environment.
     pub fn at(endpoint: &str) -> Self {
         Self::new().env("CSI_ENDPOINT", endpoint)
+    }
+
+    /// The same, whose calls have an hour where no `--timeout` says otherwise: for drivers that a busy machine makes slow.
+    pub fn patiently_at(endpoint: &str) -> Self {
+        let is_patient = true;
+        Self {
+            is_patient,
+            ..Self::at(endpoint)
+        }
     }
 
     /// The same program under another name, such as `csc`.
@@ -115,6 +126,9 @@ impl Csi {
         for arg in command.get_args() {
             shown.push(" ");
             shown.push(quoted(arg));
+        }
+        if self.is_patient && !command.get_args().any(|arg| arg == "--timeout") {
+            command.args(["--timeout", "60m"]);
         }
         let mut process = Process::start(&mut command);
         process.type_in(&self.input);

@@ -31,15 +31,34 @@ pub struct Storm<'a> {
     pub folder: &'a Path,
     /// What draws the calls.
     pub seed: u64,
-    /// How long calls are begun.
-    pub time: Duration,
+    /// Until when calls are begun.
+    pub extent: Extent,
 }
 
-/// How long one storm lasts: `CSI_TEST_MINUTES`, or a few seconds where that is not set.
-pub fn duration(otherwise: Duration) -> Duration {
-    let minutes = std::env::var("CSI_TEST_MINUTES").ok();
-    let minutes = minutes.map(|text| text.parse::<f64>().expect("CSI_TEST_MINUTES: a number"));
-    minutes.map_or(otherwise, |minutes| Duration::from_secs_f64(60.0 * minutes))
+/// How much of it there is.
+#[derive(Clone, Copy, Debug)]
+pub enum Extent {
+    /// So many calls, or other pieces of work: as much on a busy machine as on a quiet one.
+    Work(usize),
+    Until(Instant),
+}
+
+impl Extent {
+    /// `CSI_TEST_MINUTES` from now on, or so much work where that is not set.
+    pub fn of(work: usize) -> Self {
+        let minutes = std::env::var("CSI_TEST_MINUTES").ok();
+        let minutes = minutes.map(|text| text.parse::<f64>().expect("CSI_TEST_MINUTES: a number"));
+        let seconds = minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+        seconds.map_or(Self::Work(work), |time| Self::Until(Instant::now() + time))
+    }
+
+    /// Whether there is no more, when so much was done.
+    pub fn is_over(self, done: usize) -> bool {
+        match self {
+            Self::Work(work) => done >= work,
+            Self::Until(end) => Instant::now() >= end,
+        }
+    }
 }
 
 /// The life of a volume or snapshot as the callers have seen it. Times count the answers of all callers.
@@ -65,6 +84,10 @@ impl Model {
     fn tick(&mut self) -> u64 {
         self.now += 1;
         self.now
+    }
+
+    fn answered(&self) -> usize {
+        self.tally.values().sum()
     }
 
     fn count<T>(&mut self, what: &str, answer: &Result<T, Status>) {
@@ -106,7 +129,6 @@ impl Storm<'_> {
             .unwrap();
         }
         let model = Rc::new(RefCell::new(Model::default()));
-        let end = Instant::now() + self.time;
         let callers: Vec<_> = (0..CALLERS)
             .map(|number| {
                 let caller = Caller {
@@ -116,7 +138,7 @@ impl Storm<'_> {
                     dice: Dice::of(self.seed, number),
                     gold: gold.clone(),
                 };
-                tokio::task::spawn_local(caller.call_until(end))
+                tokio::task::spawn_local(caller.call_for(self.extent))
             })
             .collect();
         for caller in callers {
@@ -126,7 +148,7 @@ impl Storm<'_> {
         }
         let model = model.take();
         self.compare(&model, &controllers, &gold, &disk).await;
-        let calls = model.tally.values().sum();
+        let calls = model.answered();
         eprintln!("seed {}: {calls} calls: {:?}", self.seed, model.tally);
         calls
     }
@@ -227,8 +249,8 @@ struct Caller {
 }
 
 impl Caller {
-    async fn call_until(mut self, end: Instant) {
-        while Instant::now() < end {
+    async fn call_for(mut self, extent: Extent) {
+        while !extent.is_over(self.model.borrow().answered()) {
             let name = self.dice.below(NAMES);
             match self.dice.below(100) {
                 0..30 => {

@@ -3,14 +3,15 @@
 use crate::away::Away;
 use crate::controller::calls::*;
 use crate::controller::snapshots::{from_snapshot, ready, snapshot};
-use crate::rig::{Driver, PATIENCE};
+use crate::rig::Driver;
+use crate::rig::patience::Patience;
 use csi_nfs::calls::controller::Controller;
 use csi_proto::v1::Volume;
 use rustix::process::Signal;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A controller elsewhere, and what it says.
 struct Elsewhere {
@@ -77,9 +78,9 @@ fn folder_of(host: &Host, volume: &Volume) -> PathBuf {
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let mut patience = Patience::default();
     while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
+        assert!(patience.lasts(), "never: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

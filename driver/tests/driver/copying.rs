@@ -1,10 +1,11 @@
 //! Snapshots and clones by a driver process: on a share that is full, and when the process is killed.
 
-use crate::rig::{self, Client, Rig, publish_request};
+use crate::rig::patience::Patience;
+use crate::rig::{Client, Rig, publish_request};
 use csi_proto::v1::volume_content_source::{Type, VolumeSource};
 use csi_proto::v1::*;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::{Code, Status};
 
 fn volume_request(name: &str, source: Option<&str>) -> CreateVolumeRequest {
@@ -96,15 +97,15 @@ async fn a_full_share_is_said_and_nothing_is_left() {
         }
         // The room comes back, and with it everything else.
         let trash = rig.inside("export/.csi-nfs/trash");
-        let began = Instant::now();
+        let mut patience = Patience::default();
         while entries(&trash) > 0 {
-            assert!(began.elapsed() < rig::PATIENCE, "the trash is not purged");
+            assert!(patience.lasts(), "the trash is not purged");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         for entry in std::fs::read_dir(rig.inside("export/v")).unwrap().skip(1) {
             std::fs::remove_file(entry.unwrap().path()).unwrap();
         }
-        let _ = std::fs::write(rig.inside("export/v/large"), "small");
+        std::fs::write(rig.inside("export/v/large"), "small").unwrap();
         assert!(snapshot(&client, "s", &volume).await.unwrap().ready_to_use);
         create(&client, "c", Some(&volume)).await.unwrap();
     }
@@ -130,9 +131,9 @@ async fn a_killed_copy_is_finished_by_the_next_start() {
         drop(driver);
         driver = rig.driver();
         client = Client::connect(&rig).await;
-        let began = Instant::now();
+        let mut patience = Patience::default();
         let made = loop {
-            assert!(began.elapsed() < rig::PATIENCE, "the snapshot is not made");
+            assert!(patience.lasts(), "the snapshot is not made");
             match snapshot(&client, &name, &volume).await {
                 Ok(made) => break made,
                 Err(status) => assert_eq!(status.code(), Code::Aborted, "{status}"),
@@ -145,7 +146,7 @@ async fn a_killed_copy_is_finished_by_the_next_start() {
         let clone = format!("c{round}");
         while let Err(status) = create(&client, &clone, Some(&volume)).await {
             assert_eq!(status.code(), Code::Aborted, "{status}");
-            assert!(began.elapsed() < rig::PATIENCE, "the clone is not made");
+            assert!(patience.lasts(), "the clone is not made");
         }
         assert_eq!(entries(&rig.path(&format!("export/{clone}"))), 1500);
     }

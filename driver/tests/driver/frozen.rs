@@ -1,10 +1,10 @@
 //! A folder that hangs: a file system whose server answers nothing is mounted over it.
 
-use crate::rig::{Driver, PATIENCE, Rig};
+use crate::rig::patience::Patience;
+use crate::rig::{Driver, Rig};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Instant;
 
 /// A folder of a rig in which every question hangs, until this is dropped; it is an error for who asks then.
 pub struct Frozen {
@@ -32,7 +32,7 @@ impl Frozen {
 
     /// Waits until a thread of the driver hangs in it.
     pub fn wait_for_victim(&self, driver: &Driver) {
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         let hangs = || {
             let tasks = std::fs::read_dir(format!("/proc/{}/task", driver.pid())).unwrap();
             tasks.flatten().any(|task| {
@@ -41,7 +41,7 @@ impl Frozen {
             })
         };
         while !hangs() {
-            assert!(Instant::now() < end, "{:#?}", driver.log());
+            assert!(patience.lasts(), "{:#?}", driver.log());
             std::thread::yield_now();
         }
     }

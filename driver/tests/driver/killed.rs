@@ -4,7 +4,8 @@
 //! strace kills, by name and number of the call. An undisturbed run tells both. Which of its threads makes a call differs from run
 //! to run, so no thread may come to the last numbers.
 
-use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, stage_request};
+use crate::rig::patience::Patience;
+use crate::rig::{Client, Driver, Rig, publish_request, stage_request};
 use crate::strace::{Kills, TRIES, counts, has_killed, kill_before, numbers, words};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
@@ -15,7 +16,7 @@ use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::{Code, Status};
 
 /// System calls that change something. Those that a processor does not have are left out by strace.
@@ -162,8 +163,8 @@ impl Scene {
         let is_staged = self.operation == Operation::Stage;
         assert_eq!(mounts("staging"), usize::from(is_staged));
         let mut trash = Vec::new();
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
+        let mut patience = Patience::default();
+        while patience.lasts() {
             trash = names(&self.rig.path("export/.csi-nfs/trash"));
             if trash.is_empty() {
                 return;
@@ -234,7 +235,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// Repeats a call for as long as an orchestrator would.
 async fn until_done<T>(call: impl AsyncFn() -> Result<T, Status>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let mut patience = Patience::default();
     loop {
         match call().await {
             Ok(done) => return done,
@@ -243,7 +244,7 @@ async fn until_done<T>(call: impl AsyncFn() -> Result<T, Status>) -> T {
                     status.code(),
                     Code::Aborted | Code::Unavailable | Code::DeadlineExceeded
                 );
-                assert!(again && Instant::now() < end, "{status}");
+                assert!(again && patience.lasts(), "{status}");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -259,11 +260,11 @@ async fn calls_of(operation: Operation) -> BTreeMap<String, RangeInclusive<u32>>
     let before = counts(&log);
     scene.call(&client).await.unwrap();
     scene.check_done(&client).await;
-    let end = Instant::now() + PATIENCE;
+    let mut patience = Patience::default();
     let pid = driver.pid();
     driver.kill();
     while !has_killed(&log) {
-        assert!(Instant::now() < end, "the tracer of {pid} goes on");
+        assert!(patience.lasts(), "the tracer of {pid} goes on");
         tokio::time::sleep(PAUSE).await;
     }
     numbers(&before, &counts(&log))
@@ -345,13 +346,13 @@ async fn survives_while_its_helper_works(operation: Operation) {
             _ => "staging",
         };
         let working = async {
-            let end = Instant::now() + PATIENCE;
+            let mut patience = Patience::default();
             let is_unmounting = || match delay {
                 "delay_exit" => scene.rig.mounts(target).is_empty(),
                 _ => driver.children().iter().any(|nursery| has_child(*nursery)),
             };
             while !is_unmounting() {
-                assert!(Instant::now() < end, "no helper");
+                assert!(patience.lasts(), "no helper");
                 tokio::time::sleep(PAUSE).await;
             }
         };

@@ -1,7 +1,8 @@
 //! What volumes take on the disk, measured in the background: counted right, at a bounded rate, once in an interval, and shown.
 
 use crate::controller::calls::*;
-use crate::rig::{Client, Driver, PATIENCE, Rig};
+use crate::rig::patience::{Patience, patiently};
+use crate::rig::{Client, Driver, Rig};
 use csi_nfs::calls::controller::{Controller, Pace};
 use csi_nfs::process::http::{HttpAddress, get as ask};
 use csi_proto::v1::*;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const ALWAYS: Duration = Duration::ZERO;
@@ -226,7 +227,7 @@ fn waiting(host: &Host) -> (Measurer, Receiver<()>, Sender<()>) {
         if looked == PART {
             reached.send(()).unwrap();
             // When the test has ended, whatever it waits for has.
-            let _ = going.lock().unwrap().recv_timeout(PATIENCE);
+            let _ = going.lock().unwrap().recv();
         }
     });
     (measurer, at, go)
@@ -245,8 +246,8 @@ async fn while_it_is_measured<T>(
         let controller = controller.clone();
         tokio::spawn(async move { controller.measure_once().await })
     };
-    let at = tokio::task::spawn_blocking(move || at.recv_timeout(PATIENCE).map(|()| at));
-    let _at = at.await.unwrap().unwrap();
+    let at = tokio::task::spawn_blocking(move || at.recv().map(|()| at));
+    let _at = patiently("the first part", at).await.unwrap().unwrap();
     let done = meanwhile(&controller, &volume).await;
     go.send(()).unwrap();
     measuring.await.unwrap();
@@ -415,9 +416,9 @@ async fn a_driver_that_ends_in_the_middle_is_followed_by_one_that_measures() {
     assert!(condition.message.contains(&words), "{condition:?}");
     for (series, expected) in [("volumes_measured", 1), ("volumes_beyond_size", 1)] {
         let series = format!("csi_nfs_{series}");
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         while value(&mut driver, &http, &series) != expected {
-            assert!(Instant::now() < end, "{series}");
+            assert!(patience.lasts(), "{series}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

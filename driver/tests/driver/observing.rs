@@ -1,6 +1,7 @@
 //! The driver as a monitoring system and a kubelet's probes see it: health, readiness and metrics over HTTP.
 
-use crate::rig::{Client, Driver, PATIENCE, Rig, publish_request, run};
+use crate::rig::patience::{Patience, in_time};
+use crate::rig::{Client, Driver, Rig, publish_request, run};
 use csi_nfs::process::config::Endpoint as Place;
 use csi_nfs::process::http::{HttpAddress, get};
 use csi_proto::pluginregistration::{RegistrationStatus, RegistrationStatusResponse};
@@ -16,6 +17,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tonic::transport::Endpoint;
 use tonic::{Code, Request};
 
@@ -49,7 +51,7 @@ fn value(address: &HttpAddress, series: &str) -> f64 {
 
 async fn register(socket: &Path) {
     let uri = format!("unix://{}", socket.display());
-    let endpoint = Endpoint::try_from(uri).unwrap().timeout(PATIENCE);
+    let endpoint = Endpoint::try_from(uri).unwrap();
     let mut grpc = tonic::client::Grpc::new(endpoint.connect().await.unwrap());
     grpc.ready().await.unwrap();
     let rpc = "/pluginregistration.Registration/NotifyRegistrationStatus";
@@ -279,15 +281,11 @@ async fn what_happens_is_counted() {
         ..Default::default()
     };
     client.call(delete).await.unwrap();
-    let end = std::time::Instant::now() + PATIENCE;
+    let mut patience = Patience::default();
     while value(&http, "csi_nfs_purged_files_total") < 2.0
         || value(&http, "csi_nfs_purges_in_progress") > 0.0
     {
-        assert!(
-            std::time::Instant::now() < end,
-            "{}",
-            ask(&http, "/metrics").1
-        );
+        assert!(patience.lasts(), "{}", ask(&http, "/metrics").1);
         tokio::task::yield_now().await;
     }
     assert_eq!(value(&http, "csi_nfs_trash_entries"), 0.0);
@@ -373,11 +371,12 @@ fn http_answers_what_it_is_asked_and_nothing_else() {
     };
     let say = |text: &str| {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(text.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        in_time("an answer", move || {
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        })
     };
     let metrics = say("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(metrics.starts_with("HTTP/1.1 200 OK\r\n"), "{metrics}");
@@ -428,11 +427,16 @@ fn connections_that_say_nothing_keep_no_probe_out() {
         }
         assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
     }
-    // The youngest is not put out: its time ends.
-    let begun = std::time::Instant::now();
-    let last = idle.last_mut().unwrap();
-    last.set_read_timeout(Some(PATIENCE)).unwrap();
-    let _ = last.read_to_end(&mut Vec::new());
-    // Of five seconds, and not of thirty.
-    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+    // The youngest is not put out: its time ends. Of five seconds, and not of thirty: as others here sleep.
+    let begun = Instant::now();
+    let sleeper = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(5));
+        begun.elapsed()
+    });
+    let mut last = idle.pop().unwrap();
+    in_time("the end of a silent connection", move || {
+        let _ = last.read_to_end(&mut Vec::new());
+    });
+    let (took, slept) = (begun.elapsed(), sleeper.join().unwrap());
+    assert!(took < 4 * slept, "{took:?}, and a sleep {slept:?}");
 }

@@ -1,6 +1,7 @@
 //! The driver as a plugin of a kubelet: the test finds its socket in a folder and talks as the kubelet does.
 
-use crate::rig::{Client, Driver, PATIENCE, Rig, run};
+use crate::rig::patience::patiently;
+use crate::rig::{Client, Driver, Rig, run};
 use csi_proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
@@ -62,12 +63,11 @@ where
     let origin = Uri::builder().scheme("http").path_and_query("/");
     let origin = origin.authority(authority(&socket)).build().unwrap();
     let endpoint = Endpoint::try_from(uri).unwrap().origin(origin);
-    let endpoint = endpoint.timeout(PATIENCE);
     let mut grpc = tonic::client::Grpc::new(endpoint.connect().await.unwrap());
     grpc.ready().await.unwrap();
     let path = PathAndQuery::from_static(rpc);
     let codec = tonic_prost::ProstCodec::<Q, R>::default();
-    let reply = grpc.unary(Request::new(request), path, codec).await?;
+    let reply = patiently(rpc, grpc.unary(Request::new(request), path, codec)).await?;
     Ok(reply.into_inner())
 }
 

@@ -1,6 +1,6 @@
 //! `csi-nfs relay`: bytes both ways between standard streams and a socket, and how it ends.
 
-use crate::rig::PATIENCE;
+use crate::rig::patience::in_time;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
@@ -23,7 +23,6 @@ fn both_ways_and_the_end_of_input_are_passed_on() {
     let listener = UnixListener::bind(&socket).unwrap();
     let mut relay = relay(&socket);
     let (mut driver, _) = listener.accept().unwrap();
-    driver.set_read_timeout(Some(PATIENCE)).unwrap();
     // The driver speaks first, without an end of line.
     driver.write_all(b"hello").unwrap();
     let mut output = relay.stdout.take().unwrap();
@@ -35,8 +34,12 @@ fn both_ways_and_the_end_of_input_are_passed_on() {
     let asked = question.clone();
     let asking = std::thread::spawn(move || input.write_all(&asked).unwrap());
     // It answers only when the question is over, which only the end of the input tells.
-    let mut received = Vec::new();
-    driver.read_to_end(&mut received).unwrap();
+    let mut asked_of = driver.try_clone().unwrap();
+    let received = in_time("the end of the question", move || {
+        let mut received = Vec::new();
+        asked_of.read_to_end(&mut received).unwrap();
+        received
+    });
     asking.join().unwrap();
     assert_eq!(received, question);
     let said = question.clone();

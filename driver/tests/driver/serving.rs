@@ -1,6 +1,7 @@
 //! The driver as a process: its socket, its signals and its log.
 
-use crate::rig::{self, Client, Driver, Rig, publish_request, run};
+use crate::rig::patience::Patience;
+use crate::rig::{Client, Driver, Rig, publish_request, run};
 use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
 use csi_proto::v1::{
     CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetCapabilitiesRequest,
@@ -190,9 +191,9 @@ fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
     let lock = hold_the_place(&rig);
     let path = rig.path(".csi.sock.lock");
     let mut slower = Driver::start(&mut rig.driver_command());
-    let end = std::time::Instant::now() + rig::PATIENCE;
+    let mut patience = Patience::default();
     while !slower.has_open(&path) {
-        assert!(std::time::Instant::now() < end, "{:#?}", slower.log());
+        assert!(patience.lasts(), "{:#?}", slower.log());
         std::thread::yield_now();
     }
     std::fs::remove_file(rig.path("csi.sock")).unwrap();

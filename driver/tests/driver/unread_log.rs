@@ -1,12 +1,12 @@
 //! A log that nobody reads: calls, probes and the end of the driver do not wait for its reader.
 
-use crate::rig::{Client, PATIENCE, Rig};
+use crate::rig::patience::Patience;
+use crate::rig::{Client, Rig};
 use csi_nfs::process::http::get;
 use csi_proto::v1::NodeUnpublishVolumeRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, PipeReader};
 use std::process::{Child, Stdio};
-use std::time::Instant;
 use tonic::Code;
 
 /// A call whose line in the log is so long.
@@ -31,9 +31,9 @@ impl Unread {
         command.args(["--http", &http]).stderr(Stdio::from(writer));
         let driver = command.spawn().unwrap();
         drop(command);
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         while !rig.path("http.sock").exists() {
-            assert!(Instant::now() < end, "nobody serves");
+            assert!(patience.lasts(), "nobody serves");
             tokio::task::yield_now().await;
         }
         Self { rig, driver, log }

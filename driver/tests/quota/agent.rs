@@ -112,10 +112,7 @@ async fn without_an_agent_nothing_that_is_enforced_is_promised() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next() {
-    if !is_enforced() {
-        return;
-    }
+async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next_on_xfs() {
     let mut site = Site::new("agent-killed").await;
     for (step, name) in [
         ("the request is understood", "a"),
@@ -151,10 +148,7 @@ async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn copies_count_from_their_first_byte_and_what_is_kept_has_no_limit() {
-    if !is_enforced() {
-        return;
-    }
+async fn copies_count_from_their_first_byte_and_what_is_kept_has_no_limit_on_xfs() {
     let mut site = Site::new("agent-copies").await;
     let agent = site.agent();
     let source = site.create(volume("source", 10, &[])).await.unwrap();
@@ -211,10 +205,7 @@ async fn make(site: &Site, prefix: &str, count: usize, mib: u64) -> (Vec<Volume>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_volumes_have_a_limit_each_and_no_limit_is_nobodys() {
-    if !is_enforced() {
-        return;
-    }
+async fn many_volumes_have_a_limit_each_and_no_limit_is_nobodys_on_xfs() {
     let count = std::env::var("CSI_NFS_QUOTA_VOLUMES").ok();
     let count = count.map_or(50, |count| count.parse().unwrap());
     let mut site = Site::new("agent-many").await;

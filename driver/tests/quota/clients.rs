@@ -54,7 +54,7 @@ fn a_client_sees_the_size_and_cannot_write_beyond_it() {
 }
 
 #[test]
-fn root_is_held_to_the_size_on_xfs_and_not_on_ext4() {
+fn root_is_held_to_the_size_where_the_file_system_does_so() {
     let share = Share::new("root");
     share.volume("v", bytes(8 * MIB));
     let mount = share.mount("4.2", "v");

@@ -1,8 +1,9 @@
 //! What must leave neither a volume without its limit nor a limit that is nobody's: an agent that is killed before any of its
 //! system calls, a disk that is full, records from a backup; and ext4 with root squashed, where limits bind.
 
-use crate::scene::{MIB, Share, export, file_system, run, shown};
-use crate::site::{Agent, PATIENCE, Site, is_enforced, says_enforced, until, volume};
+use crate::patience::Patience;
+use crate::scene::{MIB, Share, export, run, shown};
+use crate::site::{Agent, Site, says_enforced, until, volume};
 use crate::strace::{Kills, TRIES, counts, has_killed, kill_before, numbers, words};
 use crate::tools::{USER, refusal, write};
 use csi_nfs_store::quota::ability::FileSystem;
@@ -14,7 +15,6 @@ use std::fs::{self, File};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 use tonic::Code;
 
 const ENFORCE: &[(&str, &str)] = &[("quota", "enforce")];
@@ -69,11 +69,14 @@ impl Site {
 
     /// Repeats a creation for as long as an orchestrator would.
     async fn create_at_last(&self, name: &str, mib: u64) -> Volume {
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         loop {
             match self.create(volume(name, mib, ENFORCE)).await {
                 Ok(made) => return made,
-                Err(refused) => assert!(Instant::now() < end, "{name}: {refused}"),
+                Err(refused) => {
+                    assert!(patience.lasts(), "{name}: {refused}");
+                    tokio::time::sleep(patience.pause()).await;
+                }
             }
         }
     }
@@ -102,10 +105,7 @@ async fn calls_of(site: &mut Site, log: &Path) -> BTreeMap<String, RangeInclusiv
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_killed_before_any_system_call_leaves_no_limit_that_is_nobodys() {
-    if !is_enforced() {
-        return;
-    }
+async fn an_agent_killed_before_any_system_call_leaves_no_limit_that_is_nobodys_on_xfs() {
     let mut site = Site::alone("agent-strace").await;
     let logs = tempfile::tempdir().unwrap();
     let calls = calls_of(&mut site, &logs.path().join("undisturbed")).await;
@@ -148,10 +148,7 @@ pub fn fill(folder: &Path) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_full_disk_no_volume_is_promised_without_its_limit() {
-    if !is_enforced() {
-        return;
-    }
+async fn on_a_full_disk_no_volume_is_promised_without_its_limit_on_xfs() {
     let mut site = Site::alone("agent-full").await;
     let agent = site.agent();
     let before = site.create(volume("before", 10, ENFORCE)).await.unwrap();
@@ -194,10 +191,7 @@ async fn on_a_full_disk_no_volume_is_promised_without_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_from_a_backup_get_their_limits_back() {
-    if !is_enforced() {
-        return;
-    }
+async fn records_from_a_backup_get_their_limits_back_on_xfs() {
     let mut site = Site::alone("agent-backup").await;
     let records = site.share.folder.join(".csi-nfs");
     let kept = tempfile::tempdir().unwrap();
@@ -275,9 +269,6 @@ impl Drop for Squashed {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sizes_are_enforced_on_ext4_where_root_is_squashed() {
-    if file_system() != FileSystem::Ext4 {
-        return;
-    }
     const NOBODY: u32 = 65534;
     let share = Share::alone("agent-ext4");
     let squashed = Squashed::begin();

@@ -10,6 +10,8 @@ mod copies;
 mod counting;
 mod hazards;
 mod in_process;
+#[path = "../../../tests/support/patience.rs"]
+mod patience;
 mod reconciling;
 mod scene;
 mod site;

@@ -1,6 +1,7 @@
 //! What these tests start from: a folder of the export with volumes in it, and mounts of it. Every test has its own, and all
 //! of it is gone in the end.
 
+use crate::patience::Patience;
 use csi_nfs_store::quota::ability::{self, FileSystem};
 use csi_nfs_store::quota::ledger::Ledger;
 use csi_nfs_store::quota::project;
@@ -11,13 +12,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
 
 pub const MIB: u64 = 1 << 20;
-
-/// How long a test waits for what the kernel does behind an answer, and an agent, which tries again after a minute to purge what
-/// a client still holds.
-const PATIENCE: Duration = Duration::from_secs(150);
 
 pub fn bytes(bytes: u64) -> Amounts {
     Amounts { bytes, inodes: 0 }
@@ -133,14 +129,14 @@ impl Share {
     /// Waits until a project has this usage. What was unlinked is given back a moment later, by XFS and by a server that has just
     /// closed it, and nothing announces it.
     pub fn wait_for_usage(&self, id: ProjectId, wanted: impl Fn(Amounts) -> bool) {
-        let end = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         loop {
             let used = self.quota(id).used;
             if wanted(used) {
                 return;
             }
-            assert!(Instant::now() < end, "{used:?}");
-            std::thread::sleep(Duration::from_millis(20));
+            assert!(patience.lasts(), "{used:?}");
+            std::thread::sleep(patience.pause());
         }
     }
 }

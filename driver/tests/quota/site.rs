@@ -1,6 +1,7 @@
 //! A share with an agent on the server and a controller that has the share over NFS. Owns how both are started and called.
 
 use crate::away::Away;
+pub use crate::patience::until;
 use crate::scene::{MIB, Mount, Share, file_system, run};
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs_store::export::Export;
@@ -16,10 +17,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tonic::{Request, Status};
-
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An agent, until it is killed.
 pub struct Agent(pub Child);
@@ -233,14 +232,6 @@ pub fn says_enforced(message: &str, id: ProjectId) -> bool {
 
 pub fn project_of(folder: &Path) -> Option<ProjectId> {
     project::of(File::open(folder).unwrap()).unwrap()
-}
-
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 pub fn range(mib: u64) -> Option<CapacityRange> {

@@ -157,10 +157,7 @@ async fn a_volume_of_the_time_before_is_held_to_its_size_from_now_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_taking_in_that_dies_at_any_step_is_finished_by_a_repeat() {
-    if !is_enforced() {
-        return;
-    }
+async fn a_taking_in_that_dies_at_any_step_is_finished_by_a_repeat_on_xfs() {
     let mut site = Site::new("taken-in-killed").await;
     for (number, step) in [
         "the folder of a volume is a project",

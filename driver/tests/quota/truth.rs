@@ -2,10 +2,10 @@
 //! and one thing that cannot be used hides nothing else.
 
 use crate::hazards::Squashed;
+use crate::patience::Patience;
 use crate::scene::{MIB, Share, export, file_system, run};
-use crate::site::{Agent, PATIENCE, Site, says_enforced, until, volume};
+use crate::site::{Agent, Site, says_enforced, until, volume};
 use crate::tools::{USER, refusal, write};
-use csi_nfs_store::quota::ability::FileSystem;
 use csi_nfs_store::quota::project_id::ProjectId;
 use csi_nfs_store::share::token::Nonce;
 use csi_proto::v1::Volume;
@@ -13,7 +13,6 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 use tonic::Code;
 
 const ENFORCE: &[(&str, &str)] = &[("quota", "enforce")];
@@ -73,18 +72,25 @@ impl Held {
             .wait_for_usage(id, |used| used.bytes < mib * MIB);
     }
 
+    /// Waits until it is said: a comparison that mends something says first that it is not so.
     async fn says_enforced(&self, volume: &Volume) -> ProjectId {
-        let message = self.site.condition(volume).await.message;
-        let id = self.site.id(volume).expect("a project");
-        assert!(says_enforced(&message, id), "{message}");
-        id
+        let mut patience = Patience::default();
+        loop {
+            let message = self.site.condition(volume).await.message;
+            let id = self.site.id(volume).expect("a project");
+            if says_enforced(&message, id) {
+                return id;
+            }
+            assert!(patience.lasts(), "{message}");
+            tokio::time::sleep(patience.pause()).await;
+        }
     }
 
     /// That it is not, and why, which is known when a comparison has tried to mend it.
     async fn is_not_held(&self, volume: &Volume, why: &str) {
-        let end = Instant::now() + PATIENCE;
-        while !self.site.condition(volume).await.message.contains(why) && Instant::now() < end {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut patience = Patience::default();
+        while !self.site.condition(volume).await.message.contains(why) && patience.lasts() {
+            tokio::time::sleep(patience.pause()).await;
         }
         let listed = self.site.listed().await;
         let listed = listed.into_iter().find(|(id, _)| *id == volume.volume_id);
@@ -246,10 +252,7 @@ async fn quotas_that_are_switched_off_are_no_quotas() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_export_that_lets_clients_be_root_is_seen_while_the_agent_runs() {
-    if file_system() != FileSystem::Ext4 {
-        return;
-    }
+async fn an_export_that_lets_clients_be_root_is_seen_while_the_agent_runs_on_ext4() {
     let held = Held::new("truth-export").await;
     let made = held.site.create(volume("v", 8, ENFORCE)).await.unwrap();
     for (number, squash) in [

@@ -9,8 +9,8 @@ mod serve;
 
 pub use reply::Reply;
 
-use crate::support::PATIENCE;
 use crate::support::certificates::Certificates;
+use crate::support::patience::Patience;
 use csi_proto::methods;
 use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};
@@ -20,6 +20,7 @@ use prost::bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -264,17 +265,21 @@ impl ScriptedDriver {
     }
 
     fn wait(&self, what: &str, reached: impl Fn(&Seen) -> bool) {
-        let (seen, timeout) = self
-            .shared
-            .changed
-            .wait_timeout_while(self.shared.seen(), PATIENCE, |seen| !reached(seen))
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let calls: Vec<_> = seen.requests.iter().map(|request| &request.path).collect();
-        assert!(
-            !timeout.timed_out(),
-            "waited in vain for {what}; calls: {calls:?}, cancelled: {:?}",
-            seen.cancelled
-        );
+        let mut patience = Patience::default();
+        let mut seen = self.shared.seen();
+        while !reached(&seen) {
+            let calls: Vec<_> = seen.requests.iter().map(|request| &request.path).collect();
+            assert!(
+                patience.lasts(),
+                "waited in vain for {what}; calls: {calls:?}, cancelled: {:?}",
+                seen.cancelled
+            );
+            let waited = self
+                .shared
+                .changed
+                .wait_timeout(seen, Duration::from_secs(1));
+            seen = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
     }
 }
 

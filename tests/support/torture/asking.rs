@@ -3,10 +3,10 @@
 //! A call that was not answered may still go on in the controller that it was made to, for as long as that lives: it is
 //! repeated there. When the controller has died, the other one may be asked as well, or nobody for some time.
 
-use crate::support::PATIENCE;
-use crate::support::calls::{Calls, may_be_repeated};
+use crate::support::calls::{Calls, HOUR, may_be_repeated};
+use crate::support::patience::Patience;
 use std::error::Error as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tonic::{Code, Status};
 
 /// How a call is made.
@@ -47,7 +47,7 @@ impl Asking {
         controllers: &[Calls; 2],
         call: &impl AsyncFn(Calls) -> Result<String, Status>,
     ) -> Result<Asked, Status> {
-        let end = Instant::now() + 2 * PATIENCE;
+        let mut patience = Patience::default();
         let mut asked = Asked {
             answer: None,
             tries: Vec::new(),
@@ -83,12 +83,12 @@ impl Asking {
                 asked.answer = Some(answer);
                 return Ok(asked);
             }
-            if Instant::now() > end {
+            if !patience.lasts() {
                 return Err(status.clone());
             }
-            deadline = PATIENCE;
+            deadline = HOUR;
             // Not an event: an orchestrator repeats after some time.
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(patience.pause()).await;
         }
     }
 }

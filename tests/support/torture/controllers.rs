@@ -3,6 +3,7 @@
 
 use crate::support::dice::Dice;
 use crate::support::driver::Driver;
+use crate::support::storm::Extent;
 use rustix::process::Signal;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -43,7 +44,7 @@ impl Controllers {
     }
 
     /// Kills them, each time after some more has been done, until nobody does anything any more. Then both run.
-    pub fn kill_during(&mut self, work: &Receiver<()>, mut dice: Dice, end: Instant) {
+    pub fn kill_during(&mut self, work: &Receiver<()>, mut dice: Dice, extent: Extent) {
         loop {
             // On any machine some of the work gets done between two deaths.
             for _ in 0..dice.below(80) {
@@ -53,7 +54,9 @@ impl Controllers {
             }
             pause(work, Duration::from_millis(dice.below(60)));
             let one = dice.below(2) as usize;
-            if dice.once_in(30) && Instant::now() + 2 * STOPPED < end {
+            let is_long =
+                matches!(extent, Extent::Until(end) if Instant::now() + 2 * STOPPED < end);
+            if dice.once_in(30) && is_long {
                 self.drivers[one].process().signal(Signal::STOP);
                 pause(work, STOPPED);
                 self.drivers[one].process().signal(Signal::CONT);

@@ -14,14 +14,14 @@ use crate::support::calls::{self, Calls, Map};
 use crate::support::dice::Dice;
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
+use crate::support::storm::Extent;
 use controllers::Controllers;
 use model::Violation;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 use worker::Worker;
 
 const WORKERS: u64 = 6;
@@ -32,8 +32,8 @@ pub struct Torture<'a> {
     pub parameters: Map,
     /// The share's folder on disk.
     pub folder: &'a Path,
-    /// How long the controllers are killed.
-    pub time: Duration,
+    /// Until when the controllers are killed: its work is the steps of the workers.
+    pub extent: Extent,
     /// The seed, unless `CSI_TEST_SEED` says otherwise.
     pub seed: u64,
 }
@@ -116,15 +116,18 @@ impl Torture<'_> {
         controllers: &mut Controllers,
         workers: &mut [Worker<'_>],
     ) -> Result<(), Violation> {
-        let end = Instant::now() + self.time;
+        let (extent, steps) = (self.extent, AtomicUsize::new(0));
         let failed = AtomicBool::new(false);
         let (done, work) = mpsc::channel();
         std::thread::scope(|threads| {
             let dice = Dice::of(self.seed, WORKERS);
-            threads.spawn(move || controllers.kill_during(&work, dice, end));
-            let (failed, done) = (&failed, done);
+            threads.spawn(move || controllers.kill_during(&work, dice, extent));
+            let (failed, steps, done) = (&failed, &steps, done);
             at_once(workers, |worker| {
-                let over = || Instant::now() >= end || failed.load(Ordering::Relaxed);
+                let over = || {
+                    let before = steps.fetch_add(1, Ordering::Relaxed);
+                    extent.is_over(before) || failed.load(Ordering::Relaxed)
+                };
                 let result = worker.work(over, &done);
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result

@@ -5,8 +5,7 @@
 use super::asking::{Asked, Asking};
 use super::content::{self, Content};
 use super::model::{Model, Origin, Place, RESTORED, State, Violation, Wish};
-use crate::support::PATIENCE;
-use crate::support::calls::{self, Calls, Map};
+use crate::support::calls::{self, Calls, HOUR, Map};
 use crate::support::dice::Dice;
 use crate::support::placed::of_volume;
 use csi_proto::v1::CreateVolumeRequest;
@@ -458,7 +457,7 @@ impl<'a> Worker<'a> {
             first: self.dice.below(2) as usize,
             may_move: !both,
             may_leave: self.dice.once_in(2) && !both && !self.ending,
-            deadline: if hasty { deadline } else { PATIENCE },
+            deadline: if hasty { deadline } else { HOUR },
         };
         let other = Asking {
             first: 1 - asking.first,

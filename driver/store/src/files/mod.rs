@@ -14,5 +14,8 @@ pub mod escaped;
 pub mod owner;
 pub(crate) mod pool;
 pub mod roots;
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests may block")]
+mod small_disk;
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub(crate) mod walking;

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, clippy::unwrap_used)] // Every test file uses a part of it.
 
+#[path = "../../../../tests/support/patience.rs"]
+pub mod patience;
 #[path = "../../../../tests/support/process.rs"]
 mod process;
 
@@ -15,6 +17,7 @@ use csi_proto::v1::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeStageVolumeRequest,
     NodeUnpublishVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
 };
+use patience::{PATIENCE, Patience, patiently};
 use process::Process;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
@@ -23,9 +26,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response, Status};
-
-/// Longer than anything here may take; a test that waits that long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A folder and a mount namespace.
 pub struct Rig {
@@ -51,7 +51,7 @@ impl Rig {
             keeper.arg("--map-root-user");
         }
         let mut keeper = keeper
-            .args(["sh", "-c", "echo ready; exec sleep 600"])
+            .args(["sh", "-c", "echo ready; exec sleep infinity"])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -283,22 +283,18 @@ impl Client {
 
     async fn try_connect(rig: &Rig) -> Result<Self, tonic::transport::Error> {
         let uri = format!("unix://{}", rig.path("csi.sock").display());
-        let channel = Endpoint::try_from(uri)
-            .unwrap()
-            .timeout(PATIENCE)
-            .connect()
-            .await?;
+        let channel = Endpoint::try_from(uri).unwrap().connect().await?;
         Ok(Self::over(channel))
     }
 
     /// The same for a driver that has just been started, and may not say when it serves. `None` when it has ended.
     pub async fn connect_soon(rig: &Rig, driver: &mut Driver) -> Option<Self> {
-        let end = std::time::Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         while std::os::unix::net::UnixStream::connect(rig.path("csi.sock")).is_err() {
             if !driver.is_running() {
                 return None;
             }
-            assert!(std::time::Instant::now() < end, "nobody serves");
+            assert!(patience.lasts(), "nobody serves");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Self::try_connect(rig).await.ok()
@@ -330,7 +326,7 @@ impl Client {
             .map_err(|error| Status::unavailable(error.to_string()))?;
         let path = http::uri::PathAndQuery::from_static(method.path);
         let codec = tonic_prost::ProstCodec::<Q, R>::default();
-        grpc.unary(request, path, codec).await
+        patiently(method.path, grpc.unary(request, path, codec)).await
     }
 
     /// Publishes, and returns what the driver wants to be told to the user.

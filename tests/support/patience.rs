@@ -1,0 +1,144 @@
+//! How long a test waits for what must happen: as long as anything moves.
+//!
+//! A clock would decide by how busy the machine is. So no time counts here: now and then it is looked whether anybody wants a
+//! processor, and only what is found at rest again and again is given up.
+
+#![allow(dead_code)] // Every test program uses a part of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Between two looks, at least.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// All must be at rest for so long before it is given up. Longer than any time that the programs themselves wait before they try
+/// again; it only matters on failure.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Between two questions whether it has happened, where no event tells: at first, and at most. Who asks for long asks seldom.
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
+
+/// The patience of one wait.
+pub struct Patience {
+    /// So many looks that find all at rest are left.
+    left: u32,
+    looked: Instant,
+    pause: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::of(PATIENCE)
+    }
+}
+
+impl Patience {
+    /// One that ends when all was at rest for so long.
+    pub fn of(rest: Duration) -> Self {
+        let looks = rest.as_secs() / BETWEEN.as_secs();
+        Self {
+            left: u32::try_from(looks).unwrap_or(u32::MAX),
+            looked: Instant::now(),
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// How long to pause before it is asked again.
+    pub fn pause(&mut self) -> Duration {
+        let pause = self.pause;
+        self.pause = LAST_PAUSE.min(pause * 5 / 4);
+        pause
+    }
+
+    /// Whether to go on with waiting. To be asked again and again.
+    pub fn lasts(&mut self) -> bool {
+        if self.looked.elapsed() >= BETWEEN {
+            self.looked = Instant::now();
+            self.left -= u32::from(self.left > 0 && !somebody_wants_a_processor());
+        }
+        self.left > 0
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut patience = Patience::default();
+    while !is_so() {
+        assert!(patience.lasts(), "never: {what}");
+        std::thread::sleep(patience.pause());
+    }
+}
+
+/// Awaits what must come.
+pub async fn patiently<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    let mut patience = Patience::default();
+    tokio::pin!(coming);
+    loop {
+        tokio::select! {
+            come = &mut coming => return come,
+            () = tokio::time::sleep(BETWEEN) => assert!(patience.lasts(), "never: {what}"),
+        }
+    }
+}
+
+/// Waits for what a call returns that cannot be told to give up, such as a read. It goes on when the test has failed.
+#[track_caller]
+pub fn in_time<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 'static) -> T {
+    let called = std::thread::spawn(call);
+    until(what, || called.is_finished());
+    let returned = called.join();
+    returned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Whether any thread of this process or its descendants runs, or would if it were let. In a guest, where the kernel works for
+/// the tests too: whether any thread at all does.
+fn somebody_wants_a_processor() -> bool {
+    if std::env::var_os("NFS_GUEST").is_some() {
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let running = load.split(' ').nth(3).and_then(|it| it.split_once('/'));
+        // This thread is one of them.
+        return running.is_none_or(|(running, _)| running != "1");
+    }
+    let own = std::process::id();
+    let processes = numbers("/proc");
+    let parents: BTreeMap<u32, u32> = processes
+        .into_iter()
+        .filter_map(|pid| {
+            let parent = stat(&format!("/proc/{pid}/stat"))?.1;
+            Some((pid, parent))
+        })
+        .collect();
+    let is_ours = |pid: &u32| {
+        std::iter::successors(Some(pid), |pid| parents.get(pid)).any(|ancestor| *ancestor == own)
+    };
+    parents.keys().filter(|pid| is_ours(pid)).any(|pid| {
+        let threads = format!("/proc/{pid}/task");
+        let states = numbers(&threads)
+            .into_iter()
+            .filter_map(|thread| stat(&format!("{threads}/{thread}/stat")))
+            .map(|(state, _)| state);
+        // `t` is a thread whose tracer has the next move.
+        let busy = states.filter(|state| matches!(state, 'R' | 't')).count();
+        busy > usize::from(*pid == own)
+    })
+}
+
+/// The names in a folder that are numbers.
+fn numbers(folder: &str) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The state of a process or thread, and its parent.
+fn stat(path: &str) -> Option<(char, u32)> {
+    let stat = fs::read_to_string(path).ok()?;
+    // Its name may have blanks and brackets.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut words = rest.split(' ');
+    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
+}
