@@ -4,6 +4,7 @@
 
 mod names;
 mod query;
+mod shape;
 mod syntax;
 
 pub use names::NameError;
@@ -11,10 +12,11 @@ pub use query::{Place, Query};
 
 use csi_proto::schema::Message;
 use csi_proto::text::{Escaping, escaped};
-use names::{Shape, spell};
+use names::check;
 use serde::Serialize;
 use serde_json::Value as Json;
 use serde_json::ser::{CompactFormatter, Serializer};
+use shape::Shape;
 use std::borrow::Cow;
 use thiserror::Error;
 
@@ -55,7 +57,11 @@ pub enum TemplateError {
 
 /// A template, checked.
 #[derive(Clone, Debug)]
-pub struct Template(Vec<Piece>);
+pub struct Template {
+    pieces: Vec<Piece>,
+    /// What the documents are.
+    root: Shape,
+}
 
 #[derive(Clone, Debug)]
 enum Piece {
@@ -75,7 +81,7 @@ impl Template {
             return Err(TemplateError::Empty);
         }
         if !text.contains('{') && text.starts_with(['$', '.', '[', '@']) {
-            return Ok(Self(vec![Piece::Path(expression(text)?)]));
+            return Ok(Self::of(vec![Piece::Path(expression(text)?)]));
         }
         let mut pieces = Vec::new();
         // The loops that are open, with what stood before each.
@@ -111,7 +117,12 @@ impl Template {
         if !rest.is_empty() {
             pieces.push(Piece::Text(rest.to_owned()));
         }
-        Ok(Self(pieces))
+        Ok(Self::of(pieces))
+    }
+
+    fn of(pieces: Vec<Piece>) -> Self {
+        let root = Shape::Unknown;
+        Self { pieces, root }
     }
 
     /// The template for documents that are a `message`, whose fields it may name in either spelling.
@@ -119,7 +130,7 @@ impl Template {
     /// # Errors
     /// When it has a name that they cannot have.
     pub fn for_message(&self, message: &'static Message) -> Result<Self, NameError> {
-        self.spelled(Shape::Message(message))
+        self.of_documents(Shape::Message(message))
     }
 
     /// The template for lists of a `message`, as [`Template::for_message`].
@@ -127,35 +138,31 @@ impl Template {
     /// # Errors
     /// When it has a name that they cannot have.
     pub fn for_list_of(&self, message: &'static Message) -> Result<Self, NameError> {
-        self.spelled(Shape::List(Some(message)))
+        self.of_documents(Shape::List(Some(message)))
     }
 
-    fn spelled(&self, root: Shape) -> Result<Self, NameError> {
-        let mut template = self.clone();
-        spell_pieces(&mut template.0, root, &[root])?;
-        Ok(template)
+    fn of_documents(&self, root: Shape) -> Result<Self, NameError> {
+        check_pieces(&self.pieces, root, &[root])?;
+        let pieces = self.pieces.clone();
+        Ok(Self { pieces, root })
     }
 
     /// What the template finds in a document, safe to show. What it does not find is nothing, and so is null.
     pub fn text(&self, document: &Json) -> String {
         let mut out = String::new();
-        let place = Place {
-            root: document,
-            current: document,
-        };
-        write(&self.0, place, &mut out);
+        write(&self.pieces, Place::whole(document, self.root), &mut out);
         out
     }
 }
 
-fn spell_pieces(pieces: &mut [Piece], root: Shape, current: &[Shape]) -> Result<(), NameError> {
+fn check_pieces(pieces: &[Piece], root: Shape, current: &[Shape]) -> Result<(), NameError> {
     for piece in pieces {
         match piece {
             Piece::Text(_) => {}
-            Piece::Path(query) => drop(spell(query, root, current)?),
+            Piece::Path(query) => drop(check(query, root, current)?),
             Piece::Loop(query, inner) => {
-                let each = spell(query, root, current)?;
-                spell_pieces(inner, root, &each)?;
+                let each = check(query, root, current)?;
+                check_pieces(inner, root, &each)?;
             }
         }
     }
@@ -178,7 +185,11 @@ fn write(pieces: &[Piece], place: Place<'_>, out: &mut String) {
 
 /// What an expression finds, as text. Null is nothing.
 fn joined(query: &Query, place: Place<'_>, separator: &str) -> String {
-    let found: Vec<_> = query.find(place).into_iter().map(shown).collect();
+    let found: Vec<_> = query
+        .find(place)
+        .into_iter()
+        .map(|node| shown(node.value))
+        .collect();
     found.join(separator)
 }
 
@@ -188,6 +199,8 @@ pub struct ExpressionColumn {
     /// The head, as it was typed.
     pub head: String,
     query: Query,
+    /// What the rows are.
+    root: Shape,
 }
 
 impl ExpressionColumn {
@@ -207,6 +220,7 @@ impl ExpressionColumn {
             Ok(Self {
                 head: head.to_owned(),
                 query: expression(without_braces(path).trim())?,
+                root: Shape::Unknown,
             })
         };
         columns.map(column).collect()
@@ -217,19 +231,15 @@ impl ExpressionColumn {
     /// # Errors
     /// When it has a name that they cannot have.
     pub fn for_message(&self, message: &'static Message) -> Result<Self, NameError> {
-        let mut column = self.clone();
         let root = Shape::Message(message);
-        spell(&mut column.query, root, &[root])?;
-        Ok(column)
+        check(&self.query, root, &[root])?;
+        let column = self.clone();
+        Ok(Self { root, ..column })
     }
 
     /// Its text for a row, safe to show; nothing where nothing is found.
     pub fn text(&self, row: &Json) -> String {
-        let place = Place {
-            root: row,
-            current: row,
-        };
-        joined(&self.query, place, ",")
+        joined(&self.query, Place::whole(row, self.root), ",")
     }
 }
 

@@ -1,10 +1,11 @@
-//! Holds the names of an expression against the message that it looks into, and gives them JSON's spelling.
+//! Holds the names of an expression against the message that it looks into.
 //!
 //! Owns what is an error there: a name that no document of that message can have. What a document happens to lack is none.
 
-use super::query::{Name, Operand, Origin, Query, Segment, Selector, Test};
+use super::query::{Operand, Origin, Query, Segment, Selector, Test};
+use super::shape::Shape;
 use crate::arguments::likest::likest;
-use csi_proto::schema::{Cardinality, Field, Message};
+use csi_proto::schema::{Cardinality, Message};
 use thiserror::Error;
 
 /// How far below a message a name is looked for that it lacks.
@@ -55,65 +56,6 @@ fn advice(near: &[String], has: &[&str]) -> String {
     }
 }
 
-/// What can stand at a place of a document.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Shape {
-    Message(&'static Message),
-    /// A list of messages, or of what has no parts.
-    List(Option<&'static Message>),
-    Map,
-    Scalar,
-    /// What stands in a field that this program does not know.
-    Unknown,
-}
-
-impl Shape {
-    fn of(field: &'static Field) -> Self {
-        match field.cardinality {
-            Cardinality::Map => Self::Map,
-            Cardinality::Repeated => Self::List(field.message()),
-            Cardinality::Singular => Self::of_one(field.message()),
-        }
-    }
-
-    fn of_one(message: Option<&'static Message>) -> Self {
-        message.map_or(Self::Scalar, Self::Message)
-    }
-
-    /// What can stand one step further in, but for what an unknown field holds.
-    fn children(self) -> Vec<Self> {
-        match self {
-            Self::Message(of) => of.fields.iter().map(Self::of).collect(),
-            Self::List(message) => vec![Self::of_one(message)],
-            Self::Map => vec![Self::Scalar],
-            Self::Scalar => Vec::new(),
-            Self::Unknown => vec![Self::Unknown],
-        }
-    }
-
-    /// What it is, for an error.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Message(of) => of.short_name(),
-            Self::List(_) => "a list",
-            Self::Map => "a map",
-            Self::Scalar => "a value without parts",
-            Self::Unknown => "an unknown field",
-        }
-    }
-
-    fn is(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Message(one), Self::Message(other)) => std::ptr::eq(one, other),
-            (Self::List(one), Self::List(other)) => Self::of_one(one).is(Self::of_one(other)),
-            (Self::Map, Self::Map)
-            | (Self::Scalar, Self::Scalar)
-            | (Self::Unknown, Self::Unknown) => true,
-            _ => false,
-        }
-    }
-}
-
 /// Each shape once.
 fn distinct(shapes: impl IntoIterator<Item = Shape>) -> Vec<Shape> {
     let mut all: Vec<Shape> = Vec::new();
@@ -136,12 +78,12 @@ fn all_within(shapes: &[Shape]) -> Vec<Shape> {
     all
 }
 
-/// Gives the names of `query` JSON's spelling; what can stand where it leads.
+/// What can stand where `query` leads.
 ///
 /// # Errors
 /// When it has a name that nothing at its place can have.
-pub(super) fn spell(
-    query: &mut Query,
+pub(super) fn check(
+    query: &Query,
     root: Shape,
     current: &[Shape],
 ) -> Result<Vec<Shape>, NameError> {
@@ -149,14 +91,14 @@ pub(super) fn spell(
         Origin::Root => vec![root],
         Origin::Current => current.to_vec(),
     };
-    for segment in &mut query.segments {
-        shapes = spell_segment(segment, root, &shapes)?;
+    for segment in &query.segments {
+        shapes = check_segment(segment, root, &shapes)?;
     }
     Ok(shapes)
 }
 
-fn spell_segment(
-    segment: &mut Segment,
+fn check_segment(
+    segment: &Segment,
     root: Shape,
     shapes: &[Shape],
 ) -> Result<Vec<Shape>, NameError> {
@@ -166,9 +108,9 @@ fn spell_segment(
     };
     let children = || distinct(shapes.iter().flat_map(|shape| shape.children()));
     let mut found = Vec::new();
-    for selector in &mut segment.selectors {
+    for selector in &segment.selectors {
         match selector {
-            Selector::Name(name) => found.extend(spell_name(name, &shapes)?),
+            Selector::Name(name) => found.extend(check_name(name, &shapes)?),
             Selector::All => {
                 has_parts("*", &shapes)?;
                 found.extend(children());
@@ -176,7 +118,7 @@ fn spell_segment(
             Selector::Filter(test) => {
                 has_parts("?", &shapes)?;
                 let children = children();
-                spell_test(test, root, &children)?;
+                check_test(test, root, &children)?;
                 found.extend(children);
             }
             Selector::Index(_) | Selector::Slice(_) => {
@@ -205,26 +147,18 @@ fn has_parts(sign: &str, shapes: &[Shape]) -> Result<(), NameError> {
     }
 }
 
-fn spell_name(name: &mut Name, shapes: &[Shape]) -> Result<Vec<Shape>, NameError> {
+fn check_name(name: &str, shapes: &[Shape]) -> Result<Vec<Shape>, NameError> {
     let mut found = Vec::new();
     for shape in shapes {
         match shape {
-            Shape::Message(of) => match of.field(&name.typed) {
-                Some(field) => {
-                    name.json = Some(field.json_name);
-                    found.push(Shape::of(field));
-                }
-                None if is_number(&name.typed) => found.push(Shape::Unknown),
-                None => {}
-            },
-            Shape::Map => found.push(Shape::Scalar),
-            Shape::Unknown => found.push(Shape::Unknown),
+            Shape::Message(of) if of.field(name).is_none() && !is_number(name) => {}
+            Shape::Message(_) | Shape::Map | Shape::Unknown => found.push(shape.behind(name)),
             Shape::List(_) | Shape::Scalar => {}
         }
     }
     // No shape is left behind all fields of a message that has none.
     match found.is_empty() && !shapes.is_empty() {
-        true => Err(missing(name.typed.clone(), shapes)),
+        true => Err(missing(name.to_owned(), shapes)),
         false => Ok(found),
     }
 }
@@ -291,29 +225,29 @@ fn paths(name: &str, message: &'static Message, deep: usize) -> Vec<String> {
         .collect()
 }
 
-fn spell_test(test: &mut Test, root: Shape, current: &[Shape]) -> Result<(), NameError> {
+fn check_test(test: &Test, root: Shape, current: &[Shape]) -> Result<(), NameError> {
     match test {
         Test::Any(all) | Test::All(all) => {
             for test in all {
-                spell_test(test, root, current)?;
+                check_test(test, root, current)?;
             }
             Ok(())
         }
-        Test::Not(test) => spell_test(test, root, current),
-        Test::Exists(query) => spell(query, root, current).map(drop),
+        Test::Not(test) => check_test(test, root, current),
+        Test::Exists(query) => check(query, root, current).map(drop),
         Test::Compare(left, _, right) => {
-            spell_operand(left, root, current)?;
-            spell_operand(right, root, current)
+            check_operand(left, root, current)?;
+            check_operand(right, root, current)
         }
     }
 }
 
-fn spell_operand(operand: &mut Operand, root: Shape, current: &[Shape]) -> Result<(), NameError> {
+fn check_operand(operand: &Operand, root: Shape, current: &[Shape]) -> Result<(), NameError> {
     match operand {
         Operand::Literal(_) => Ok(()),
-        Operand::Length(of) => spell_operand(of, root, current),
+        Operand::Length(of) => check_operand(of, root, current),
         Operand::Query(query) | Operand::Count(query) | Operand::Value(query) => {
-            spell(query, root, current).map(drop)
+            check(query, root, current).map(drop)
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Owns the meaning of RFC 9535, with one addition: a 64-bit number, which JSON has as text, compares as a number. How an
 //! expression is written is said in `syntax.rs`.
 
+use super::shape::Shape;
 use serde_json::Value as Json;
 use std::cmp::Ordering;
 
@@ -31,18 +32,12 @@ pub(super) struct Segment {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Selector {
-    Name(Name),
+    /// A member's name, as it was typed.
+    Name(String),
     All,
     Index(i64),
     Slice(Slice),
     Filter(Test),
-}
-
-/// A member's name, in the spelling that was typed, and in JSON's where it is a field's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
-    pub typed: String,
-    pub json: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,18 +78,38 @@ pub(super) enum Operator {
     AtLeast,
 }
 
+/// A value in a document, and what stands there.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    /// The value.
+    pub value: &'a Json,
+    /// What it is: a map has other names than a message.
+    pub shape: Shape,
+}
+
 /// The whole document, and the value that an expression is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The whole document.
-    pub root: &'a Json,
+    pub root: Node<'a>,
     /// The value in it.
-    pub current: &'a Json,
+    pub current: Node<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// The whole of a document.
+    pub fn whole(value: &'a Json, shape: Shape) -> Self {
+        let root = Node { value, shape };
+        Self {
+            root,
+            current: root,
+        }
+    }
 }
 
 impl Query {
     /// What it finds at a place. What is not there is nothing.
-    pub fn find<'a>(&self, place: Place<'a>) -> Vec<&'a Json> {
+    pub fn find<'a>(&self, place: Place<'a>) -> Vec<Node<'a>> {
         let mut found = vec![match self.from {
             Origin::Root => place.root,
             Origin::Current => place.current,
@@ -115,20 +130,20 @@ impl Query {
 }
 
 impl Segment {
-    fn select<'a>(&self, root: &'a Json, values: &[&'a Json]) -> Vec<&'a Json> {
+    fn select<'a>(&self, root: Node<'a>, nodes: &[Node<'a>]) -> Vec<Node<'a>> {
         let mut found = Vec::new();
-        for value in values {
-            self.visit(root, value, &mut found);
+        for node in nodes {
+            self.visit(root, *node, &mut found);
         }
         found
     }
 
-    fn visit<'a>(&self, root: &'a Json, value: &'a Json, found: &mut Vec<&'a Json>) {
+    fn visit<'a>(&self, root: Node<'a>, node: Node<'a>, found: &mut Vec<Node<'a>>) {
         for selector in &self.selectors {
-            selector.select(root, value, found);
+            selector.select(root, node, found);
         }
         if self.is_deep {
-            for child in children(value) {
+            for child in node.children() {
                 self.visit(root, child, found);
             }
         }
@@ -136,37 +151,58 @@ impl Segment {
 }
 
 impl Selector {
-    fn select<'a>(&self, root: &'a Json, value: &'a Json, found: &mut Vec<&'a Json>) {
-        match (self, value) {
+    fn select<'a>(&self, root: Node<'a>, node: Node<'a>, found: &mut Vec<Node<'a>>) {
+        match (self, node.value) {
             (Self::Name(name), Json::Object(members)) => {
-                // A map's keys are as they were typed, and may be spelled as a field too.
-                let in_json = || members.get(name.json?);
-                found.extend(members.get(&name.typed).or_else(in_json));
+                let member = members.get(node.shape.json_name(name));
+                found.extend(member.map(|value| node.member(name, value)));
             }
-            (Self::All, value) => found.extend(children(value)),
+            (Self::All, _) => found.extend(node.children()),
             (Self::Index(index), Json::Array(list)) => {
-                let index = place(*index, list.len());
-                found.extend(
-                    usize::try_from(index)
-                        .ok()
-                        .and_then(|index| list.get(index)),
-                );
+                let index = usize::try_from(place(*index, list.len())).ok();
+                let entry = index.and_then(|index| list.get(index));
+                found.extend(entry.map(|value| node.entry(value)));
             }
-            (Self::Slice(slice), Json::Array(list)) => found.extend(slice.of(list)),
-            (Self::Filter(test), value) => {
-                found.extend(children(value).filter(|current| test.holds(Place { root, current })))
+            (Self::Slice(slice), Json::Array(list)) => {
+                found.extend(slice.of(list).into_iter().map(|value| node.entry(value)));
+            }
+            (Self::Filter(test), _) => {
+                let children = node.children().into_iter();
+                found.extend(children.filter(|current| {
+                    test.holds(Place {
+                        root,
+                        current: *current,
+                    })
+                }));
             }
             (Self::Name(_) | Self::Index(_) | Self::Slice(_), _) => {}
         }
     }
 }
 
-/// The entries of a list, or the values of an object.
-fn children(value: &Json) -> Box<dyn Iterator<Item = &Json> + '_> {
-    match value {
-        Json::Array(list) => Box::new(list.iter()),
-        Json::Object(members) => Box::new(members.values()),
-        _ => Box::new(std::iter::empty()),
+impl<'a> Node<'a> {
+    fn member(self, name: &str, value: &'a Json) -> Self {
+        let shape = self.shape.behind(name);
+        Self { value, shape }
+    }
+
+    fn entry(self, value: &'a Json) -> Self {
+        let shape = self.shape.entry();
+        Self { value, shape }
+    }
+
+    /// The entries of a list, or the values of an object.
+    fn children(self) -> Vec<Self> {
+        match self.value {
+            Json::Array(list) => list.iter().map(|value| self.entry(value)).collect(),
+            Json::Object(members) => {
+                let members = members.iter();
+                members
+                    .map(|(name, value)| self.member(name, value))
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -226,7 +262,7 @@ impl Operand {
         match self {
             Self::Literal(value) => Some(value.clone()),
             Self::Query(query) | Self::Value(query) => match query.find(place).as_slice() {
-                [one] => Some((*one).clone()),
+                [one] => Some(one.value.clone()),
                 _ => None,
             },
             Self::Count(query) => Some(Json::from(query.find(place).len())),

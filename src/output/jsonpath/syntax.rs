@@ -4,7 +4,7 @@
 //! it, and a backslash takes the next letter as it is, as in `.labels.app\.kubernetes\.io/name`. Where the two differ, the
 //! RFC counts: a quoted name is one name, with its dots.
 
-use super::query::{Name, Operand, Operator, Origin, Query, Segment, Selector, Slice, Test};
+use super::query::{Operand, Operator, Origin, Query, Segment, Selector, Slice, Test};
 use serde_json::Value as Json;
 
 /// What ends a name without quotes.
@@ -378,7 +378,7 @@ fn segment(is_deep: bool, selector: Selector) -> Segment {
 }
 
 fn name(typed: String) -> Selector {
-    Selector::Name(Name { typed, json: None })
+    Selector::Name(typed)
 }
 
 fn one_or(mut tests: Vec<Test>, several: fn(Vec<Test>) -> Test) -> Test {

@@ -166,12 +166,10 @@ fn expressions_find_what_the_library_finds() {
         "$.a[?@.b >= 'x' || 'a' < 'b' && false == true]",
     ] {
         let library = JsonPath::parse(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let place = Place {
-            root: &document,
-            current: &document,
-        };
         let ours = expression(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        assert_eq!(ours.find(place), library.query(&document).all(), "{path}");
+        let found = ours.find(Place::whole(&document, Shape::Unknown));
+        let found: Vec<&Json> = found.into_iter().map(|node| node.value).collect();
+        assert_eq!(found, library.query(&document).all(), "{path}");
     }
 }
 
@@ -318,8 +316,26 @@ fn what_is_no_list_has_no_index_and_a_map_its_own_keys() {
     }
     let reply =
         json!({"entries": [{"volume": {"volumeContext": {"volumeId": "J", "volume_id": "S"}}}]});
-    let template = parsed("{..volume_id}").for_message(&tables::LIST_VOLUMES_RESPONSE);
-    assert_eq!(template.unwrap().text(&reply), "S");
+    let key =
+        json!({"entries": [{"volume": {"volumeId": "v", "volumeContext": {"volumeId": "J"}}}]});
+    for (template, of_both, of_key) in [
+        ("{..volume_id}", "S", "v"),
+        ("{..volumeId}", "J", "v J"),
+        ("{.entries[*].volume.*.volume_id}", "S", ""),
+        ("{.entries[?value(@..volume_id) == 'J']}", "", ""),
+        ("{.entries[*]..volume_context.volumeId}", "J", "J"),
+    ] {
+        let template = parsed(template).for_message(&tables::LIST_VOLUMES_RESPONSE);
+        let template = template.unwrap();
+        assert_eq!(template.text(&reply), of_both, "{template:?}");
+        let found = template.text(&key);
+        let sorted = |text: &str| {
+            let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            words.sort();
+            words
+        };
+        assert_eq!(sorted(&found), sorted(of_key), "{template:?}");
+    }
     let list = &reply["entries"];
     let template = parsed("{[*].volume.volume_context.volumeId}");
     let row = tables::LIST_VOLUMES_RESPONSE
