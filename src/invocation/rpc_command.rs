@@ -11,7 +11,7 @@ use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
 use crate::output::documents::Documents;
 use crate::output::reader::{ReadOutput, WithoutReader};
-use crate::output::{self, OutputError, Printer, ShownReply, json};
+use crate::output::{self, End, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
 use crate::rpc::{
     self, Calls, EncodedRequest, Group, Rpc,
@@ -139,7 +139,7 @@ impl Command {
                     let error = error.doing(self.doing(&request.subject));
                     if !self.keep_going {
                         // What has arrived is shown before the error.
-                        let _ = printer.finish();
+                        let _ = printer.finish(End::CutOff);
                         return Err(error);
                     }
                     // The first failure is the command's result; what comes before the end is reported at once.
@@ -148,7 +148,11 @@ impl Command {
                 }
             }
         }
-        printer.finish().or_else(no_broken_pipe)?;
+        let end = match first {
+            Some(_) => End::CutOff,
+            None => End::Whole,
+        };
+        printer.finish(end).or_else(no_broken_pipe)?;
         first.map_or(Ok(()), |error| Err(error.reported()))
     }
 
@@ -285,8 +289,10 @@ impl Command {
             say!("note: there is more: --starting-token {next:?}, or --all for the whole list");
         }
         // A person would take an empty screen for a fault; scripts read other formats, and stdout stays empty.
-        if next.is_empty() && printer.is_empty_table() {
-            let things = self.rpc.method.kebab_name.trim_start_matches("list-");
+        if let Some(things) = things(self.rpc.method.kebab_name)
+            && next.is_empty()
+            && printer.is_empty_table()
+        {
             say!("no {things}");
         }
         // After the reply is shown: a volume with a fault is there all the same.
@@ -348,6 +354,15 @@ fn without_reader(effect: &Effect) -> WithoutReader {
     match effect.is_reads() {
         true => WithoutReader::Stop,
         false => WithoutReader::GoOn,
+    }
+}
+
+/// What an RPC of that name lists.
+fn things(kebab_name: &'static str) -> Option<&'static str> {
+    match kebab_name.strip_prefix("list-") {
+        Some(things) => Some(things),
+        None if kebab_name.ends_with("-capabilities") => Some("capabilities"),
+        None => None,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::call::session::Session;
 use crate::error::{Error, ErrorKind};
 use crate::output::layout::{Layout, OwnedRow};
 use crate::output::printer::{Event, Printer};
-use crate::output::{OutputError, ShownReply};
+use crate::output::{OutputError, ShownReply, reader};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::io::Write;
@@ -54,7 +54,11 @@ pub async fn watch(
             Err(error) if error.is_broken_pipe() => return Ok(()),
             flushed => flushed.map_err(output_error)?,
         }
-        tokio::time::sleep(pause).await;
+        // Where nothing changes, nothing is written that would find the reader gone.
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = reader::leaves() => return Ok(()),
+        }
     }
 }
 

@@ -126,6 +126,21 @@ impl Documents {
         }
     }
 
+    /// Ends the list after a page that failed. It is left open, so that no reader takes a part for the whole: a pipe loses the
+    /// exit code. An expression sees whole lists alone.
+    ///
+    /// # Errors
+    /// As [`Documents::write`].
+    pub fn cut_off(&self, out: &mut impl Write) -> Result<(), OutputError> {
+        let open = match self.form {
+            _ if self.written == 0 => "",
+            Form::Pretty => "\n",
+            Form::Yaml => "nextToken: \"\n",
+            Form::Lines | Form::Found(..) => "",
+        };
+        Ok(out.write_all(open.as_bytes())?)
+    }
+
     /// Closes the list after the last page, whose token is empty.
     ///
     /// # Errors

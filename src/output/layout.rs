@@ -91,6 +91,7 @@ impl Layout {
     /// # Errors
     /// When there is none.
     pub fn column(&self, name: &str) -> Result<Reader, OutputError> {
+        let name = name.trim();
         let same = |head: &str| head.eq_ignore_ascii_case(&name.replace(['-', '_'], " "));
         if let Some(column) = self.view.columns.iter().find(|column| same(column.head)) {
             return Ok(Reader::new(column, self.types)?);

@@ -29,7 +29,7 @@ pub mod terminal;
 pub mod view;
 pub mod yaml;
 
-pub use printer::Printer;
+pub use printer::{End, Printer};
 pub use reply::{AskedFormat, Format, FormatError, Options, OutputError, ShownReply};
 
 use crate::error::Error;

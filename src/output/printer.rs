@@ -106,6 +106,15 @@ impl Event {
     }
 }
 
+/// How the replies of a command end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All have arrived.
+    Whole,
+    /// A call has failed.
+    CutOff,
+}
+
 impl<W: Write> Printer<W> {
     /// A printer for the replies of `method`; `csc` writes what csc prints, where csc has the RPC;
     /// `all_pages` when the pages of a list are to look like one.
@@ -204,10 +213,10 @@ impl<W: Write> Printer<W> {
         self.form == Form::Held
     }
 
-    /// Whether the table of a list had no row so far: then nothing stands there, not even heads.
+    /// Whether a table of many had no row so far: then nothing stands there, not even heads.
     pub fn is_empty_table(&self) -> bool {
-        let is_list = self.layout.list().is_some();
-        self.options.format.is_table() && is_list && self.held.is_empty() && self.table.is_empty()
+        let has_many = self.layout.rows.is_some();
+        self.options.format.is_table() && has_many && self.held.is_empty() && self.table.is_empty()
     }
 
     /// What the rows of the call that has ended add up to, in words; the next call begins anew.
@@ -309,11 +318,11 @@ impl<W: Write> Printer<W> {
         Ok(self.out.flush()?)
     }
 
-    /// Writes what was held back and closes what is open.
+    /// Writes what was held back, and closes what is open where all of it has arrived.
     ///
     /// # Errors
     /// As [`Printer::reply`].
-    pub fn finish(mut self) -> Result<(), OutputError> {
+    pub fn finish(mut self, end: End) -> Result<(), OutputError> {
         // An empty list, or heads alone, would say that there is nothing, which nobody knows without a reply.
         if !self.has_reply {
             return Ok(self.out.flush()?);
@@ -334,7 +343,10 @@ impl<W: Write> Printer<W> {
         let is_merged = matches!(self.form, Form::Held | Form::Rows);
         let has_documents = is_merged && self.options.format.has_documents();
         if let Some(list) = self.layout.list().filter(|_| has_documents) {
-            self.documents.finish(list.json_name, &mut self.out)?;
+            match end {
+                End::Whole => self.documents.finish(list.json_name, &mut self.out)?,
+                End::CutOff => self.documents.cut_off(&mut self.out)?,
+            }
         }
         Ok(self.out.flush()?)
     }

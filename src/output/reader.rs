@@ -2,8 +2,13 @@
 //!
 //! Owns what that ends: what only reads, quietly, and never what changes something. Chooses no exit code and knows no command.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a reader is looked for to whom nothing is written.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// Whether a write to stdout has found no reader. One for the process, as stdout is.
 static GONE: AtomicBool = AtomicBool::new(false);
@@ -16,6 +21,19 @@ pub fn is_gone() -> bool {
 /// Whether the reader of stdout has gone: it leads elsewhere now, or a program that writes to the same reader has found out.
 pub fn set_gone(gone: bool) {
     GONE.store(gone, Ordering::Relaxed);
+}
+
+/// Waits until nobody reads stdout any more; of a file nobody ever does.
+pub async fn leaves() {
+    let stdout = io::stdout();
+    loop {
+        // That the other end is closed is said of every pipe, whatever is asked for.
+        let asked = &mut [PollFd::new(&stdout, PollFlags::empty())];
+        if poll(asked, Some(&Timespec::default())).is_ok_and(|told| told > 0) {
+            return set_gone(true);
+        }
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
 }
 
 /// Stdout, whose lost reader is remembered.

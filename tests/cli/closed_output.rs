@@ -5,6 +5,7 @@ use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::{ControllerGetVolumeResponse, DeleteVolumeResponse, ProbeResponse, Volume};
 use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use tonic::Code;
 
@@ -130,6 +131,26 @@ fn scripts_and_tools_go_on_to_their_end() {
     assert!(!said.contains("left"), "{said}");
     let (code, said) = unread(&csi, &["--help"]);
     assert_eq!((code, said.as_str()), (1, ""));
+}
+
+#[test]
+fn a_watch_of_what_does_not_change_ends_with_its_reader() {
+    let driver = ScriptedDriver::unix();
+    driver.on("ControllerGetVolume", found());
+    let csi = Csi::at(driver.endpoint());
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = csi.command();
+    command
+        .args(["controller", "get-volume", "v", "-w"])
+        .stdin(Stdio::null())
+        .stdout(writer);
+    let mut watch = command.spawn().unwrap();
+    drop(command);
+    let mut lines = BufReader::new(reader).lines();
+    assert!(lines.next().unwrap().unwrap().starts_with("EVENT"));
+    assert!(lines.next().unwrap().unwrap().starts_with("ADDED"));
+    drop(lines);
+    assert_eq!(watch.wait().unwrap().code(), Some(1));
 }
 
 #[test]

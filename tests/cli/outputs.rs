@@ -121,6 +121,35 @@ fn a_call_that_fails_is_no_empty_list() {
 }
 
 #[test]
+fn a_list_that_is_cut_off_is_not_taken_for_a_whole_one() {
+    let driver = ScriptedDriver::unix();
+    let csi = Csi::at(driver.endpoint());
+    let cut_off = |flags: &str| {
+        let second = Reply::error(Code::Unavailable, "later");
+        driver.on_each("ListVolumes", [page("v-1", 900, "", "more"), second]);
+        let run = csi.run(&format!("controller list-volumes --all {flags}"));
+        run.exits(64 + 14).says("later").stdout
+    };
+    for flags in ["", " --sort-by CAPACITY", " --keep-going"] {
+        let json = cut_off(&format!("-o json{flags}"));
+        assert!(
+            json.contains("\"volumeId\": \"v-1\"") && json.ends_with("}\n"),
+            "{json}"
+        );
+        let error = serde_json::from_str::<serde_json::Value>(&json).expect_err("no document");
+        assert!(error.is_eof(), "{error}");
+        let yaml = cut_off(&format!("-o yaml{flags}"));
+        assert!(
+            yaml.contains("volumeId: v-1") && yaml.ends_with("nextToken: \"\n"),
+            "{yaml}"
+        );
+        assert_eq!(cut_off(&format!("-o jsonpath={{.entries}}{flags}")), "");
+        // Rows stand for themselves.
+        assert_eq!(cut_off(&format!("-o name{flags}")), "v-1\n");
+    }
+}
+
+#[test]
 fn an_expression_compares_64_bit_numbers_and_loops_over_all_pages() {
     let loops = "jsonpath={range .entries[?@.volume.capacity_bytes > 900]}\
                  {.volume.volume_id}={.volume.capacity_bytes};{.volume.volume_context.x}{.status.volume_condition.abnormal}{end}";
