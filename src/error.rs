@@ -9,6 +9,7 @@ use serde_json::ser::CompactFormatter;
 use serde_json::{Value as Json, json as object};
 use std::error::Error as StdError;
 use std::fmt::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 use tonic::Code;
 
@@ -183,6 +184,16 @@ impl Error {
     /// Something on this side failed because of `source`.
     pub fn because(message: impl Into<String>, source: &(dyn StdError + 'static)) -> Self {
         Self::local(message).caused_by(source)
+    }
+
+    /// A file or folder that the command line names cannot be used because of `source`: the wrong one is named, but where the
+    /// system fails.
+    pub fn unusable(message: impl Into<String>, source: &(dyn StdError + 'static)) -> Self {
+        let kind = match system_fails(source) {
+            true => ErrorKind::Local,
+            false => ErrorKind::Usage,
+        };
+        Self::new(kind, message.into()).caused_by(source)
     }
 
     /// Adds `source` and what lies behind it, leaving out what repeats the line before it.
@@ -361,10 +372,12 @@ impl Error {
                 error[name] = object!(text);
             }
         }
+        let hints = self.0.hints.iter().cloned();
+        let hints: Vec<String> = hints.chain(advised(&self.0.advice)).collect();
         let lists = [
             ("causes", &self.0.causes),
             ("stderr", &self.0.stderr),
-            ("hints", &self.0.hints),
+            ("hints", &hints),
         ];
         for (name, list) in lists {
             if !list.is_empty() {
@@ -378,6 +391,44 @@ impl Error {
     }
 }
 
+/// What the parser's advice says of the mistake, without the usage and the way to the help that follow.
+fn advised(advice: &str) -> impl Iterator<Item = String> {
+    let lines = advice.lines().map(str::trim);
+    let of_mistake = lines.take_while(|line| {
+        let ends = ["Usage:", "Commands:", "For more information"];
+        !ends.iter().any(|end| line.starts_with(end))
+    });
+    let said = of_mistake.filter(|line| !line.is_empty());
+    said.map(str::to_owned)
+}
+
+/// Whether an error comes from a system that would do the same another time: a full disk, and not a file that is missing.
+fn system_fails(error: &(dyn StdError + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        match error.downcast_ref::<io::Error>() {
+            Some(error) if !is_of_name(error.kind()) => return true,
+            _ => next = error.source(),
+        }
+    }
+    false
+}
+
+/// Whether what is named is wrong, and not what the system has behind it.
+fn is_of_name(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::NotFound
+            | io::ErrorKind::AlreadyExists
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidFilename
+    )
+}
+
 /// A failure on its way to become an [`Error`].
 pub trait OrError<T> {
     /// The command line asks for something that cannot be, in the failure's own words.
@@ -385,6 +436,9 @@ pub trait OrError<T> {
 
     /// Something on this side failed because of it.
     fn or_because(self, message: impl fmt::Display) -> Result<T, Error>;
+
+    /// A file or folder that the command line names cannot be used because of it.
+    fn or_unusable(self, message: impl fmt::Display) -> Result<T, Error>;
 }
 
 impl<T, E: StdError + 'static> OrError<T> for Result<T, E> {
@@ -394,6 +448,10 @@ impl<T, E: StdError + 'static> OrError<T> for Result<T, E> {
 
     fn or_because(self, message: impl fmt::Display) -> Result<T, Error> {
         self.map_err(|error| Error::because(message.to_string(), &error))
+    }
+
+    fn or_unusable(self, message: impl fmt::Display) -> Result<T, Error> {
+        self.map_err(|error| Error::unusable(message.to_string(), &error))
     }
 }
 

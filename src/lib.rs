@@ -89,8 +89,8 @@ fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsStrin
     let wrapped = match style {
         // Not the help, which csc's pointer leads to.
         Style::Csc if is_help => Error::usage("a command is missing"),
-        Style::Csc => Error::unparsed(&text),
-        _ => Error::usage(text.trim_start_matches("error: ").trim_end()),
+        Style::Csc | Style::Json => Error::unparsed(&text),
+        Style::Text => Error::usage(text.trim_start_matches("error: ").trim_end()),
     };
     let told = match (style, output::terminal::width_of_errors()) {
         (Style::Json | Style::Csc, _) => {

@@ -3,6 +3,7 @@
 //! Owns their names and syntax, and what is said of a wrong one. What each does is said where the driver does it.
 
 use crate::{Defect, Options};
+use csi_proto::SPEC_VERSION;
 use csi_proto::duration::{self, DurationError};
 use csi_proto::faults::{self, FaultError, FaultRules, Named};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -10,7 +11,10 @@ use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
 use serde::Deserialize;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -29,16 +33,21 @@ const ALL: &str = "all";
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     /// `-NAME` takes a capability away, `+NAME` gives it; `-all` takes away all of them.
+    #[serde(deserialize_with = "texts")]
     pub capability: Vec<String>,
     /// The name of a [`Defect`].
     pub defect: Option<String>,
     /// `[METHOD=]DURATION`.
+    #[serde(deserialize_with = "texts")]
     pub delay: Vec<String>,
     /// `METHOD=CODE[:N]`.
+    #[serde(deserialize_with = "texts")]
     pub fail: Vec<String>,
     /// `METHOD[:N]`.
+    #[serde(deserialize_with = "texts")]
     pub drop: Vec<String>,
     /// `METHOD[:N]`.
+    #[serde(deserialize_with = "texts")]
     pub drop_reply: Vec<String>,
     /// How long a change takes.
     pub pace: Option<String>,
@@ -47,6 +56,7 @@ pub struct Settings {
     /// The secrets that calls must carry.
     pub secrets: BTreeMap<String, String>,
     /// The nodes; the first is the driver's own.
+    #[serde(deserialize_with = "texts")]
     pub nodes: Vec<String>,
     /// How many volumes can be attached to one node.
     pub max_volumes_per_node: Option<i64>,
@@ -58,11 +68,34 @@ pub struct Settings {
     pub specification: Option<u32>,
 }
 
+/// A list of texts, of which one may stand alone.
+fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct Texts;
+
+    impl<'de> Visitor<'de> for Texts {
+        type Value = Vec<String>;
+
+        fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+            to.write_str("a text or a list of texts")
+        }
+
+        fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(vec![text.to_owned()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(list))
+        }
+    }
+
+    from.deserialize_any(Texts)
+}
+
 /// Settings that cannot be used.
 #[derive(Debug, Error)]
 pub enum SettingsError {
     /// There is no capability of that name.
-    #[error("there is no capability {name:?}{}", suggested(.like))]
+    #[error("there is no capability {name:?}; {}", suggested(.like, "--list-capabilities"))]
     Capability {
         /// The name as it was written.
         name: String,
@@ -73,7 +106,7 @@ pub enum SettingsError {
     #[error("the capability {0:?} has no sign: write -{0} to take it away, or +{0} to give it")]
     NoSign(String),
     /// There is no defect of that name.
-    #[error("there is no defect {name:?}{}", suggested(.like))]
+    #[error("there is no defect {name:?}; {}", suggested(.like, "--list-defects"))]
     Defect {
         /// The name as it was written.
         name: String,
@@ -86,21 +119,41 @@ pub enum SettingsError {
     /// A fault that cannot be understood.
     #[error(transparent)]
     Fault(#[from] FaultError),
+    /// A specification that is not there yet.
+    #[error("there is no CSI 1.{0}: the newest that is known is {SPEC_VERSION}")]
+    Specification(u32),
     /// A pace that is no duration.
     #[error(transparent)]
     Pace(#[from] DurationError),
     /// A file that is none of settings.
-    #[error("{}", .0.to_string().trim_end())]
-    File(#[from] toml::de::Error),
+    #[error("line {line} of the settings: {problem}")]
+    File {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        problem: String,
+    },
     /// A file that cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
 }
 
-fn suggested(like: &[String]) -> String {
+impl SettingsError {
+    fn in_file(text: &str, mut error: toml::de::Error) -> Self {
+        let at = error.span().map_or(0, |span| span.start);
+        // Given the text, the library would draw the line; without it, it names the key.
+        error.set_input(None);
+        Self::File {
+            line: text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1,
+            problem: error.to_string().trim_end().replace('\n', " "),
+        }
+    }
+}
+
+fn suggested(like: &[String], flag: &str) -> String {
     match like {
-        [] => String::new(),
-        _ => format!("; did you mean {}?", like.join(" or ")),
+        [] => format!("`csi mock {flag}` has their names"),
+        _ => format!("did you mean {}?", like.join(" or ")),
     }
 }
 
@@ -121,6 +174,11 @@ impl From<Options> for Rules {
 }
 
 impl Settings {
+    /// Those of a file.
+    fn of_file(text: &str) -> Result<Self, SettingsError> {
+        toml::from_str(text).map_err(|error| SettingsError::in_file(text, error))
+    }
+
     /// These, and what a file says besides. Of a single value the file's counts, and faults are those of the file.
     #[must_use]
     pub fn and(mut self, file: Self) -> Self {
@@ -151,6 +209,9 @@ impl Settings {
     /// When there is no such name, or a value is none.
     pub fn rules(&self, named: Named) -> Result<Rules, SettingsError> {
         let mut options = match self.specification {
+            Some(minor) if minor > newest_minor() => {
+                return Err(SettingsError::Specification(minor));
+            }
             Some(minor) => Options::of_specification(minor),
             None => Options::default(),
         };
@@ -186,6 +247,14 @@ impl Settings {
         }
         Ok(Rules { options, faults })
     }
+}
+
+/// The minor version of the specification that this program was made from.
+fn newest_minor() -> u32 {
+    let minor = SPEC_VERSION.split('.').nth(1);
+    minor
+        .and_then(|minor| minor.parse().ok())
+        .unwrap_or(u32::MAX)
 }
 
 fn defect_named(name: &str) -> Result<Defect, SettingsError> {
@@ -351,7 +420,7 @@ impl SettingsFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,
         };
-        let settings = self.flags.clone().and(toml::from_str(&text)?);
+        let settings = self.flags.clone().and(Settings::of_file(&text)?);
         let mut rules = settings.rules(self.named)?;
         rules.faults = self.faults.clone().and(rules.faults);
         match rules.options.defect {
@@ -429,10 +498,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| {
-            let settings: Result<Settings, _> = toml::from_str(text);
-            let rules = settings
-                .map_err(SettingsError::from)
-                .and_then(|one| one.rules(named));
+            let rules = Settings::of_file(text).and_then(|one| one.rules(named));
             rules.expect_err(text).to_string()
         };
         for (text, part) in [
@@ -445,8 +511,18 @@ mod tests {
             ("defect = 'ProbeFail'", "did you mean ProbeFails"),
             ("fail = ['Probe=1000']", "\"1000\" is no code"),
             ("delay = ['nonsense=1s']", "\"nonsense\" is no RPC"),
+            ("defect = 'q'", "`csi mock --list-defects` has their names"),
+            ("specification = 99", "there is no CSI 1.99"),
             ("pace = '5'", "has no unit"),
-            ("colour = 1", "unknown field `colour`"),
+            (
+                "\ncolour = 1",
+                "line 2 of the settings: unknown field `colour`, expected one of",
+            ),
+            (
+                "fail = 1",
+                "line 1 of the settings: invalid type: integer `1`, expected a text or a list of texts",
+            ),
+            ("fail = [1]", "expected a string"),
         ] {
             let said = error(text);
             assert!(said.contains(part), "{text}: {said}");
@@ -471,7 +547,7 @@ mod tests {
         assert!(file.changed().is_none());
         fs::write(
             &path,
-            "defect = 'ProbeNeverReady'\nmax-volumes = 2\nfail = ['*=14:1']",
+            "defect = 'ProbeNeverReady'\nmax-volumes = 2\nfail = '*=14:1'",
         )
         .unwrap();
         let rules = file.changed().unwrap();

@@ -167,6 +167,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether certificates and names of servers are for it.
+    pub fn is_tls(&self) -> bool {
+        matches!(self.target, Target::Https(_))
+    }
+
     /// The endpoint as it is named from every folder: paths that begin in this one are made absolute.
     pub fn named_everywhere(&self) -> String {
         match &self.target {

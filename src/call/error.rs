@@ -17,6 +17,9 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         EndpointError::Syntax { .. }
         | EndpointError::TlsUnused(..)
         | EndpointError::TlsMaterial(..) => return Error::usage(cause.to_string()),
+        EndpointError::Settings { .. } => {
+            return Error::unusable(format!("no connection to {endpoint}"), cause);
+        }
         EndpointError::Inside { .. } => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
@@ -70,6 +73,7 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
             let repeat = "the call may still take effect; repeat it";
             return Some(match timeout {
                 Some(timeout) => {
+                    let timeout = to_a_millisecond(timeout);
                     format!("{repeat}, perhaps with a longer --timeout (it was {timeout:?})")
                 }
                 None => repeat.to_owned(),
@@ -86,6 +90,14 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
     Some(hint.to_owned())
 }
 
+/// A time for people: what is left of a minute is no number of nanoseconds.
+fn to_a_millisecond(time: Duration) -> Duration {
+    match u64::try_from(time.as_micros().div_ceil(1000)) {
+        Ok(rounded) if time > Duration::from_secs(1) => Duration::from_millis(rounded),
+        _ => time,
+    }
+}
+
 /// The hint for a connection that cannot be made.
 fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
     Some(match cause {
@@ -94,6 +106,9 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         }
         EndpointError::PermissionDenied(..) => {
             "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
+        }
+        EndpointError::TimedOut(..) => {
+            "the driver may hang, or the way to it: `csi doctor` looks at both; --timeout is how long to wait"
         }
         EndpointError::NotASocket(..) => "name the socket that the driver's --endpoint names",
         EndpointError::Refused(..) => {
@@ -130,6 +145,19 @@ fn trusts_or_names(cause: &HandshakeError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_shown_to_the_millisecond() {
+        for (nanos, expected) in [
+            (59_999_999_975, "60s"),
+            (1, "1ns"),
+            (300_000_000, "300ms"),
+            (1_500_000_000, "1.5s"),
+        ] {
+            let shown = format!("{:?}", to_a_millisecond(Duration::from_nanos(nanos)));
+            assert_eq!(shown, expected);
+        }
+    }
 
     #[test]
     fn two_slashes_where_three_were_meant_are_noticed() {

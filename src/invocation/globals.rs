@@ -60,7 +60,7 @@ pub struct Globals {
     output: Option<AskedFormat>,
     /// Print tables without heads
     #[arg(long, global = true, help_heading = OUTPUT)]
-    no_headers: bool,
+    pub no_headers: bool,
     /// Columns of the table: heads, or paths such as volume.volume_context
     #[arg(long, global = true, value_name = "COLUMN,…", value_delimiter = ',', help_heading = OUTPUT)]
     pub columns: Vec<String>,

@@ -14,6 +14,9 @@ use csi_proto::duration;
 use futures_util::stream;
 use std::time::Duration;
 
+/// What the help of a command that serves says of its place.
+pub const PLACE_HELP: &str = "--endpoint, or CSI_ENDPOINT, says where it serves: unix:///PATH, unix-abstract:NAME or tcp://ADDRESS:PORT.";
+
 /// The flags of a command that serves.
 #[derive(Args, Clone, Debug)]
 pub struct ServingFlags {

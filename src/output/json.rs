@@ -1,12 +1,13 @@
 //! Canonical proto3 JSON, pretty or one document a line. A reply's list is written entry by entry, never built whole.
 
-use super::reply::OutputError;
+use super::reply::{Format, OutputError};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::text::Escaping;
 use csi_proto::value::{Secrets, decode};
 use csi_proto::wire::{self, Raw, fields};
 use serde::Serialize;
 use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value as Json;
 use serde_json::ser::{CompactFormatter, PrettyFormatter};
 use std::io::Write;
 
@@ -99,6 +100,23 @@ pub fn pretty(document: &impl Serialize, out: &mut impl Write) -> Result<(), Out
 pub fn text(document: &impl Serialize) -> Result<String, OutputError> {
     let mut out = Vec::new();
     pretty(document, &mut out)?;
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// What a tool tells in JSON: over several lines, or on one, a list on one for each entry.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn told(document: &Json, format: Format) -> Result<String, OutputError> {
+    let entries = match (format, document) {
+        (Format::Jsonl, Json::Array(entries)) => entries.as_slice(),
+        (Format::Jsonl, one) => std::slice::from_ref(one),
+        _ => return text(document),
+    };
+    let mut out = Vec::new();
+    for entry in entries {
+        line(entry, &mut out)?;
+    }
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 

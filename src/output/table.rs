@@ -226,9 +226,16 @@ fn csv_line(row: &[&str]) -> String {
 }
 
 /// Rows of finished cells below their heads, or as records where they do not fit so many columns of a terminal.
-pub fn of_cells(heads: &[&str], cells: &[String], terminal: Option<usize>) -> String {
+pub fn of_cells(
+    heads: &[&str],
+    cells: &[String],
+    terminal: Option<usize>,
+    has_heads: bool,
+) -> String {
     let mut columns = Columns::new(heads.len(), GAP);
-    columns.widen(heads);
+    if has_heads {
+        columns.widen(heads);
+    }
     columns.widen(cells);
     let rows = cells.chunks(heads.len().max(1));
     if terminal.is_some_and(|most| columns.width() > most) {
@@ -238,6 +245,7 @@ pub fn of_cells(heads: &[&str], cells: &[String], terminal: Option<usize>) -> St
         });
         return records.collect::<Vec<_>>().join("\n");
     }
+    let heads = if has_heads { heads } else { &[] };
     columns.lines(heads).chain(columns.lines(cells)).collect()
 }
 
@@ -314,10 +322,12 @@ mod tests {
     fn finished_cells_are_columns_or_records_as_they_fit() {
         let cells = ["a", "", "b", "long"].map(str::to_owned);
         let columns = "ID   X\na\nb    long\n";
-        assert_eq!(of_cells(&["ID", "X"], &cells, Some(9)), columns);
-        assert_eq!(of_cells(&["ID", "X"], &cells, None), columns);
+        assert_eq!(of_cells(&["ID", "X"], &cells, Some(9), true), columns);
+        assert_eq!(of_cells(&["ID", "X"], &cells, None, true), columns);
         let records = "ID   a\nX\n\nID   b\nX    long\n";
-        assert_eq!(of_cells(&["ID", "X"], &cells, Some(8)), records);
+        assert_eq!(of_cells(&["ID", "X"], &cells, Some(8), true), records);
+        let rows = "a\nb   long\n";
+        assert_eq!(of_cells(&["ID", "X"], &cells, None, false), rows);
     }
 
     #[test]

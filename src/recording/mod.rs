@@ -13,7 +13,7 @@ mod write;
 pub use crate::call::secrets::mask;
 pub use call::is_secret_key;
 pub use line::{Hidden, Line, Unknown, code_text, message_value, request_value};
-pub use read::{Ended, ReadError, Recorded, RecordedOutcome, Recording};
+pub use read::{Ended, Recorded, RecordedOutcome, Recording};
 pub use write::{Header, RecordError, Recorder};
 
 /// The version of the format. It changes when a reader of the former could misunderstand.

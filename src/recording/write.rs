@@ -46,6 +46,8 @@ pub struct Recorder {
     end: u64,
     /// The number of calls that are missing since a line last could not be written.
     missing: u64,
+    /// Whether it is told that nothing can be written now.
+    is_told: bool,
 }
 
 impl Recorder {
@@ -85,6 +87,7 @@ impl Recorder {
             header: format!("{header}\n").into_bytes(),
             end: 0,
             missing: 0,
+            is_told: false,
         };
         // A full disk is no reason not to begin; any other trouble is told before the first call.
         match recorder.append(Vec::new()) {
@@ -110,8 +113,8 @@ impl Recorder {
         self.missing += calls;
     }
 
-    /// Adds a call. A call that cannot be written is missing from the file; that is reported once.
-    pub fn add(&mut self, call: &RecordedCall) {
+    /// Adds a call, if it can be written. That it cannot is told once.
+    pub fn add(&mut self, call: &RecordedCall) -> bool {
         let line = Line {
             call,
             unknown: Unknown::Size,
@@ -120,24 +123,26 @@ impl Recorder {
             .bytes()
             .map_err(io::Error::other)
             .and_then(|line| self.append(line));
-        match written {
+        match &written {
             Ok(()) if self.missing > 0 => {
                 let (missing, path) = (self.missing, self.path.display().to_string());
                 let path = escaped(&path);
-                self.missing = 0;
+                (self.missing, self.is_told) = (0, false);
                 note!("warning: the recording {path} goes on; {missing} calls are missing in it");
             }
-            Ok(()) => {}
+            Ok(()) => self.is_told = false,
             Err(cause) => {
-                if self.missing == 0 {
-                    self.warn(&cause);
+                if !self.is_told {
+                    self.warn(cause);
                 }
                 self.missing += 1;
             }
         }
+        written.is_ok()
     }
 
-    fn warn(&self, cause: &io::Error) {
+    fn warn(&mut self, cause: &io::Error) {
+        self.is_told = true;
         let path = self.path.display().to_string();
         let path = escaped(&path);
         note!("warning: the recording {path} cannot be written ({cause}); calls go on without it");

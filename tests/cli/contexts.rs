@@ -311,4 +311,32 @@ fn a_context_gets_another_name_and_the_one_that_counts_is_named() {
         .succeeds()
         .prints("lab\nnew\n");
     csi.run("context show new").succeeds();
+    let line = |name: &str, counts: bool| {
+        format!("{{\"name\":\"{name}\",\"counts\":{counts},\"endpoint\":\"mock:\"}}\n")
+    };
+    csi.run("context ls -o jsonl")
+        .succeeds()
+        .prints(&(line("lab", false) + &line("new", true)));
+    csi.run("context show new -o jsonl")
+        .succeeds()
+        .prints(&line("new", true));
+    csi.run("context list --no-headers")
+        .succeeds()
+        .prints("    lab   mock:\n*   new   mock:\n");
+    // As kubectl and Unix have them; of other words no command of a driver is meant.
+    csi.run("context delete lab").succeeds();
+    csi.run("context rm new").succeeds();
+    let unknown = csi.run("context unset x").exits(2);
+    assert!(!unknown.stderr.contains("controller"), "{unknown}");
+}
+
+#[test]
+fn a_context_that_no_call_could_use_is_not_kept() {
+    let csi = Csi::new();
+    csi.run("context add a -e unix:///s --cacert ca.pem")
+        .exits(2)
+        .says("certificates and server names are for https:// endpoints");
+    csi.run("context list -o name").succeeds().prints("");
+    csi.run("context add a -e https://h --cacert ca.pem")
+        .succeeds();
 }

@@ -89,12 +89,25 @@ fn settings_of_the_endpoint_stand_in_its_folder() {
     // What would end csi itself is for `csi mock` alone.
     settings("defect = 'LongIdPanics'");
     csi.run("identity probe")
-        .exits(1)
+        .exits(2)
         .says("only `csi mock` can have it");
     settings("defects = 'ProbeFails'");
     csi.run("identity probe")
-        .exits(1)
-        .says("unknown field `defects`");
+        .exits(2)
+        .says("settings.toml cannot be used")
+        .says("line 1 of the settings: unknown field `defects`");
+}
+
+#[test]
+fn a_file_of_settings_that_is_not_there_is_told_and_awaited() {
+    let csi = Csi::new();
+    let file = csi.home().join("later.toml");
+    let mock = Mock::of(csi, &format!("--settings {}", file.display()));
+    mock.run("identity probe").succeeds();
+    fs::write(&file, "fail = 'probe=ABORTED'").unwrap();
+    mock.run("identity probe").exits(64 + 10);
+    let said = mock.ends();
+    assert!(said.contains("later.toml is not there"), "{said}");
 }
 
 #[test]
@@ -136,6 +149,9 @@ fn flags_and_a_file_say_what_the_driver_is() {
     mock.run("controller delete-volume none").succeeds();
     let listed = mock.run("controller list-volumes -o name").succeeds();
     assert_eq!(listed.stdout.lines().count(), 4);
+    let forgets = "max-volumes = 5\ndefect = 'ListVolumesForgetsNewest'";
+    fs::write(&file, format!("{forgets}\nfail = 'list-volumes=ABORTED:1'")).unwrap();
+    mock.run("controller list-volumes").exits(64 + 10);
     // A file that cannot be used changes nothing.
     fs::write(&file, "max-volumes = 'five'").unwrap();
     let listed = mock.run("controller list-volumes -o name").succeeds();

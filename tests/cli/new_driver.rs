@@ -74,15 +74,15 @@ fn what_is_there_stays() {
     let csi = Csi::new();
     fs::create_dir(csi.home().join("disks")).unwrap();
     csi.file("disks/.hidden", "mine");
-    let refused = csi.run("new driver disks.example.com").exits(1);
+    let refused = csi.run("new driver disks.example.com").exits(2);
     refused.says("disks is not empty: it has .hidden; name an empty or a new folder with --path");
     assert_eq!(files(&csi.home().join("disks")).len(), 1);
     csi.file("file", "mine");
-    let refused = csi.run("new driver disks --path file").exits(1);
+    let refused = csi.run("new driver disks --path file").exits(2);
     refused.says("file is no folder: name an empty or a new one with --path");
     // A terminal would act on it.
     csi.run_args(["new", "driver", "disks", "--path", "file/\u{1b}[31m"])
-        .exits(1)
+        .exits(2)
         .says("file/\\u{1b}[31m is no folder");
 }
 

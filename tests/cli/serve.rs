@@ -59,10 +59,10 @@ fn what_is_no_recording_is_not_served() {
     let csi = Csi::at("unix:s.sock");
     csi.file("other.jsonl", "{}\n");
     csi.run("serve other.jsonl")
-        .exits(1)
+        .exits(2)
         .says("is not a recording");
     csi.run("serve missing.jsonl")
-        .exits(1)
+        .exits(2)
         .says("cannot read the recording");
 }
 

@@ -38,7 +38,7 @@ pub enum EndpointError {
     #[error("the host {0} cannot be found")]
     Unresolved(String, #[source] Arc<io::Error>),
     /// No connection within the time.
-    #[error("no connection to {0} within {1:?}")]
+    #[error("{0} did not answer within {1:?}")]
     TimedOut(String, Duration),
     /// Another error of the system while connecting.
     #[error("cannot connect to {0}")]
@@ -119,6 +119,15 @@ pub enum EndpointError {
         address: Option<String>,
         /// The start of what came. Untrusted bytes.
         answer: Vec<u8>,
+    },
+    /// The settings of the driver in this process cannot be used.
+    #[error("{} cannot be used", .path.display())]
+    Settings {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: Arc<dyn std::error::Error + Send + Sync>,
     },
     /// The driver in this process could not be opened.
     #[error("cannot open the {driver} driver in {}", .folder.display())]

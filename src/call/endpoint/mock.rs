@@ -58,7 +58,10 @@ impl MockDriver {
             warn,
         );
         let rules = file.read();
-        let rules = rules.map_err(|cause| EndpointError::inside("mock", &path, cause))?;
+        let rules = rules.map_err(|cause| EndpointError::Settings {
+            path,
+            source: Arc::new(cause),
+        })?;
         storage.restarted_with(rules.options.defect);
         let server = Arc::new(Mock::following(file, rules, storage).server());
         lock(&OPEN).insert(folder.to_owned(), Arc::downgrade(&server));

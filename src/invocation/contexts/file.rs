@@ -82,6 +82,7 @@ pub enum ContextsError {
         /// The file, or its folder.
         path: PathBuf,
         /// The system's word.
+        #[source]
         cause: io::Error,
     },
     /// The file is damaged.

@@ -7,7 +7,7 @@ mod shown;
 
 use crate::arguments::secrets::Secrets;
 use crate::arguments::{capability, map};
-use crate::call::endpoint::{Endpoint, absolute};
+use crate::call::endpoint::{Endpoint, EndpointError, TlsOptions, absolute};
 use crate::error::{Error, OrError};
 use crate::invocation::connect;
 use crate::invocation::contexts::choice::{Selectors, context};
@@ -26,6 +26,7 @@ enum Task {
     /// Make a context the current one, which counts where nothing else names a driver
     Use(UseFlags),
     /// List the contexts; * marks the one that counts
+    #[command(visible_alias = "ls")]
     List,
     /// Show a context; without a name the one that counts
     Show(ShowFlags),
@@ -34,6 +35,7 @@ enum Task {
     /// Give a context another name
     Rename(RenameFlags),
     /// Forget contexts
+    #[command(visible_aliases = ["rm", "delete"])]
     Remove(RemoveFlags),
 }
 
@@ -94,7 +96,7 @@ struct Refused(Error);
 
 impl From<ContextsError> for Refused {
     fn from(error: ContextsError) -> Self {
-        Self(Error::usage(error.to_string()))
+        Self(Error::unusable(error.to_string(), &error))
     }
 }
 
@@ -132,6 +134,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
             &Contexts::load().or_usage()?,
             counting(globals)?,
             format,
+            !globals.no_headers,
         )?),
         Task::Show(flags) => show(flags.name, globals, format),
         Task::Current => output::print(&shown::name(&current(globals)?, format)?),
@@ -153,6 +156,10 @@ fn add(flags: &AddFlags, globals: &Globals) -> Result<(), Error> {
             .hint("csi context add NAME --endpoint unix:///csi/csi.sock")
     })?;
     let endpoint = Endpoint::parse(&endpoint).or_usage()?;
+    if globals.connect_options().tls != TlsOptions::default() && !endpoint.is_tls() {
+        let problem = EndpointError::TlsUnused(endpoint.to_string());
+        return Err(Error::usage(problem.to_string()));
+    }
     if let Some(file) = &flags.secrets_file {
         if file == "-" {
             return Err(Error::usage(

@@ -15,13 +15,18 @@ use serde_json::{Value as Json, json as object};
 ///
 /// # Errors
 /// None that is known: a vector takes every byte.
-pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Result<Vec<u8>, Error> {
+pub fn list(
+    contexts: &Contexts,
+    counts: Option<String>,
+    format: Format,
+    has_heads: bool,
+) -> Result<Vec<u8>, Error> {
     let counts = |name: &String| counts.as_ref() == Some(name);
     let all = contexts.contexts.iter();
     match format {
         Format::Json | Format::Jsonl => {
             let list = all.map(|(name, context)| value(name, context, counts(name)));
-            written(&Json::Array(list.collect()))
+            told(&Json::Array(list.collect()), format)
         }
         Format::Name => Ok(all
             .map(|(name, _)| format!("{name}\n"))
@@ -43,7 +48,8 @@ pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Resu
                 ]);
             }
             let heads = ["CURRENT", "NAME", "ENDPOINT", "CAP", "PARAMS"];
-            Ok(table::of_cells(&heads, &cells, terminal::width()).into_bytes())
+            let text = table::of_cells(&heads, &cells, terminal::width(), has_heads);
+            Ok(text.into_bytes())
         }
     }
 }
@@ -54,7 +60,7 @@ pub fn list(contexts: &Contexts, counts: Option<String>, format: Format) -> Resu
 /// As [`list`].
 pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
     match format {
-        Format::Json | Format::Jsonl => written(&object!({ "name": name })),
+        Format::Json | Format::Jsonl => told(&object!({ "name": name }), format),
         _ => Ok(format!("{name}\n").into_bytes()),
     }
 }
@@ -66,7 +72,7 @@ pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
 pub fn one(name: &str, context: &Context, counts: bool, format: Format) -> Result<Vec<u8>, Error> {
     let shown = value(name, context, counts);
     if format != Format::Table {
-        return written(&shown);
+        return told(&shown, format);
     }
     let mut cells = Vec::new();
     for (key, value) in shown.as_object().into_iter().flatten() {
@@ -99,8 +105,8 @@ fn value(name: &str, context: &Context, counts: bool) -> Json {
     shown
 }
 
-fn written(value: &Json) -> Result<Vec<u8>, Error> {
-    json::text(value)
+fn told(value: &Json, format: Format) -> Result<Vec<u8>, Error> {
+    json::told(value, format)
         .map(String::into_bytes)
         .map_err(output_error)
 }

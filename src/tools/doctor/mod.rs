@@ -31,7 +31,7 @@ use crate::invocation::mount_points;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::request;
 use crate::invocation::rpc_command::output_error;
-use crate::output::{self, json, terminal};
+use crate::output::{self, Format, json, terminal};
 use crate::say::say;
 use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
@@ -114,7 +114,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     })?;
     let findings = &looked.findings;
     let text = match is_json {
-        true => pretty(&endpoint, findings)?,
+        true => told(&endpoint, findings, globals.format())?,
         false => page(
             findings,
             terminal::width().map_or(WIDTH, |width| width.min(WIDTH)),
@@ -130,9 +130,9 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
 }
 
-fn pretty(endpoint: &Endpoint, findings: &[Finding]) -> Result<String, Error> {
+fn told(endpoint: &Endpoint, findings: &[Finding], format: Format) -> Result<String, Error> {
     let document = document(&endpoint.without_credentials(), findings);
-    json::text(&document).map_err(output_error)
+    json::told(&document, format).map_err(output_error)
 }
 
 /// What was seen.
@@ -304,7 +304,7 @@ async fn bundle(
     };
     let bundle = Bundle {
         page: page(&looked.findings, WIDTH),
-        document: pretty(endpoint, &looked.findings)?,
+        document: told(endpoint, &looked.findings, Format::Json)?,
         log,
         files,
         secrets: looked_for(secrets.reveal().values().cloned().collect()),
@@ -314,7 +314,7 @@ async fn bundle(
             say!("note: the bundle has no log of the driver: {line}");
         }
     }
-    bundle.write(path).or_because(format_args!(
+    bundle.write(path).or_unusable(format_args!(
         "the bundle {} cannot be written",
         path.display()
     ))?;

@@ -13,7 +13,7 @@ use crate::error::{Error, OrError};
 use crate::invocation::connect;
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
-use crate::invocation::serving::{Place, ServingFlags};
+use crate::invocation::serving::{PLACE_HELP, Place, ServingFlags};
 use crate::rpc::validation::syntax::is_plugin_name;
 use crate::say::note;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
@@ -22,6 +22,7 @@ use csi_proto::duration;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tonic::service::Routes;
@@ -34,7 +35,7 @@ enum Task {
 
 #[derive(Args)]
 struct ServeFlags {
-    /// The executable, as in /usr/libexec/kubernetes/kubelet-plugins/volume/exec/VENDOR~DRIVER/DRIVER
+    /// The executable, as in kubelet-plugins/volume/exec/VENDOR~DRIVER/DRIVER below /usr/libexec/kubernetes
     #[arg(long, value_name = "FILE")]
     driver: PathBuf,
     /// Its name in CSI; without the flag DRIVER.VENDOR of its folder VENDOR~DRIVER, else DRIVER.flex.csi.internal
@@ -64,12 +65,13 @@ struct ServeFlags {
 pub fn command() -> Command {
     Command::new("flex")
         .about("Be a CSI driver over a FlexVolume executable")
-        .after_help(
-            "The driver makes no volumes: it knows them by their ids, and their options stand in the volume's context.\n\n\
+        .after_help(format!(
+            "{PLACE_HELP}\n\n\
+             The driver makes no volumes: it knows them by their ids, and their options stand in the volume's context.\n\n\
              Examples:\n  \
              csi flex serve --driver /opt/flex/example.com~nfs/nfs --endpoint unix:///csi/csi.sock\n  \
              csi flex serve --driver ./lvm --name lvm.example.com --node-id n1 --state /var/lib/lvm-flex --expand",
-        )
+        ))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .defer(Task::augment_subcommands)
@@ -83,6 +85,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let Task::Serve(flags) = Task::from_arg_matches(matches).or_usage()?;
     let place = Place::named(&flags.serving, globals, defaults)?;
     let executable = absolute(&flags.driver);
+    fs::metadata(&executable).or_unusable(format_args!(
+        "--driver: {} cannot be run",
+        executable.display()
+    ))?;
     let name = match &flags.name {
         Some(name) if is_plugin_name(name) => name.clone(),
         Some(name) => {

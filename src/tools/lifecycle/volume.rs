@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use tonic::Code;
 
 /// The facts about the volume that calls need.
 #[derive(Debug, Default)]
@@ -147,7 +148,7 @@ impl<W: Write> Way<'_, '_, W> {
         mut context: BTreeMap<String, String>,
     ) -> Result<Volume, Error> {
         if !advertised.controller(ControllerCapability::CreateDeleteVolume) {
-            return Err(Error::local("the driver does not advertise CREATE_DELETE_VOLUME: it has no volumes to make")
+            return Err(Error::rpc(Code::Unimplemented, "the driver does not advertise CREATE_DELETE_VOLUME: it has no volumes to make")
                 .hint("--volume-id and --vol-context use a volume that exists; --controller-endpoint names a controller elsewhere"));
         }
         let request = v1::CreateVolumeRequest {

@@ -7,7 +7,7 @@ use crate::invocation::faults::methods_named;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::rpc_command::output_error;
-use crate::invocation::serving::Place;
+use crate::invocation::serving::{PLACE_HELP, Place};
 use crate::output::{self, json};
 use crate::say::note;
 use clap::{ArgMatches, Command};
@@ -18,15 +18,16 @@ use serde_json::{Value as Json, json as object};
 pub fn command() -> Command {
     Command::new("mock")
         .about("Serve a driver that has every service and capability, and any defect or delay on request")
-        .after_help(
-            "It mounts nothing: a published volume is a link to a folder, or for block access a file. -e mock: is the same driver \
+        .after_help(format!(
+            "{PLACE_HELP}\n\n\
+             It mounts nothing: a published volume is a link to a folder, or for block access a file. -e mock: is the same driver \
              inside csi itself.\n\n\
              Examples:\n  \
              csi mock --endpoint unix:///tmp/mock.sock\n  \
              csi mock --endpoint unix:///tmp/mock.sock --dir /var/lib/mock --volumes 10000\n  \
              csi mock --endpoint unix:///tmp/mock.sock --capability -all,+CREATE_DELETE_VOLUME --delay 20ms\n  \
              csi mock --endpoint unix:///tmp/mock.sock --fail create-volume=UNAVAILABLE:2 --defect ListVolumesLosesEntries",
-        )
+        ))
         .defer(with_flags::<MockFlags>)
 }
 
@@ -42,6 +43,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let place = Place::named(&flags.serving, globals, defaults)?;
     let mut file = settings(&flags);
     let rules = file.read().or_usage()?;
+    if let Some(path) = flags.settings.as_deref().filter(|path| !path.exists()) {
+        let path = path.display();
+        note!("warning: {path} is not there; it is read as soon as it is");
+    }
     let storage = match &flags.dir {
         Some(folder) => Storage::open(folder).or_because("the state cannot be kept there")?,
         None => Storage::temporary().or_because("there is no place for the data of volumes")?,
@@ -93,7 +98,7 @@ fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
                     true => object!({"name": name}),
                     false => object!({"name": name, "defect": sentence}),
                 });
-            json::text(&all.collect::<Json>()).map_err(output_error)?
+            json::told(&all.collect::<Json>(), globals.format()).map_err(output_error)?
         }
         false => names
             .iter()

@@ -6,8 +6,10 @@ use crate::invocation::offered::Offered;
 use crate::invocation::serving::ServingFlags;
 use clap::Args;
 use clap::builder::PossibleValue;
-use csi_mock::{Defect, Settings};
+use csi_mock::{Defect, Settings, capability_names};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 const DRIVER: &str = "What the driver is";
 
@@ -30,7 +32,7 @@ pub struct MockFlags {
     pub list_capabilities: bool,
     /// Take a capability away (-NAME) or give it (+NAME), in this order; `all` is every one, and controller/NAME that of the
     /// controller alone
-    #[arg(long, value_name = "±NAME", value_delimiter = ',', allow_hyphen_values = true, help_heading = DRIVER)]
+    #[arg(long, value_name = "±NAME", value_delimiter = ',', allow_hyphen_values = true, value_parser = Offered(changes_of_capabilities), hide_possible_values = true, help_heading = DRIVER)]
     capability: Vec<String>,
     /// Give it this defect: --list-defects tells which there are
     #[arg(long, value_name = "NAME", value_parser = Offered(names_of_defects), hide_possible_values = true, help_heading = DRIVER)]
@@ -61,6 +63,26 @@ pub struct MockFlags {
     specification: Option<u32>,
     #[command(flatten)]
     pub faults: FaultFlags,
+}
+
+/// `-NAME` and `+NAME` of each capability. Made once: clap borrows values.
+static CHANGES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let names = capability_names();
+    let bare: BTreeSet<&str> = names
+        .iter()
+        .filter_map(|name| name.rsplit('/').next())
+        .collect();
+    let signs = ['-', '+'].into_iter();
+    signs
+        .flat_map(|sign| bare.iter().map(move |name| format!("{sign}{name}")))
+        .collect()
+});
+
+fn changes_of_capabilities() -> Vec<PossibleValue> {
+    CHANGES
+        .iter()
+        .map(|change| PossibleValue::new(change.as_str()))
+        .collect()
 }
 
 fn names_of_defects() -> Vec<PossibleValue> {

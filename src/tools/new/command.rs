@@ -92,7 +92,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
     let services = flags.services();
     let files = template::files(&services, &names);
     let folder = flags.path.unwrap_or_else(|| PathBuf::from(&names.package));
-    folder::write(&folder, &files).or_because("the driver is not written")?;
+    folder::write(&folder, &files).or_unusable("the driver is not written")?;
     let paths = files.iter().map(|file| file.path);
     let shown = folder.display().to_string();
     let text = match is_json {
@@ -104,7 +104,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
                 "folder": shown,
                 "files": paths.collect::<Vec<_>>(),
             });
-            json::text(&project).or_because("the files cannot be shown")?
+            json::told(&project, globals.format()).or_because("the files cannot be shown")?
         }
         false => paths
             .map(|path| escaped(&folder.join(path).display().to_string()).into_owned() + "\n")

@@ -97,7 +97,7 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     // The socket must not stay behind, whenever the second signal comes.
     interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     let runtime = connect::runtime()?;
-    runtime.block_on(async {
+    let missing = runtime.block_on(async {
         let mut signals = Signals::watch();
         let proxy = Proxy::start(flags, &driver, &globals.connect_options(), show)
             .map_err(|error| proxy_error(&driver, error))?;
@@ -110,14 +110,18 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
             note!("note: everybody who reaches this port commands the driver");
         }
         tell_existing(&proxy.existing, flags.reset);
-        proxy.serve(signals.next()).await;
+        let missing = proxy.serve(signals.next()).await;
         driver.settled().await;
-        Ok::<_, Error>(())
+        Ok::<_, Error>(missing)
     })?;
     runtime.shutdown_background();
-    match (page, recorded) {
-        (Some(page), Some(path)) => draw(page, path),
-        _ => Ok(()),
+    if let (Some(page), Some(path)) = (page, recorded) {
+        draw(page, path)?;
+    }
+    match missing {
+        0 => Ok(()),
+        // It was told when it happened; a script sees the exit code alone.
+        _ => Err(Error::local("the recording lacks calls").reported()),
     }
 }
 
@@ -165,6 +169,7 @@ fn proxy_error(driver: &Endpoint, error: ProxyError) -> Error {
         ProxyError::Listen(ListenError::Syntax { .. }) | ProxyError::Circle(_) => {
             Error::usage(error.to_string())
         }
+        ProxyError::Record(error) => Error::unusable(error.to_string(), &error),
         error => {
             let message = error.to_string();
             match std::error::Error::source(&error) {

@@ -26,6 +26,8 @@ pub struct CallJournal {
     number: AtomicU64,
     started: Instant,
     recorded: Option<Lines<Arc<RecordedCall>>>,
+    /// The calls that the recording lacks so far.
+    missing: Arc<AtomicU64>,
     lines: Option<Lines<Event>>,
     /// Whether events before a call's end are shown.
     as_it_happens: bool,
@@ -55,16 +57,20 @@ impl CallJournal {
             Lines::start(move |event, lost, out| display.write(event, lost, out))
         };
         // A file is on a disk that may hang, or is a pipe that nobody reads.
+        let missing = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&missing);
         let keep = |mut recorder: Recorder| {
             Lines::start_on(io::sink(), move |call: &Arc<RecordedCall>, lost, _| {
                 recorder.leave_out(lost);
-                recorder.add(call);
+                let unwritten = u64::from(!recorder.add(call));
+                counted.fetch_add(lost + unwritten, Ordering::Relaxed);
             })
         };
         Ok(Self {
             number: AtomicU64::new(0),
             started: Instant::now(),
             recorded: recorder.map(keep).transpose()?,
+            missing,
             as_it_happens: display.is_some_and(|display| !display.json),
             lines: display.map(start).transpose()?,
         })
@@ -107,14 +113,15 @@ impl CallJournal {
         })
     }
 
-    /// Waits until the recording has the calls so far, unless its file takes nothing.
-    pub fn keep(&self) {
+    /// Waits until the recording has the calls so far, unless its file takes nothing. The calls that it lacks.
+    pub fn keep(&self) -> u64 {
         let missing = self.recorded.as_ref().map_or(0, Lines::flush);
         if missing > 0 {
             note!(
                 "warning: the recording takes nothing: the last {missing} calls are missing in it"
             );
         }
+        missing + self.missing.load(Ordering::Relaxed)
     }
 
     fn show(&self, event: Event) {

@@ -176,10 +176,10 @@ impl Proxy {
         })
     }
 
-    /// Works until `stop` ends, and a little longer for the calls that run then.
-    pub async fn serve(self, stop: impl Future<Output = ()>) {
+    /// Works until `stop` ends, and a little longer for the calls that run then. The calls that the recording lacks.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> u64 {
         self.relay
             .serve(self.listener, self.taken, stop, self.drain)
-            .await;
+            .await
     }
 }

@@ -88,14 +88,14 @@ impl Relay {
     }
 
     /// Serves on `listener` until `stop` ends, then until all calls are answered or `drain` has passed. A socket that was
-    /// taken over is given back first, so that new calls go to the driver by then.
+    /// taken over is given back first, so that new calls go to the driver by then. The calls that the recording lacks.
     pub async fn serve(
         self: Arc<Self>,
         listener: Listener,
         mut taken: Option<TakeOver>,
         stop: impl Future<Output = ()>,
         drain: Duration,
-    ) {
+    ) -> u64 {
         let (stopping, stopped) = watch::channel(false);
         let mut listener = Some(listener);
         let mut looks = tokio::time::interval(LOOK_PAUSE);
@@ -139,7 +139,7 @@ impl Relay {
                 "{left} calls were not answered within {drain:?} and are cut off"
             ));
         }
-        self.journal.keep();
+        self.journal.keep()
     }
 
     /// Looks after a socket that was taken over. `trouble` is the last problem that was reported: each is reported once,

@@ -8,7 +8,7 @@ use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
 use crate::output;
 use crate::output::replayed::ReplayPrinter;
-use crate::recording::{ReadError, Recording, drawn};
+use crate::recording::{Recording, drawn};
 use clap::{ArgMatches, Command};
 
 /// The command.
@@ -38,10 +38,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         return Err(Error::usage(problem));
     }
     let endpoint = connect::endpoint(globals)?;
-    let recording = Recording::read(&flags.file).map_err(|error| match &error {
-        ReadError::Io(_, cause) => Error::usage(error.to_string()).caused_by(cause),
-        _ => Error::usage(error.to_string()),
-    })?;
+    let recording =
+        Recording::read(&flags.file).map_err(|error| Error::unusable(error.to_string(), &error))?;
     if recording.is_cut {
         note("the last call of the recording is cut off and left out");
     }

@@ -5,7 +5,7 @@ use crate::error::{Error, OrError};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
-use crate::invocation::serving::{Place, ServingFlags};
+use crate::invocation::serving::{PLACE_HELP, Place, ServingFlags};
 use crate::recording::Recording;
 use crate::say::note;
 use clap::{ArgMatches, Args, Command};
@@ -28,13 +28,14 @@ struct ServeFlags {
 pub fn command() -> Command {
     Command::new("serve")
         .about("Be the driver of a recording: answer each request as it was answered then")
-        .after_help(
-            "A request is answered where the recording has an equal one, whatever its secrets, which a recording masks. One that \
+        .after_help(format!(
+            "{PLACE_HELP}\n\n\
+             A request is answered where the recording has an equal one, whatever its secrets, which a recording masks. One that \
              was sent several times gets the answers in their order, and then the last one again.\n\n\
              Examples:\n  \
              csi serve calls.jsonl --endpoint unix:///tmp/csi.sock\n  \
              csi serve calls.jsonl --endpoint unix:///tmp/csi.sock --timing",
-        )
+        ))
         .defer(with_flags::<ServeFlags>)
 }
 
@@ -45,7 +46,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<ServeFlags>(matches)?;
     let place = Place::named(&flags.serving, globals, defaults)?;
-    let recording = Recording::read(&flags.file).or_because("nothing can be answered")?;
+    let recording = Recording::read(&flags.file).or_unusable("nothing can be answered")?;
     if recording.is_cut {
         note!("note: the last line of the recording is cut off");
     }

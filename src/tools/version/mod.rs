@@ -51,7 +51,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         versions["plugin"] = plugin.clone();
     }
     let text = match is_json {
-        true => json::text(&versions).map_err(output_error)?,
+        true => json::told(&versions, globals.format()).map_err(output_error)?,
         false => lines(&versions),
     };
     output::print(text.as_bytes())?;
