@@ -19,13 +19,13 @@ use thiserror::Error;
 /// The access modes of the specification, for completion and help.
 pub const MODES: &[EnumValue] = tables::VOLUME_CAPABILITY_ACCESS_MODE_MODE.values;
 
-/// Kubernetes' short names of access modes, with the modes that its kubelet and sidecars send for them. For `RWO` they send
+/// Kubernetes' names of access modes, short and long, with the modes that its kubelet and sidecars send for them. For `RWO` they send
 /// `SINGLE_NODE_MULTI_WRITER` instead, where a driver advertises that; nobody is asked here.
-pub const KUBERNETES_MODES: [(&str, Mode); 4] = [
-    ("RWO", Mode::SingleNodeWriter),
-    ("ROX", Mode::MultiNodeReaderOnly),
-    ("RWX", Mode::MultiNodeMultiWriter),
-    ("RWOP", Mode::SingleNodeSingleWriter),
+pub const KUBERNETES_MODES: [(&str, &str, Mode); 4] = [
+    ("RWO", "ReadWriteOnce", Mode::SingleNodeWriter),
+    ("ROX", "ReadOnlyMany", Mode::MultiNodeReaderOnly),
+    ("RWX", "ReadWriteMany", Mode::MultiNodeMultiWriter),
+    ("RWOP", "ReadWriteOncePod", Mode::SingleNodeSingleWriter),
 ];
 
 const KEYS: &str = "mode, type, fs, flag (repeatable) and group";
@@ -210,11 +210,13 @@ fn parse_mode(text: &str) -> Result<Option<i32>, CapabilityError> {
     if text.eq_ignore_ascii_case("none") {
         return Ok(None);
     }
-    let mut short = KUBERNETES_MODES.iter();
-    let short = short.find(|(name, _)| name.eq_ignore_ascii_case(text));
+    let mut named = KUBERNETES_MODES.iter();
+    let named = named.find(|(short, long, _)| {
+        short.eq_ignore_ascii_case(text) || long.eq_ignore_ascii_case(text)
+    });
     tables::VOLUME_CAPABILITY_ACCESS_MODE_MODE
         .number_of(text)
-        .or_else(|| short.map(|(_, mode)| i32::from(*mode)))
+        .or_else(|| named.map(|(.., mode)| i32::from(*mode)))
         .or_else(|| text.parse().ok())
         .map(Some)
         .ok_or_else(|| CapabilityError::Mode(text.to_owned()))
@@ -232,7 +234,7 @@ fn parse_type(text: &str) -> Result<Type, CapabilityError> {
 fn mode_names() -> String {
     let names = MODES.iter().map(|mode| mode.name);
     let names: Vec<&str> = names
-        .chain(KUBERNETES_MODES.map(|(name, _)| name))
+        .chain(KUBERNETES_MODES.map(|(short, ..)| short))
         .collect();
     names.join(", ")
 }
@@ -406,7 +408,16 @@ mod tests {
 
     #[test]
     fn kubernetes_names_say_what_its_kubelet_sends() {
-        for (name, mode) in [("RWO", 1), ("ROX", 3), ("RWX", 5), ("RWOP", 6)] {
+        for (name, mode) in [
+            ("RWO", 1),
+            ("ROX", 3),
+            ("RWX", 5),
+            ("RWOP", 6),
+            ("ReadWriteOnce", 1),
+            ("ReadOnlyMany", 3),
+            ("ReadWriteMany", 5),
+            ("ReadWriteOncePod", 6),
+        ] {
             assert_eq!(parse(&format!("{name},block")), Ok(block(mode)), "{name}");
             let long = format!("mode={},fs=xfs", name.to_lowercase());
             assert_eq!(parse(&long), Ok(mount(mode, "xfs", &[], "")), "{long}");

@@ -96,6 +96,7 @@ impl RequestSource {
                 _ if problem == "trailing characters" => {
                     "more after the end of the JSON; a request is one JSON object".to_owned()
                 }
+                Category::Syntax => format!("{problem}; a request is JSON, as -o json prints it"),
                 _ => problem,
             },
         }
@@ -171,7 +172,9 @@ mod tests {
         let error = read(path).expect_err("broken");
         assert_eq!(
             error.to_string(),
-            format!("{path}: line 2, column 11: expected value")
+            format!(
+                "{path}: line 2, column 11: expected value; a request is JSON, as -o json prints it"
+            )
         );
         let cases = [
             (

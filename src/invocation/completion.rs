@@ -256,6 +256,12 @@ fn with_value(arg: Arg, positional: Option<&'static str>, rpc: Option<&'static R
             columns(current, rpc)
         }));
     }
+    if value.contains("METHOD") {
+        let end = if value.contains('=') { "=" } else { "" };
+        return arg.add(ArgValueCompleter::new(move |current: &OsStr| {
+            methods(current, end)
+        }));
+    }
     if long == "cap" {
         return arg.add(ArgValueCompleter::new(capabilities));
     }
@@ -310,6 +316,16 @@ fn contexts(current: &OsStr) -> Vec<CompletionCandidate> {
         .collect()
 }
 
+/// The RPCs in a fault, with what stands behind their names.
+fn methods(current: &OsStr, end: &str) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    let names = rpc::all().map(|rpc| rpc.method.kebab_name);
+    let fitting = names.filter(|name| name.starts_with(&*current));
+    fitting
+        .map(|name| CompletionCandidate::new(format!("{name}{end}")))
+        .collect()
+}
+
 /// The schemes of endpoints, and sockets by their paths, with or without `unix:`.
 fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
@@ -327,6 +343,9 @@ fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
             "tcp://",
             "https://",
             "dns:///",
+            "pod:",
+            "kubectl:",
+            "unix-abstract:",
         ];
         let fitting = schemes.into_iter().filter(|one| one.starts_with(&*current));
         found.extend(fitting.map(CompletionCandidate::new));
@@ -344,7 +363,7 @@ fn capabilities(current: &OsStr) -> Vec<CompletionCandidate> {
     let (before, _) = current.rsplit_once(',').unwrap_or_default();
     let comma = if before.is_empty() { "" } else { "," };
     let modes = MODES.iter().skip(1).map(|mode| mode.name);
-    let modes = modes.chain(KUBERNETES_MODES.map(|(name, _)| name));
+    let modes = modes.chain(KUBERNETES_MODES.map(|(short, ..)| short));
     let nexts: Vec<String> = match before {
         "" => modes
             .clone()
@@ -499,6 +518,9 @@ mod tests {
             ["ListVolumesLosesEntries"]
         );
         assert!(after("csi mock --defect ").len() > 200);
+        assert_eq!(after("csi mock --fail create-s"), ["create-snapshot="]);
+        assert_eq!(after("csi proxy --drop probe"), ["probe"]);
+        assert_eq!(after("csi mock --capability +CLONE"), ["+CLONE_VOLUME"]);
     }
 
     #[test]

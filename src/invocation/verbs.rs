@@ -109,7 +109,7 @@ fn has_value_behind(tree: &Command, word: &str) -> bool {
 }
 
 /// The one group that has a full verb.
-fn group_of(verb: &str) -> Option<&'static Group> {
+pub fn group_of(verb: &str) -> Option<&'static Group> {
     let mut groups = GROUPS
         .iter()
         .filter(|group| group.rpcs.iter().any(|rpc| rpc.verb() == verb));
@@ -135,7 +135,11 @@ pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
         name.strip_prefix(here.get_name())
             .is_some_and(|rest| rest.starts_with(' '))
     };
-    let rpcs = rpcs.filter(|(_, name)| !is_here(name));
+    // Where no RPC can follow, none is meant.
+    let leads_to =
+        |group: &Group| group.name == here.get_name() || here.find_subcommand(group.name).is_some();
+    let leads_to_rpcs = here.get_name() == HELP || GROUPS.iter().any(leads_to);
+    let rpcs = rpcs.filter(|(_, name)| leads_to_rpcs && !is_here(name));
     let mut like = likest(word, known.chain(rpcs));
     like.truncate(MOST);
     like
@@ -253,6 +257,9 @@ mod tests {
     fn the_likest_comes_first_from_whatever_group() {
         let root = cli::command("csi");
         let group = root.find_subcommand("controller").expect("a group");
+        let mut built = cli::command("csi");
+        built.build();
+        let context = built.find_subcommand("context").expect("a tool");
         for (here, word, first) in [
             (&root, "lst-volumes", &["controller list-volumes"][..]),
             (&root, "publish", &["controller publish", "node publish"]),
@@ -261,6 +268,8 @@ mod tests {
             (&root, "contoller", &["controller"]),
             (group, "stats", &["node stats"]),
             (group, "list-volume", &["list-volumes"]),
+            (context, "use-context", &["use"]),
+            (context, "stats", &[]),
             (&root, "xyzzy", &[]),
         ] {
             let found = suggestions(here, word);

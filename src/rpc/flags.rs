@@ -163,9 +163,10 @@ pub const ALL_PAGES: Flag = flag(&["all"], "").form(Form::AllPages);
 const CAPABILITY_HELP: &str = "\
 Capability of the volume: MODE,TYPE[,FS[,FLAG…]] or key=value
 
-MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 MULTI_NODE_READER_ONLY,
-4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER;
+MODE is a number or a name: 1 SINGLE_NODE_WRITER, 2 SINGLE_NODE_READER_ONLY, 3 MULTI_NODE_READER_ONLY, \
+4 MULTI_NODE_SINGLE_WRITER, 5 MULTI_NODE_MULTI_WRITER, 6 SINGLE_NODE_SINGLE_WRITER, 7 SINGLE_NODE_MULTI_WRITER; \
 or Kubernetes' name: RWO is 1, ROX is 3, RWX is 5, RWOP is 6.
+
 TYPE is mount or block. The keys are mode, type, fs, flag and group: 'mode=5,type=mount,fs=nfs4,flag=\"a,b\",group=1000'.";
 
 /// The two bounds of a capacity range: flag, alias, field, and the first word of the help.

@@ -3,6 +3,7 @@
 use crate::support::PATIENCE;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::v1;
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{GetPluginInfoResponse, ListVolumesResponse, ProbeResponse, Volume};
 use rustix::process::Signal;
@@ -121,6 +122,55 @@ fn an_empty_list_says_so_where_a_table_was_asked_for() {
     driver.on("ListVolumes", Reply::message(&page));
     let output = csi.run("controller list-volumes").succeeds();
     assert!(!output.stderr.contains("no volumes"), "{output}");
+}
+
+#[test]
+fn a_driver_that_can_do_nothing_says_so() {
+    let driver = ScriptedDriver::unix();
+    driver
+        .on(
+            "NodeGetCapabilities",
+            Reply::message(&v1::NodeGetCapabilitiesResponse::default()),
+        )
+        .on(
+            "GetPluginCapabilities",
+            Reply::message(&v1::GetPluginCapabilitiesResponse::default()),
+        );
+    let csi = Csi::at(driver.endpoint());
+    for line in ["node get-capabilities", "identity plugin-capabilities"] {
+        csi.run(line).succeeds().prints("").says("no capabilities");
+        let json = csi.run(&format!("{line} -o json")).succeeds();
+        assert_eq!(json.stderr, "", "{json}");
+    }
+}
+
+#[test]
+fn errors_in_json_are_one_sentence() {
+    let csi = Csi::new();
+    for line in [
+        "-o json",
+        "-o json nonsense",
+        "-o json identity probe --nonsense",
+    ] {
+        let run = csi.run(line).exits(2);
+        let error: serde_json::Value = serde_json::from_str(&run.stderr).expect("JSON");
+        let message = error["error"]["message"].as_str().expect("a message");
+        assert!(!message.contains('\n'), "{message}");
+    }
+    for (line, hints) in [
+        ("-o json wait", r#"["<KIND>","<ID>"]"#),
+        (
+            "-o json mok",
+            r#"["tip: a similar subcommand exists: 'mock'"]"#,
+        ),
+        (
+            "-o json wait volume v --for x",
+            r#"["[possible values: ready, healthy, abnormal, gone]"]"#,
+        ),
+    ] {
+        let error: serde_json::Value = serde_json::from_str(&csi.run(line).stderr).expect("JSON");
+        assert_eq!(error["error"]["hints"].to_string(), hints, "{line}");
+    }
 }
 
 #[test]

@@ -62,20 +62,21 @@ fn zsh(name: &str) -> String {
 # A file named _{name} in a folder of $fpath, or what `source <({name} completions zsh)` reads.
 {function}() {{
     local -a found folders begun others
-    local one
+    local one none=1
     found=("${{(@f)$(_CLAP_COMPLETE_INDEX=$((CURRENT - 1)) {VARIABLE}=zsh {name} -- "${{words[@]}}" 2>/dev/null)}}")
     for one in "${{found[@]}}"; do
         case "$one" in
             "") ;;
-            */) folders+=("${{one%/}}") ;;
-            *=|*=:*|*\\:|*\\::*) begun+=("$one") ;;
+            *[^/]/) folders+=("${{one%/}}") ;;
+            */|*=|*=:*|*\\:|*\\::*) begun+=("$one") ;;
             *) others+=("$one") ;;
         esac
     done
+    (( $#others )) && _describe -V values others && none=0
     # More may follow in the same word behind these.
-    (( $#folders )) && _describe -V values folders -S / -r /
-    (( $#begun )) && _describe -V values begun -S ''
-    (( $#others )) && _describe -V values others
+    (( $#folders )) && _describe -V values folders -S / -r / && none=0
+    (( $#begun )) && _describe -V values begun -S '' && none=0
+    return none
 }}
 if [[ "$funcstack[1]" == "_{name}" ]]; then
     {function} "$@"

@@ -131,7 +131,8 @@ fn pruned(path: &[&Command]) -> Command {
     let command = path.last().map(|command| (*command).clone());
     let command = command.unwrap_or_default().mut_args(|arg| {
         let hidden = !is_own(&arg, path);
-        arg.hide(hidden)
+        // A page is as whole as the long help: the library would leave the words of such a flag out.
+        arg.hide(hidden).hide_short_help(false)
     });
     let command = command.mut_subcommands(|inner| {
         let hidden = !has_page(&inner, path.len() == 1);

@@ -4,6 +4,7 @@
 use super::flags::{BenchFlags, CycleFlags};
 use super::scenario::{CYCLES, Cycle};
 use crate::invocation::parse::with_flags;
+use crate::invocation::verbs;
 use crate::rpc::{self, GROUPS, Group, Rpc};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::collections::HashMap;
@@ -76,13 +77,15 @@ pub fn command() -> Command {
         })
 }
 
-/// `node-publish` for NodePublishVolume, and so on: the group and each name of the RPC in one word, by its path. Made once:
-/// clap borrows names.
+/// `node-publish` for NodePublishVolume, and so on: the group and each name of the RPC in one word, and its verb where no other
+/// group has that; by its path. Made once: clap borrows names.
 static JOINED_NAMES: LazyLock<HashMap<&str, Vec<String>>> = LazyLock::new(|| {
     let joined = |group: &Group, rpc: &Rpc| {
         let names = rpc.names.iter();
         let names = names.map(|name| format!("{}-{name}", group.name));
+        let alone = verbs::group_of(rpc.verb()).map(|_| rpc.verb().to_owned());
         names
+            .chain(alone)
             .filter(|name| *name != rpc.method.kebab_name)
             .collect()
     };

@@ -149,7 +149,7 @@ fn as_many_calls_as_asked_for_and_the_warm_up_apart() {
     assert_eq!(run.stderr.lines().count(), 1, "{run}");
 
     // At a rate, and as tables.
-    let run = csi.run("bench plugin-info --count 5");
+    let run = csi.run("bench publish --count 5");
     run.exits(2);
     let run = csi.run("bench get-plugin-info --count 20 --rate 5000");
     let run = run.succeeds();
