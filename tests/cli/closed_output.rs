@@ -1,6 +1,8 @@
 //! What happens to a command whose output nobody reads any more, as behind `| head -1`: what only reads ends quietly, what
 //! changes something goes on to its end, and no failure becomes a success.
 
+use crate::support::PATIENCE;
+use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::{ControllerGetVolumeResponse, DeleteVolumeResponse, ProbeResponse, Volume};
@@ -150,6 +152,9 @@ fn a_watch_of_what_does_not_change_ends_with_its_reader() {
     assert!(lines.next().unwrap().unwrap().starts_with("EVENT"));
     assert!(lines.next().unwrap().unwrap().starts_with("ADDED"));
     drop(lines);
+    let ended = ends_within(&watch, PATIENCE);
+    let _ = watch.kill();
+    assert!(ended, "it goes on");
     assert_eq!(watch.wait().unwrap().code(), Some(1));
 }
 

@@ -1,6 +1,6 @@
 //! The way down: after failures and signals, in which order, how often it is tried, and what is said of that which stays.
 
-use super::drivers::{called, created, failing, thorough};
+use super::drivers::{called, created, driver, failing, thorough};
 use crate::support::PATIENCE;
 use crate::support::process::Process;
 use crate::support::program::Csi;
@@ -23,6 +23,16 @@ fn cleans_up_after_a_failure() {
     );
     // INTERNAL says nothing about what is left, so it is unpublished too.
     assert!(position("NodeUnpublishVolume").is_some(), "{calls:?}");
+}
+
+#[test]
+fn a_driver_that_makes_no_volumes_has_the_code_of_what_it_lacks() {
+    let driver = driver(&[], &[]);
+    Csi::at(driver.endpoint())
+        .run("lifecycle")
+        .exits(64 + 12)
+        .says("does not advertise CREATE_DELETE_VOLUME")
+        .says("--volume-id");
 }
 
 #[test]
