@@ -196,6 +196,23 @@ impl Error {
         Self::new(kind, message.into()).caused_by(source)
     }
 
+    /// The error that this one has led to, with all that is known of it.
+    #[must_use]
+    pub fn led_to(self, message: impl Into<String>) -> Self {
+        let mut causes = vec![self.first_line()];
+        let parts = *self.0;
+        causes.extend(parts.causes);
+        Self(Box::new(Parts {
+            kind: ErrorKind::Local,
+            doing: None,
+            place: None,
+            message: message.into(),
+            causes,
+            reported: false,
+            ..parts
+        }))
+    }
+
     /// Adds `source` and what lies behind it, leaving out what repeats the line before it.
     #[must_use]
     pub fn caused_by(mut self, source: &(dyn StdError + 'static)) -> Self {

@@ -34,6 +34,22 @@ const UNITS: [char; 6] = ['k', 'm', 'g', 't', 'p', 'e'];
 /// # Errors
 /// When it is not a size or does not fit in 64 bits.
 pub fn parse(text: &str) -> Result<i64, SizeError> {
+    parse_rounded(text).map(|(bytes, _)| bytes)
+}
+
+/// The same for what says a whole number of bytes.
+///
+/// # Errors
+/// As [`parse`], and for a fraction of a byte.
+pub fn parse_exact(text: &str) -> Result<i64, SizeError> {
+    match parse_rounded(text)? {
+        (bytes, false) => Ok(bytes),
+        (_, true) => Err(SizeError::Malformed(text.to_owned())),
+    }
+}
+
+/// The number of bytes, and whether it was rounded.
+fn parse_rounded(text: &str) -> Result<(i64, bool), SizeError> {
     let malformed = || SizeError::Malformed(text.to_owned());
     let overflow = || SizeError::Overflow(text.trim().to_owned());
     let (negative, unsigned) = match text.trim() {
@@ -54,6 +70,7 @@ pub fn parse(text: &str) -> Result<i64, SizeError> {
         digits => digits.parse().map_err(|_| overflow())?,
     };
     let mut bytes = whole.checked_mul(scale).ok_or_else(overflow)?;
+    let mut is_rounded = false;
     // Each decimal is worth a tenth of the one before it; what remains below a byte rounds up.
     let fraction = fraction.trim_end_matches('0');
     if fraction.len() > 18 {
@@ -63,11 +80,13 @@ pub fn parse(text: &str) -> Result<i64, SizeError> {
         let digits: i128 = fraction.parse().map_err(|_| malformed())?;
         let parts = 10_i128.pow(u32::try_from(fraction.len()).map_err(|_| malformed())?);
         let product = digits * scale;
-        let rounded = product / parts + i128::from(product % parts != 0);
+        is_rounded = product % parts != 0;
+        let rounded = product / parts + i128::from(is_rounded);
         bytes = bytes.checked_add(rounded).ok_or_else(overflow)?;
     }
     let signed = if negative { -bytes } else { bytes };
-    i64::try_from(signed).map_err(|_| overflow())
+    let bytes = i64::try_from(signed).map_err(|_| overflow())?;
+    Ok((bytes, is_rounded))
 }
 
 /// The size as one reads it in a table: `10Gi`, `1536Mi`, `9.3Gi`.

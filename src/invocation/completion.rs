@@ -131,6 +131,10 @@ impl Tree {
             let Some(value) = candidate.get_value().to_str() else {
                 continue;
             };
+            // The folder of now is no file to be named.
+            if value == "." {
+                continue;
+            }
             // Of a command's names the engine keeps one, which may be an alias.
             let name = candidate
                 .get_id()
@@ -352,7 +356,8 @@ fn endpoints(current: &OsStr) -> Vec<CompletionCandidate> {
     }
     if !path.is_empty() || !scheme.is_empty() {
         let paths = PathCompleter::any().complete(OsStr::new(path));
-        found.extend(paths.into_iter().map(|path| path.add_prefix(scheme)));
+        let paths = paths.into_iter().filter(|path| path.get_value() != ".");
+        found.extend(paths.map(|path| path.add_prefix(scheme)));
     }
     found
 }

@@ -240,6 +240,17 @@ impl Globals {
         self.chosen = None;
     }
 
+    /// Takes the driver from that context from now on.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn name_context(&mut self, name: &str) -> Result<(), Error> {
+        self.endpoint = None;
+        self.context = Some(name.to_owned());
+        self.chosen = None;
+        self.choose_context()
+    }
+
     /// The parameters of new volumes that the context gives.
     pub fn parameters(&self) -> BTreeMap<String, String> {
         let chosen = self.chosen.as_ref();

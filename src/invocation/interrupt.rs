@@ -46,6 +46,45 @@ pub fn second_signal_kills() -> io::Result<()> {
     Ok(())
 }
 
+/// The signals that end more than what runs: all but Ctrl-C.
+fn end_signals() -> Vec<i32> {
+    let mut signals = signals();
+    signals.retain(|number| *number != SIGINT);
+    signals
+}
+
+/// Notes whether a signal asks the process to end, in its handler: nobody whom it wakes comes to look too early. The terminal
+/// stops the process no more once one has, and a SIGTERM that follows ends it at once. A SIGHUP that follows says nothing new:
+/// who closes a terminal sends two, one by the shell in it and one by the kernel.
+///
+/// # Errors
+/// When the system refuses.
+pub fn note_end() -> io::Result<Arc<AtomicBool>> {
+    let asked = Arc::default();
+    // In this order: the default acts only when an earlier signal has set the flag.
+    register_conditional_default(SIGTERM, Arc::clone(&asked))?;
+    csi_sys::end_signals::note(&end_signals(), &asked)?;
+    Ok(asked)
+}
+
+/// Notes Ctrl-C, as [`note_end`] does the others.
+///
+/// # Errors
+/// When the system refuses.
+pub fn note_interrupt() -> io::Result<Arc<AtomicBool>> {
+    let pressed = Arc::default();
+    register(SIGINT, Arc::clone(&pressed))?;
+    Ok(pressed)
+}
+
+/// Lets the terminal stop the process in the background, but for one that is asked to end by `asked`.
+///
+/// # Errors
+/// When the system refuses.
+pub fn stop_in_background_unless(asked: &Arc<AtomicBool>) -> io::Result<()> {
+    csi_sys::end_signals::stop_unless_asked(asked)
+}
+
 /// Interrupts the line editor of this process, whose read returns for SIGINT alone.
 pub fn press_ctrl_c() {
     // Nothing can keep a process from signalling itself.
@@ -73,7 +112,7 @@ impl Signals {
 
     /// Watches those from now on that end more than what runs: all but Ctrl-C. Needs a runtime.
     pub fn watch_end() -> Self {
-        Self::of(signals().into_iter().filter(|number| *number != SIGINT))
+        Self::of(end_signals())
     }
 
     fn of(numbers: impl IntoIterator<Item = i32>) -> Self {

@@ -14,6 +14,7 @@ pub mod jsonpath;
 pub mod layout;
 pub mod lines;
 pub mod load;
+pub mod open_line;
 pub mod page;
 pub mod pager;
 pub mod printer;

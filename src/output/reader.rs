@@ -2,6 +2,7 @@
 //!
 //! Owns what that ends: what only reads, quietly, and never what changes something. Chooses no exit code and knows no command.
 
+use super::open_line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,7 +67,9 @@ impl Write for SharedStdout {
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        remembered(self.0.write(bytes))
+        let written = remembered(self.0.write(bytes))?;
+        open_line::note(&bytes[..written]);
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Redirects stdout for a while: into a file, a program, or a page that is compared with the last one; and away from a terminal
 //! that is gone.
 
-use super::reader;
+use super::{open_line, reader};
 use rustix::fd::{AsFd, OwnedFd};
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -11,34 +11,53 @@ pub struct Redirected {
     before: OwnedFd,
     /// Whether the reader there had gone.
     had_lost: bool,
+    /// Whether the last line there was open.
+    was_open: bool,
 }
 
 impl Redirected {
     /// Leads stdout to `target`.
     ///
     /// # Errors
-    /// When the system refuses, or stdout cannot take what was written before.
+    /// When the system refuses, or stdout cannot take what was written before though somebody reads it.
     pub fn to(target: impl AsFd) -> io::Result<Self> {
-        io::stdout().flush()?;
         let before = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+        let had_lost = match io::stdout().flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                lose_what_is_held();
+                true
+            }
+            flushed => flushed.map(|()| reader::is_gone())?,
+        };
         rustix::stdio::dup2_stdout(target)?;
-        let had_lost = reader::is_gone();
+        let was_open = open_line::is_open();
         reader::set_gone(false);
-        Ok(Self { before, had_lost })
+        open_line::set_open(false);
+        Ok(Self {
+            before,
+            had_lost,
+            was_open,
+        })
     }
 }
 
 impl Drop for Redirected {
     fn drop(&mut self) {
         // Whoever reads it may have gone away. What was not taken there belongs nowhere else.
-        if io::stdout().flush().is_err()
-            && let Ok(nowhere) = nowhere()
-        {
-            let _ = rustix::stdio::dup2_stdout(&nowhere);
-            let _ = io::stdout().flush();
+        if io::stdout().flush().is_err() {
+            lose_what_is_held();
         }
         let _ = rustix::stdio::dup2_stdout(&self.before);
         reader::set_gone(self.had_lost);
+        open_line::set_open(self.was_open);
+    }
+}
+
+/// Empties stdout of what nobody takes.
+fn lose_what_is_held() {
+    if let Ok(nowhere) = nowhere() {
+        let _ = rustix::stdio::dup2_stdout(&nowhere);
+        let _ = io::stdout().flush();
     }
 }
 

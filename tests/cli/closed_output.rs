@@ -119,14 +119,22 @@ fn scripts_and_tools_go_on_to_their_end() {
         "controller delete-volume a b; controller get-volume x y; controller delete-volume c";
     let (code, said) = unread(&csi, &["shell", "-c", script]);
     assert_eq!((driver.calls().len(), code), (4, 1), "{said}");
+    // What goes elsewhere has another reader, also where a line was begun for the one that is gone.
+    let script = "controller get-volume x -o jsonpath={.volume.volumeId}; \
+                  controller delete-volume d > deleted; controller get-volume y";
+    let (code, said) = unread(&csi, &["shell", "-c", script]);
+    assert_eq!((driver.calls().len(), code), (7, 1), "{said}");
+    assert_eq!(said, "");
+    let deleted = std::fs::read_to_string(csi.home().join("deleted")).unwrap();
+    assert_eq!(deleted, "d deleted\n");
     // The reader is the script's own: it has what it wanted, and nothing is wrong.
     csi.run_args(["shell", "-c", "controller delete-volume a b c | true"])
         .succeeds();
-    assert_eq!(driver.calls().len(), 7);
+    assert_eq!(driver.calls().len(), 10);
     // A program of the script writes to the reader that is gone, and dies of it.
     let script = "controller delete-volume a | cat; controller delete-volume b";
     let (code, said) = unread(&csi, &["shell", "-c", script]);
-    assert_eq!((driver.calls().len(), code), (9, 1), "{said}");
+    assert_eq!((driver.calls().len(), code), (12, 1), "{said}");
     assert_eq!(said, "");
     let (code, said) = unread(&Csi::at("mock:"), &["lifecycle"]);
     assert_eq!(code, 1, "{said}");

@@ -278,6 +278,14 @@ fn a_session_has_the_context_until_a_line_names_another_driver() {
         .prints("own\nother\nother\nvol-1\nvol-1\nown\n");
     assert_eq!(created(&own).parameters["server"], "a");
     assert!(created(&other).parameters.is_empty());
+    // A session goes from one to the other, with all that belongs to it; one that is not there changes nothing.
+    let script = "shell --keep-going -c 'connect lab; connect far; controller create-volume w -o name; identity plugin-info -o name; \
+                  connect nowhere; identity plugin-info -o name; \\c lab; identity plugin-info -o name'";
+    csi.run(script)
+        .exits(2)
+        .says("there is no context \"nowhere\"; there is far, lab")
+        .prints("vol-1\nother\nother\nown\n");
+    assert!(created(&other).parameters.is_empty());
 }
 
 #[test]

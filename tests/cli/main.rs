@@ -33,6 +33,7 @@ mod sanity_defects;
 mod secrets;
 mod serve;
 mod shell_completion;
+mod shell_ends;
 mod shell_eyes;
 mod shell_scripts;
 mod shell_terminal;

@@ -62,7 +62,7 @@ fn what_does_not_fit_goes_through_the_pager() {
     assert!(!shell.expect("Ctrl-D leaves.").contains("~ "));
     shell.expect("\nscripted.example.com> ");
     shell.press("help controller create-volume\r");
-    shell.expect("~ Usage: csi controller create-volume");
+    shell.expect("~ Usage: controller create-volume");
     shell.expect(": --help-all");
     shell.expect("\nscripted.example.com> ");
     shell.press("controller ls -o name\r");
@@ -252,7 +252,22 @@ fn what_was_deferred_has_a_bounded_time_after_a_signal() {
     shell.expect("error: there was no time left for it: the shell was asked to end");
     shell.expect("a deleted\n");
     assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
-    // The second signal ends all of it.
+    // A terminal that is closed sends SIGHUP twice, which changes nothing.
+    driver.on_each(
+        "DeleteVolume",
+        [
+            Reply::never(),
+            Reply::message(&v1::DeleteVolumeResponse::default()),
+        ],
+    );
+    let mut shell = with_deferred(&driver);
+    shell.signal(Signal::HUP);
+    shell.expect("deferred: controller delete-volume b");
+    shell.signal(Signal::HUP);
+    shell.expect("error: there was no time left for it: the shell was asked to end");
+    shell.expect("a deleted\n");
+    assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
+    // The second SIGTERM ends all of it.
     driver.on("DeleteVolume", Reply::never());
     let mut shell = with_deferred(&driver);
     shell.signal(Signal::TERM);

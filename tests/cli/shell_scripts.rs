@@ -24,8 +24,12 @@ fn a_failed_line_names_its_file_its_line_and_its_command() {
         ("set output nope", "set output nope: output: "),
         ("no such", "no such: unrecognized subcommand 'no'"),
         ("print $x", "print $x: there is no variable $x"),
+        (
+            "print ${x}${y:-1} \"$1\"",
+            "print ${x}${y:-1} \"$1\": there is no variable $x",
+        ),
         ("x = $y.volume", "$y.volume: there is no variable $y"),
-        ("\\o out.txt", "o out.txt: \\o is psql's; here: > FILE"),
+        ("\\o out.txt", "\\o out.txt: \\o is psql's; here: > FILE"),
         (
             "identity probe -e unix:///nowhere",
             "identity probe -e unix:///nowhere: UNAVAILABLE: ",
@@ -41,7 +45,7 @@ fn a_failed_line_names_its_file_its_line_and_its_command() {
         ),
         (
             "\\set token hunter2 $nope",
-            "set … (it may hold a secret): there is no variable $nope",
+            "\\set … (it may hold a secret): there is no variable $nope",
         ),
         (
             "token = hunter2-$nope",
@@ -151,6 +155,13 @@ fn what_is_demanded_and_not_so_fails() {
             "expected NOT_FOUND, got UNIMPLEMENTED",
         ),
         (
+            "expect NOT_FOUND identity probe -e unix:///nowhere",
+            1,
+            "expected NOT_FOUND, got UNAVAILABLE\n  \
+             caused by: UNAVAILABLE: no connection to unix:///nowhere\n  \
+             caused by: the socket /nowhere does not exist\n  hint: ",
+        ),
+        (
             "expect NOTHING identity probe",
             2,
             "the codes are OK, CANCELLED",
@@ -170,6 +181,24 @@ fn what_is_demanded_and_not_so_fails() {
         ("x = help", 2, "the command has no reply that $x could be"),
         ("x = text", 2, "text is quoted: x = \"text\""),
         ("env = 5", 2, "$env is the environment"),
+        ("x=5", 2, "blanks stand around the sign: x = VALUE"),
+        ("x= 5", 2, "blanks stand around the sign: x = VALUE"),
+        ("x =5", 2, "blanks stand around the sign: x = VALUE"),
+        ("a-b = 5", 2, "\"a-b\" can be no name"),
+        (
+            "identity probe && print a",
+            2,
+            "there is no && here: ; separates",
+        ),
+        (
+            "assert 1.5 < 2",
+            2,
+            "< compares numbers and sizes, not \"1.5\"",
+        ),
+        ("assert", 2, "Usage: assert <EXPRESSION>..."),
+        ("repeat x identity probe", 2, "write a number"),
+        ("edit Probe", 2, "VISUAL or EDITOR names a program"),
+        ("connect nowhere", 2, "there is no context \"nowhere\""),
         ("print $1", 2, "there is no argument $1: none was given"),
         ("defer identity prob", 2, "unrecognized subcommand 'prob'"),
         ("set echo maybe", 2, "echo: write on or off"),
@@ -196,7 +225,7 @@ fn what_is_demanded_and_not_so_fails() {
         ),
         ("source nowhere.csi", 1, "nowhere.csi cannot be read"),
         ("desc Volum", 2, "there is Volume"),
-        ("shell", 2, "for outside of it"),
+        ("shell x.csi", 2, "source FILE runs a script here"),
         ("proxy --stdio x", 2, "for outside of it"),
         ("watch identity probe", 2, "write repeat N COMMAND"),
     ] {

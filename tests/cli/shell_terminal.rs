@@ -132,11 +132,58 @@ fn what_psql_types_is_done_and_completes() {
     shell.expect("\\d vol-1");
     shell.press(CTRL_C);
     shell.expect("\nscripted.example.com> ");
+    // Their names, and what follows some.
+    for (typed, completed) in [
+        ("\\conni\t", "\\conninfo "),
+        ("\\ti\t", "\\timing "),
+        ("\\pset f\tya\t", "\\pset format yaml "),
+        ("\\x of\t", "\\x off "),
+    ] {
+        shell.press(typed);
+        shell.expect(completed);
+        shell.press(CTRL_C);
+        shell.expect("\nscripted.example.com> ");
+    }
+    shell.press("\\\t\t");
+    shell.expect("\\conninfo");
+    shell.expect("\nscripted.example.com> ");
+    shell.press(CTRL_C);
+    shell.expect("\nscripted.example.com> ");
     shell.press("\\o out\r");
     shell.expect("\\o is psql's; here: > FILE");
     shell.expect("\nscripted.example.com> ");
     shell.press("\\q\r");
     assert!(shell.ends().success());
+}
+
+#[test]
+fn variables_and_values_of_settings_complete_and_no_flags_that_nobody_types() {
+    let driver = scripted();
+    driver.on("ListVolumes", volumes(&["vol-1"]));
+    let csi = Csi::at(driver.endpoint());
+    csi.run("context add laboratory --endpoint mock:")
+        .succeeds();
+    let mut shell = shell(&csi);
+    prompted(&mut shell);
+    shell.press("all = list-volumes -o name\r");
+    shell.expect("\nvol-1\nscripted.example.com> ");
+    for (typed, completed) in [
+        ("print $all.ent\t", "$all.entries"),
+        ("print \"all: $all.ent\t", "\"all: $all.entries"),
+        ("print x${all.ent\t", "x${all.entries"),
+        ("unset al\t", "unset all "),
+        ("set records au\t", "set records auto "),
+        ("connect lab\t", "connect laboratory "),
+        ("connect mo\t", "connect mock:"),
+    ] {
+        shell.press(typed);
+        shell.expect(completed);
+        shell.press(CTRL_C);
+        shell.expect("\nscripted.example.com> ");
+    }
+    shell.press("assert \t\t1\r");
+    let shown = shell.expect("\nscripted.example.com> ");
+    assert!(!shown.contains("--"), "{shown}");
 }
 
 #[test]
@@ -390,6 +437,11 @@ fn lines_go_on_and_output_goes_elsewhere() {
     shell.expect("\nscripted.example.com> ");
     shell.press("set\r");
     shell.expect("output        json");
+    shell.expect("\nscripted.example.com> ");
+    // The end of the input drops a line that goes on, and not the shell.
+    shell.press("print 'a\r");
+    shell.expect("...> ");
+    shell.press(CTRL_D);
     shell.expect("\nscripted.example.com> ");
     // Each line that goes on has a prompt of its own, and Tab knows those before.
     shell.press("identity \\\r");

@@ -23,6 +23,7 @@ pub struct Terminal {
     hang_up: Option<OwnedFd>,
     child: Child,
     shown: Arc<(Mutex<Shown>, Condvar)>,
+    columns: usize,
 }
 
 #[derive(Default)]
@@ -100,6 +101,7 @@ impl Terminal {
             hang_up: Some(hang_up),
             child,
             shown,
+            columns: usize::from(columns),
         }
     }
 
@@ -123,20 +125,22 @@ impl Terminal {
         let (state, changed) = &*self.shown;
         let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut patience = Patience::default();
-        while !plain(&state.bytes[state.read..]).contains(text) && !state.ended && patience.lasts()
+        while !plain(&state.bytes[state.read..], self.columns).contains(text)
+            && !state.ended
+            && patience.lasts()
         {
             let waited = changed.wait_timeout(state, Duration::from_secs(1));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let new = plain(&state.bytes[state.read..]);
+        let new = plain(&state.bytes[state.read..], self.columns);
         let Some(at) = new.find(text) else {
-            let all = plain(&state.bytes);
+            let all = plain(&state.bytes, self.columns);
             drop(state);
             panic!("{text:?} was never shown; since the last wait:\n{new}\n=== all:\n{all}");
         };
         // What follows belongs to the next wait: the shortest piece of bytes that shows the text ends here.
         let end = (state.read + 1..=state.bytes.len())
-            .find(|end| plain(&state.bytes[state.read..*end]).contains(text));
+            .find(|end| plain(&state.bytes[state.read..*end], self.columns).contains(text));
         state.read = end.unwrap_or(state.bytes.len());
         new[..at].to_owned()
     }
@@ -144,7 +148,7 @@ impl Terminal {
     /// Everything shown so far.
     pub fn all(&self) -> String {
         let state = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plain(&state.bytes)
+        plain(&state.bytes, self.columns)
     }
 
     /// Everything shown so far, with the sequences that colour it.
@@ -177,9 +181,13 @@ impl Drop for Terminal {
     }
 }
 
-/// What a terminal writes without the sequences that move its cursor and colour its letters.
-fn plain(bytes: &[u8]) -> String {
+/// What a terminal of so many columns writes, without the sequences that move its cursor and colour its letters. As many blanks as it
+/// has columns, which are taken away again, are the beginning of a line.
+fn plain(bytes: &[u8], columns: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
+    let blanks = format!("{:columns$}\r\x1b[K", "");
+    let text = text.replace(&format!("\n{blanks}"), "\n");
+    let text = text.replace(&blanks, "\n");
     let mut out = String::new();
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {

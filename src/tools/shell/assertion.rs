@@ -49,7 +49,7 @@ pub fn check(words: &[String], typed: &[String]) -> Result<(), Error> {
 }
 
 fn compare(left: &str, operator: &str, right: &str) -> Result<bool, Error> {
-    let order = match (size::parse(left), size::parse(right)) {
+    let order = match (size::parse_exact(left), size::parse_exact(right)) {
         (Ok(left), Ok(right)) => left.cmp(&right),
         _ => match operator {
             "<" | ">" | "<=" | ">=" => {
@@ -115,6 +115,9 @@ mod tests {
             &["abc", "contains", "b"],
             &["true"],
             &["-1", "<", "0"],
+            &["1.5Gi", "<", "2Gi"],
+            &["1.5", "==", "1.5"],
+            &["1.5", "!=", "2"],
         ] {
             assert_eq!(kind(words), None, "{words:?}");
         }
@@ -122,6 +125,8 @@ mod tests {
             &["1", "==", "2"][..],
             &["a", "!=", "a"],
             &["2", "<=", "1"],
+            &["1.5", "==", "2"],
+            &["1.2", "==", "1.5"],
             &["abc", "contains", "x"],
             &["false"],
             &[""],
@@ -131,6 +136,7 @@ mod tests {
         for words in [
             &["a==b"][..],
             &["a", "<", "1"],
+            &["1.5", "<", "2"],
             &["a", "b"],
             &["=="],
             &["a", "=", "a"],

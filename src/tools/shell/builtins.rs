@@ -31,9 +31,9 @@ pub enum Builtin {
         name: String,
     },
     /// Talk to another driver from now on
-    #[command(after_help = "Example:\n  connect unix:///csi/csi.sock")]
+    #[command(after_help = "Examples:\n  connect unix:///csi/csi.sock\n  connect lab")]
     Connect {
-        /// As behind --endpoint
+        /// As behind --endpoint, or the name of a context
         #[arg(value_name = "ENDPOINT", required = true)]
         endpoint: Vec<String>,
     },
@@ -85,7 +85,7 @@ vol = controller create-volume ci-1\n  defer source cleanup.csi $vol.volume.volu
     #[command(after_help = "Example:\n  repeat 10 identity probe")]
     Repeat {
         /// How often
-        #[arg(value_name = "N")]
+        #[arg(value_name = "N", value_parser = count)]
         count: u64,
         #[command(flatten)]
         command: InnerCommand,
@@ -179,11 +179,20 @@ pub enum Switch {
     Off,
 }
 
+fn count(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "write a number".to_owned())
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
         _ => Err("write seconds from 0.1 to 86400".to_owned()),
     }
+}
+
+/// Whether the shell has this command, and the program has not.
+pub fn has(name: &str) -> bool {
+    Builtin::has_subcommand(name)
 }
 
 /// The tree of a line: the program's own commands, then the shell's.

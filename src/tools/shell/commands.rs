@@ -5,7 +5,7 @@ use super::execute::{Flow, Shell};
 use super::line::is_name;
 use super::values::Variable;
 use super::{assertion, describe, listing, script, value_path, watch};
-use crate::error::{Error, ErrorKind, OrError, Style, code_name};
+use crate::error::{Error, ErrorKind, OrError, code_name};
 use crate::invocation::globals::Globals;
 use crate::invocation::rpc_command::output_error;
 use crate::output::documents::Documents;
@@ -13,6 +13,7 @@ use crate::say::say;
 use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::text::escaped;
 use csi_proto::value::Value;
+use std::path::Path;
 use std::time::Duration;
 
 /// How deep scripts may run scripts, so that one that runs itself ends.
@@ -171,14 +172,25 @@ impl Shell {
         self.until_interrupted(async move { connections.get(globals).await.map(drop) })
     }
 
-    /// Another driver from now on, if it can be reached.
-    fn connect(&mut self, endpoint: &str) -> Result<(), Error> {
+    /// Another driver from now on, if it can be reached: the one at an endpoint, or that of a context.
+    fn connect(&mut self, name: &str) -> Result<(), Error> {
         let mut globals = self.settings.globals_of_shell();
-        globals.endpoint = Some(endpoint.to_owned());
-        let connections = self.connections.clone();
-        self.until_interrupted(async move { connections.get(&globals).await.map(drop) })?;
-        let set = self.settings.set("endpoint", endpoint);
-        set.or_usage()
+        match name.contains([':', '/']) {
+            true => globals.name_driver(name),
+            // One word may be a socket, too.
+            false => globals.name_context(name).or_else(|error| {
+                globals.name_driver(name);
+                if Path::new(name).exists() {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            })?,
+        }
+        let (connections, wanted) = (self.connections.clone(), globals.clone());
+        self.until_interrupted(async move { connections.get(&wanted).await.map(drop) })?;
+        self.settings.name_driver(globals);
+        Ok(())
     }
 
     fn expect(&mut self, code: &str, command: Vec<String>) -> Result<(), Error> {
@@ -210,13 +222,8 @@ impl Shell {
         }
         let message = format!("expected {wanted}, got {got}");
         Err(match result {
-            Err(error) => Error::because(message, &Said(error.render(Style::Text))),
+            Err(error) => error.led_to(message),
             Ok(_) => Error::local(message),
         })
     }
 }
-
-/// An error's own text as a cause of another.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", .0.trim_end().trim_start_matches("error: "))]
-struct Said(String);

@@ -3,8 +3,8 @@
 use super::builtins;
 use super::describe;
 use super::execute::Shell;
-use super::line::{self, Open, Token, Word, quoted};
-use super::psql;
+use super::line::{self, Open, Token, Word, innermost, quoted};
+use super::psql::{self, Following};
 use super::settings;
 use crate::invocation::completion::{Candidate, DriverCandidates, Tree, parameters_of};
 use crate::invocation::globals::Globals;
@@ -42,6 +42,8 @@ struct Unfinished {
     typed: String,
     /// Whether it is the file of `>`.
     is_file: bool,
+    /// The names that can stand there, where these are not commands or arguments.
+    names: Option<Vec<String>>,
 }
 
 impl Assistant {
@@ -62,11 +64,10 @@ impl Assistant {
     /// Everything that could stand where the line ends.
     fn candidates(&self, unfinished: &Unfinished) -> Vec<Candidate> {
         let bare = |value: String| Candidate { value, help: None };
-        if let Some(path) = unfinished.typed.strip_prefix('$') {
-            let shell = self.shell.borrow();
-            let paths = shell.values.continuations(path).into_iter();
-            let paths = paths.filter(|known| known.starts_with(path));
-            return paths.map(|path| bare(format!("${path}"))).collect();
+        if let Some(names) = &unfinished.names {
+            let names = names.iter();
+            let fitting = names.filter(|name| name.starts_with(&unfinished.typed));
+            return fitting.cloned().map(bare).collect();
         }
         let words = innermost(&unfinished.words);
         let current = words.last().map_or("", String::as_str);
@@ -82,9 +83,20 @@ impl Assistant {
             }
             [set, _] if set == "set" || set == "unset" => {
                 let names = settings::NAMES.iter().map(|(name, _)| (*name).to_owned());
-                names.collect()
+                let shell = self.shell.borrow();
+                let variables = shell.values.iter().map(|(name, _)| name.to_owned());
+                let variables = variables.filter(|_| set == "unset");
+                names.chain(variables).collect()
             }
-            [set, name, ..] if set == "set" => return self.setting(name, current),
+            [set, name, value] if set == "set" => match settings::values(name) {
+                [] => return self.setting(name, value),
+                values => values.iter().map(|value| (*value).to_owned()).collect(),
+            },
+            [connect, _] if connect == "connect" => {
+                let flags = ["--endpoint", "--context"].map(str::to_owned);
+                let asked = flags.map(|flag| self.asked(&[flag, current.to_owned()]));
+                return asked.into_iter().flatten().collect();
+            }
             [desc, _] if desc == "desc" => describe::names(),
             [edit, _] if edit == "edit" => {
                 let methods = csi_proto::tables::METHODS.iter();
@@ -92,7 +104,14 @@ impl Assistant {
             }
             // A group and a verb, as they are typed elsewhere.
             [desc, name @ ..] if desc == "desc" || desc == "edit" => return self.asked(name),
-            words => return self.asked(words),
+            words => {
+                let mut asked = self.asked(words);
+                // Here flags are those of all commands, of which no line of these has need.
+                if current.is_empty() && words.first().is_some_and(|name| builtins::has(name)) {
+                    asked.retain(|one| !one.value.starts_with('-'));
+                }
+                return asked;
+            }
         };
         let wanted = current.to_lowercase();
         let fitting = own.into_iter();
@@ -142,35 +161,22 @@ fn line_globals(shell: &Shell, words: &[String]) -> Globals {
     parsed.unwrap_or_else(|| shell.settings.globals_of_shell())
 }
 
-/// The command inside those that take a command.
-fn innermost(mut words: &[String]) -> &[String] {
-    loop {
-        words = match words {
-            [name, sign, rest @ ..] if sign == "=" && line::is_name(name) && !rest.is_empty() => {
-                rest
-            }
-            [csi, rest @ ..] if (csi == "csi" || csi == "defer") && !rest.is_empty() => rest,
-            [watch, n, _, rest @ ..] if watch == "watch" && n == "-n" && !rest.is_empty() => rest,
-            [watch, rest @ ..]
-                if watch == "watch" && !rest.is_empty() && !rest[0].starts_with('-') =>
-            {
-                rest
-            }
-            [outer, _, rest @ ..]
-                if (outer == "repeat" || outer == "expect") && !rest.is_empty() =>
-            {
-                rest
-            }
-            words => return words,
-        };
-    }
-}
-
 /// The unfinished end of `text`; `None` where nothing can be offered.
 fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
     let lexed = line::lex(text);
-    if lexed.in_comment || lexed.open == Some(Open::Backslash) {
+    if lexed.in_comment {
         return None;
+    }
+    if lexed.open == Some(Open::Backslash) {
+        // Only a command of psql begins so.
+        let begins = lexed.tokens.last().is_none_or(Token::is_end);
+        return begins.then(|| Unfinished {
+            words: Vec::new(),
+            start: text.len() - 1,
+            typed: "\\".to_owned(),
+            is_file: false,
+            names: Some(psql_names()),
+        });
     }
     let mut statement: &[Token] = lexed
         .tokens
@@ -189,13 +195,19 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
         match token {
             Token::Word(word) => words.push(word),
             Token::Redirect { .. } => is_file = true,
-            Token::Pipe | Token::End(_) => {}
+            Token::Pipe | Token::End(_) | Token::Foreign(_) => {}
         }
     }
-    let (start, typed) = match words.last() {
+    let (mut start, mut typed) = match words.last() {
         Some(word) if lexed.in_word => (word.start, text.get(word.start..)?),
         _ => (text.len(), ""),
     };
+    let mut names = None;
+    if let Some((at, sign)) = variable_at(typed) {
+        (start, typed) = (start + at, &typed[at..]);
+        let paths = shell.values.continuations(&typed[sign.len()..]).into_iter();
+        names = Some(paths.map(|path| format!("{sign}{path}")).collect());
+    }
     // What a variable is matters only for words that are finished.
     let expand = |word: &&Word| {
         let expanded = shell.values.expand(word);
@@ -209,15 +221,48 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
         words.push(String::new());
     }
     if is_psql && words.len() > 1 {
-        let command = psql::taking(&words[0])?;
-        words.splice(..1, command.split(' ').map(str::to_owned));
+        let before: Vec<&str> = words[..words.len() - 1]
+            .iter()
+            .map(String::as_str)
+            .collect();
+        match psql::following(&before)? {
+            (Following::Words(command), count) => {
+                words.splice(..count, command.split(' ').map(str::to_owned));
+            }
+            (Following::Names(known), _) => {
+                names = Some(known.iter().map(|name| (*name).to_owned()).collect());
+            }
+        }
+    } else if is_psql {
+        names = Some(psql_names());
     }
     Some(Unfinished {
         words,
         start,
         typed: typed.to_owned(),
         is_file,
+        names,
     })
+}
+
+/// The commands of psql as they are typed.
+fn psql_names() -> Vec<String> {
+    psql::names().map(|name| format!("\\{name}")).collect()
+}
+
+/// Where in an unfinished word the variable begins with which it ends, and the sign before its path.
+fn variable_at(typed: &str) -> Option<(usize, &'static str)> {
+    let at = typed.rfind('$')?;
+    let is_text = typed.starts_with('\'') || typed[..at].ends_with('\\');
+    let rest = &typed[at + 1..];
+    let (path, sign) = match rest.strip_prefix('{') {
+        Some(path) => (path, "${"),
+        None => (rest, "$"),
+    };
+    let is_path = path
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "_.[]\"".contains(c));
+    (is_path && !is_text).then_some((at, sign))
 }
 
 /// The line editor counts what it lists in 16 bits; nobody reads more either.
@@ -298,15 +343,16 @@ impl Completer for Assistant {
         let mut candidates = self.candidates(&unfinished);
         candidates.truncate(MOST);
         let only = candidates.len() == 1;
-        let is_variable = unfinished.typed.starts_with('$');
+        // Names stand as they are.
+        let is_name = unfinished.names.is_some();
         let columns = terminal::width().unwrap_or(80);
         let pairs = candidates.into_iter().map(|Candidate { value, .. }| {
-            let mut replacement = match is_variable {
+            let mut replacement = match is_name {
                 true => value.clone(),
                 false => quoted(&value),
             };
             // After these more may follow in the same word.
-            if only && !is_variable && !value.ends_with(['/', '=', ':', ',']) {
+            if only && !value.starts_with('$') && !value.ends_with(['/', '=', ':', ',']) {
                 replacement.push(' ');
             }
             Pair {

@@ -50,7 +50,12 @@ impl Connections {
         {
             return Ok(known);
         }
-        let endpoint = connect::endpoint(globals)?;
+        let endpoint = match connect::named(globals) {
+            Some(_) => connect::endpoint(globals)?,
+            None => return Err(Error::usage("no driver is named").hint(
+                "connect ENDPOINT names one, such as connect unix:///csi/csi.sock, connect embedded: or a context",
+            )),
+        };
         if globals.wait.is_some() {
             connect::session(&endpoint, globals).await?;
         }

@@ -7,7 +7,7 @@ use csi_proto::schema::{Cardinality, Field, Kind, Message, Method, summary};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -123,7 +123,12 @@ fn open_editor(file: &Path) -> Result<(), Error> {
     let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let editor = set("VISUAL")
         .or_else(|| set("EDITOR"))
-        .unwrap_or_else(|| "vi".to_owned());
+        .or_else(|| io::stdin().is_terminal().then(|| "vi".to_owned()));
+    let Some(editor) = editor else {
+        return Err(Error::usage(
+            "there is no terminal to edit in: VISUAL or EDITOR names a program that needs none",
+        ));
+    };
     let words = shlex::split(&editor).unwrap_or_default();
     let Some((program, arguments)) = words.split_first() else {
         return Err(Error::usage("EDITOR names no program"));

@@ -6,11 +6,13 @@
 use crate::error::Error;
 use crate::invocation::interrupt::{self, Signals};
 use crate::output::redirect::Terminals;
+use csi_proto::lock::lock;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until};
 
 /// The time for what was deferred. Kubernetes gives a pod 30 s before it kills it, and a call that is cut off here the driver
 /// may end all the same.
@@ -25,16 +27,18 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// The end of a session, once it is asked for.
 pub struct Ending {
     terminals: Terminals,
-    reading: AtomicBool,
+    reading: Mutex<bool>,
+    asked: Arc<AtomicBool>,
     until: OnceLock<Instant>,
 }
 
 impl Ending {
-    /// Watches the signals from now on.
-    pub fn watch(runtime: &Runtime) -> Arc<Self> {
+    /// Watches the signals from now on, whose handlers set `asked`.
+    pub fn watch(runtime: &Runtime, asked: Arc<AtomicBool>) -> Arc<Self> {
         let ending = Arc::new(Self {
             terminals: Terminals::now(),
-            reading: AtomicBool::new(false),
+            reading: Mutex::new(false),
+            asked,
             until: OnceLock::new(),
         });
         let signals = {
@@ -47,76 +51,124 @@ impl Ending {
 
     /// Reads a line; a signal ends that.
     pub fn reading<T>(&self, read: impl FnOnce() -> T) -> T {
-        self.reading.store(true, Ordering::SeqCst);
+        *lock(&self.reading) = true;
         let line = read();
-        self.reading.store(false, Ordering::SeqCst);
+        *lock(&self.reading) = false;
         line
+    }
+
+    /// Wakes the line editor, and nothing that runs after it: says whether a line is read.
+    fn wakes_reader(&self) -> bool {
+        let reading = lock(&self.reading);
+        if *reading {
+            interrupt::press_ctrl_c();
+        }
+        *reading
     }
 
     /// When what runs then must be done, if the end was asked for.
     pub fn until(&self) -> Option<Instant> {
-        self.until.get().copied()
+        let until = || *self.until.get_or_init(|| Instant::now() + LIMIT);
+        self.asked.load(Ordering::SeqCst).then(until)
     }
 
-    /// Shows nothing any more where the terminal is gone.
+    /// Shows nothing any more where the terminal is gone. For the thread that runs commands alone: what leads elsewhere by their
+    /// `> FILE` would be taken for lost.
     pub fn let_go_of_lost_terminal(&self) {
         self.terminals.let_go_of_lost();
     }
 }
 
-/// Waits for the first signal and wakes the line editor. The second signal, or the end of the time, ends the process.
+/// Waits for the first signal and wakes the line editor. The end of the time ends the process, where a second SIGTERM has not.
 async fn watched(ending: Arc<Ending>, mut signals: Signals) {
     signals.next().await;
-    ending.let_go_of_lost_terminal();
-    let _ = ending.until.set(Instant::now() + LIMIT);
-    while ending.reading.load(Ordering::SeqCst) {
-        interrupt::press_ctrl_c();
+    while ending.wakes_reader() {
         sleep(AGAIN).await;
     }
-    let _ = timeout(LIMIT + GRACE, signals.next()).await;
+    sleep(LIMIT + GRACE).await;
     interrupt::die();
 }
 
-/// What ends a call before its answer.
+/// What ends a call before its answer, and what follows it.
 pub struct Interrupts {
     interrupt: Signals,
     end: Signals,
+    /// Whether Ctrl-C was pressed since the last line, and whether a signal has asked to end.
+    pressed: Arc<AtomicBool>,
+    asked: Arc<AtomicBool>,
+    /// Where somebody types.
+    ending: Option<Arc<Ending>>,
     bound: Option<Bound>,
 }
 
-/// A command that Ctrl-C ends, while a signal that ends the shell gives it a share of the time that is left.
+/// A command that Ctrl-C ends, while a signal that ends the shell gives it a share of the time that is left at a prompt, and all
+/// the time in a script.
 struct Bound {
-    ending: Arc<Ending>,
     /// This command, and those that follow.
     count: usize,
     until: Option<Instant>,
 }
 
 impl Interrupts {
-    /// The signals that come from now on. Needs a runtime.
-    pub fn watch() -> Self {
-        Self {
+    /// The signals that come from now on. `is_typed` says whether somebody types, who has time for what was deferred.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn watch(runtime: &Runtime, is_typed: bool) -> io::Result<Self> {
+        // In this order: who is woken finds the flag set.
+        let (pressed, asked) = (interrupt::note_interrupt()?, interrupt::note_end()?);
+        if is_typed {
+            interrupt::stop_in_background_unless(&asked)?;
+        }
+        let _context = runtime.enter();
+        Ok(Self {
             interrupt: Signals::watch_interrupt(),
             end: Signals::watch_end(),
+            ending: is_typed.then(|| Ending::watch(runtime, Arc::clone(&asked))),
+            pressed,
+            asked,
             bound: None,
-        }
+        })
     }
 
-    /// Gives the calls that follow a share of the time for `count` commands, once `ending` is asked for: also while they run,
+    /// How the session ends, where somebody types.
+    pub fn ending(&self) -> Option<Arc<Ending>> {
+        self.ending.clone()
+    }
+
+    /// Gives the calls that follow a share of the time for `count` commands, once the end is asked for: also while they run,
     /// because the terminal of a shell is gone before the signal comes that says so.
-    pub fn share_time(&mut self, ending: Arc<Ending>, count: usize) {
-        self.bound = Some(Bound {
-            ending,
-            count,
-            until: None,
-        });
+    pub fn share_time(&mut self, count: usize) {
+        self.bound = Some(Bound { count, until: None });
     }
 
-    /// Forgets the signals that have come; not those that end the shell, where they bound the time.
+    /// Whether what runs was deferred, and has its time after a signal too.
+    pub fn are_bound(&self) -> bool {
+        self.bound.is_some()
+    }
+
+    /// Forgets that Ctrl-C was pressed.
     pub async fn forget(&mut self) {
         self.interrupt.forget().await;
-        if self.bound.is_none() {
-            self.end.forget().await;
+        self.pressed.store(false, Ordering::SeqCst);
+    }
+
+    /// What has come while no call ran, after which no other command begins.
+    ///
+    /// # Errors
+    /// That something has.
+    pub fn come(&self) -> Result<(), Error> {
+        let is_asked = self.asked.load(Ordering::SeqCst);
+        let stops = match (&self.bound, is_asked) {
+            // Ctrl-C that has woken the line editor may come late.
+            (Some(_), true) => false,
+            (None, true) => true,
+            (_, false) => self.pressed.load(Ordering::SeqCst),
+        };
+        if stops {
+            Err(Error::interrupted())
+        } else {
+            Ok(())
         }
     }
 
@@ -129,10 +181,14 @@ impl Interrupts {
             }
             return Error::interrupted();
         };
-        if bound.until.is_none() && bound.ending.until().is_none() {
+        let Some(ending) = &self.ending else {
+            self.interrupt.next().await;
+            return Error::interrupted();
+        };
+        if bound.until.is_none() && ending.until().is_none() {
             tokio::select! {
                 // One that has woken the line editor may come late.
-                () = self.interrupt.next() => if bound.ending.until().is_none() {
+                () = self.interrupt.next() => if ending.until().is_none() {
                     return Error::interrupted();
                 },
                 () = self.end.next() => {}
@@ -140,7 +196,7 @@ impl Interrupts {
         }
         let until = *bound.until.get_or_insert_with(|| {
             let now = Instant::now();
-            let end = bound.ending.until().unwrap_or_else(|| now + LIMIT);
+            let end = ending.until().unwrap_or_else(|| now + LIMIT);
             share(now, end, bound.count)
         });
         sleep_until(until.into()).await;

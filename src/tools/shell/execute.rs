@@ -5,7 +5,7 @@ use super::builtins::{self, Builtin};
 use super::connections::{self, Connections, DriverStatus};
 use super::deferred::Deferred;
 use super::edit::Drafts;
-use super::ending::{Ending, Interrupts};
+use super::ending::Interrupts;
 use super::help;
 use super::history::History;
 use super::known_ids::KnownIds;
@@ -16,23 +16,26 @@ use crate::error::{Error, ErrorKind, OrError, Style};
 use crate::invocation::completion;
 use crate::invocation::defaults::Program;
 use crate::invocation::globals::Globals;
+use crate::invocation::interrupt::Signals;
 use crate::invocation::parse::parse;
 use crate::invocation::rpc_command::Follower;
 use crate::invocation::watch::watch;
 use crate::invocation::{connect, live_ids, request};
 use crate::output::pager::Paged;
-use crate::output::{self, ShownReply, colour, terminal};
+use crate::output::{self, ShownReply, colour, open_line, terminal};
 use crate::rpc::facts::{IdKind, Making};
 use crate::rpc::{self, Called};
 use clap::{ArgMatches, FromArgMatches};
 use csi_proto::schema::Message;
 use csi_proto::wire;
+use rustix::fd::OwnedFd;
+use rustix::process::{Signal, pidfd_send_signal};
 use std::future::Future;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// The columns of help that no terminal shows.
 const WIDTH: usize = 80;
@@ -52,8 +55,6 @@ pub struct Shell {
     runtime: Runtime,
     /// What asked to stop since the last line, also while nothing could be interrupted.
     pub(super) interrupts: Interrupts,
-    /// Who watches for the end, where somebody types.
-    pub(super) ending: Option<Arc<Ending>>,
     pub(super) connections: Connections,
     /// The flags of the session, which `set` changes.
     pub settings: SessionSettings,
@@ -80,6 +81,8 @@ pub struct Shell {
     pub(super) deferred: Vec<Deferred>,
     /// The width of a page of `watch`.
     pub page: Option<usize>,
+    /// Whether a program has written behind what is known of stdout.
+    pub(super) may_be_open: bool,
 }
 
 impl Shell {
@@ -100,14 +103,10 @@ impl Shell {
             .enable_all()
             .build()
             .or_because("the shell cannot start")?;
-        let interrupts = {
-            let _context = runtime.enter();
-            Interrupts::watch()
-        };
+        let interrupts = Interrupts::watch(&runtime, interactive);
         Ok(Self {
             program,
-            interrupts,
-            ending: interactive.then(|| Ending::watch(&runtime)),
+            interrupts: interrupts.or_because("signals cannot be watched")?,
             runtime,
             connections: Connections::default(),
             settings: SessionSettings::new(program, base),
@@ -125,6 +124,7 @@ impl Shell {
             drafts: Drafts::default(),
             deferred: Vec::new(),
             page: None,
+            may_be_open: false,
         })
     }
 
@@ -209,6 +209,7 @@ impl Shell {
     /// # Errors
     /// Its failure.
     pub fn command(&mut self, words: Vec<String>) -> Result<Flow, Error> {
+        self.interrupts.come()?;
         let words = without_program(words);
         if let [help] = words.as_slice()
             && matches!(help.as_str(), "help" | "?")
@@ -250,7 +251,8 @@ impl Shell {
             Err(error) => error,
         };
         if asks_for_help.use_stderr() {
-            return Err(Error::unparsed(&asks_for_help.render().to_string()));
+            let text = asks_for_help.render().to_string();
+            return Err(Error::unparsed(&as_typed_here(&text)));
         }
         // The same, by the tree that has the texts; `help COMMAND` is the short one.
         let words = match words.split_first() {
@@ -262,9 +264,8 @@ impl Shell {
         };
         let columns = self.columns().unwrap_or(WIDTH);
         let help = help::pages(self.program, columns).answer(&words);
-        Ok(Err(
-            help.unwrap_or_else(|| asks_for_help.render().to_string())
-        ))
+        let help = help.unwrap_or_else(|| asks_for_help.render().to_string());
+        Ok(Err(as_typed_here(&help)))
     }
 
     /// The columns of the terminal, or of the page of `watch`.
@@ -371,6 +372,45 @@ impl Shell {
         self.ids.all(&driver, kind)
     }
 
+    /// Ends the programs with the shell when a signal asks for that: only they would go on, and it waits for them.
+    pub(super) fn end_with_shell(
+        &self,
+        programs: Vec<OwnedFd>,
+        mut end: Signals,
+    ) -> JoinHandle<()> {
+        self.runtime.spawn(async move {
+            end.next().await;
+            for program in &programs {
+                // One that has ended needs none.
+                let _ = pidfd_send_signal(program, Signal::TERM);
+            }
+        })
+    }
+
+    /// The signals from now on that end these programs, where there are some; what was deferred has its time.
+    pub(super) fn end_signals(&self, programs: &[Vec<String>]) -> Option<Signals> {
+        let _context = self.runtime.enter();
+        (!programs.is_empty() && !self.interrupts.are_bound()).then(Signals::watch_end)
+    }
+
+    /// Ends a line that a command has left open, and a line that a program may have: a prompt would hide it.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn end_line(&mut self) -> Result<(), Error> {
+        let may_be_open = std::mem::take(&mut self.may_be_open);
+        let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        match terminal::width() {
+            Some(_) if open_line::is_open() => output::print(b"\n"),
+            Some(columns) if may_be_open && !is_dumb => {
+                let printed = output::print(open_line::fresh(columns).as_bytes());
+                open_line::set_open(false);
+                printed
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether somebody types.
     pub fn is_interactive(&self) -> bool {
         self.interactive && self.depth == 0
@@ -397,6 +437,11 @@ impl Shell {
     ) -> Result<T, Error> {
         block_on(&self.runtime, &mut self.interrupts, work)
     }
+}
+
+/// A text of clap with its usage as it is typed here: the shell's own commands are nowhere else.
+fn as_typed_here(text: &str) -> String {
+    text.replace("Usage: csi ", "Usage: ")
 }
 
 /// A command without the name of this program, which an example that was copied from elsewhere begins with.

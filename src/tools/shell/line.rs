@@ -24,6 +24,8 @@ pub struct Word {
     pub pieces: Vec<WordPiece>,
     /// The start of the word in the text, in bytes.
     pub start: usize,
+    /// Its end, where it is known.
+    pub end: usize,
     /// Whether any of it was quoted or escaped.
     pub quoted: bool,
 }
@@ -74,12 +76,63 @@ pub enum Token {
     },
     /// The `;` or the end of the line that ends a command.
     End(char),
+    /// A sign that a shell knows and this one does not.
+    Foreign(Foreign),
 }
 
 impl Token {
     /// Whether it ends a command.
     pub fn is_end(&self) -> bool {
         matches!(self, Self::End(_))
+    }
+}
+
+/// What sh does by a sign and this shell does not: as words such signs would name volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// `&&`.
+    And,
+    /// `||`.
+    Or,
+    /// `&`.
+    Background,
+    /// `2>`, `>&`, `&>` or `|&`.
+    Descriptor,
+    /// `<`.
+    Input,
+    /// `$(` or a backtick.
+    Substitution,
+}
+
+impl Foreign {
+    /// The sign, and what to write instead.
+    fn advice(self) -> (&'static str, &'static str) {
+        match self {
+            Self::And => (
+                "&&",
+                "; separates commands, and a script stops at its first failure",
+            ),
+            Self::Or => (
+                "||",
+                "expect CODE COMMAND demands a failure, --keep-going goes on after one",
+            ),
+            Self::Background => (
+                "&",
+                "one command runs after the other; Ctrl-Z leaves the shell",
+            ),
+            Self::Descriptor => (
+                "2>, >& or |&",
+                "> FILE and | PROGRAM take what a command prints; errors go where those of the shell go",
+            ),
+            Self::Input => (
+                "<",
+                "flags such as --request and --secrets-file name the files that are read",
+            ),
+            Self::Substitution => (
+                "$( ) or ` `",
+                "NAME = COMMAND keeps a reply, and $NAME.field is a part of it",
+            ),
+        }
     }
 }
 
@@ -128,6 +181,9 @@ pub enum LineError {
     /// `name =` and nothing else.
     #[error("a command or a value is missing after {0} =")]
     NoValue(String),
+    /// A sign of sh.
+    #[error("there is no {sign} here: {instead}; quoted it is text", sign = .0.advice().0, instead = .0.advice().1)]
+    Foreign(Foreign),
     /// `name = \d`.
     #[error(
         "a command of psql stands alone: {0} = COMMAND keeps the reply of another command, such as controller list-volumes"
@@ -142,6 +198,8 @@ pub struct Statement {
     pub name: Option<String>,
     /// The command; empty only where nothing was typed.
     pub words: Vec<Word>,
+    /// The command as it was typed.
+    pub source: String,
     /// Programs that read its output, one after the other.
     pub programs: Vec<Vec<Word>>,
     /// The file that gets the output, and whether it is kept.
@@ -170,9 +228,23 @@ pub fn lex(text: &str) -> Lexed {
     };
     while let Some((position, letter)) = letters.next() {
         lexed.in_comment = false;
-        // In an expression the signs compare.
-        let compares = first_word(&lexed.tokens).is_some_and(|word| word == "assert");
+        if let Some(word) = &mut word {
+            word.end = position;
+        }
         match letter {
+            '<' | '>' if compares(&lexed.tokens) => {
+                word.get_or_insert_with(|| at(position)).push(letter);
+            }
+            '<' if word.is_none() => lexed.tokens.push(Token::Foreign(Foreign::Input)),
+            '&' if word.is_none() => {
+                let sign = match letters.next_if(|(_, letter)| "&>".contains(*letter)) {
+                    Some((_, '&')) => Foreign::And,
+                    Some(_) => Foreign::Descriptor,
+                    None => Foreign::Background,
+                };
+                lexed.tokens.push(Token::Foreign(sign));
+            }
+            '`' => lexed.tokens.push(Token::Foreign(Foreign::Substitution)),
             '\n' | ';' => {
                 lexed.tokens.extend(word.take().map(Token::Word));
                 lexed.tokens.push(Token::End(letter));
@@ -186,9 +258,23 @@ pub fn lex(text: &str) -> Lexed {
             }
             '|' => {
                 lexed.tokens.extend(word.take().map(Token::Word));
-                lexed.tokens.push(Token::Pipe);
+                let next = letters.next_if(|(_, letter)| "|&".contains(*letter));
+                lexed.tokens.push(match next {
+                    Some((_, '|')) => Token::Foreign(Foreign::Or),
+                    Some(_) => Token::Foreign(Foreign::Descriptor),
+                    None => Token::Pipe,
+                });
             }
-            '>' if !compares => {
+            '>' => {
+                let is_number = |word: &Word| {
+                    let bare = word.bare();
+                    bare.is_some_and(|text| text.bytes().all(|byte| byte.is_ascii_digit()))
+                };
+                if word.take_if(|word| is_number(word)).is_some()
+                    || letters.peek().is_some_and(|(_, letter)| *letter == '&')
+                {
+                    lexed.tokens.push(Token::Foreign(Foreign::Descriptor));
+                }
                 lexed.tokens.extend(word.take().map(Token::Word));
                 let append = letters.next_if(|(_, letter)| *letter == '>').is_some();
                 lexed.tokens.push(Token::Redirect { append });
@@ -245,23 +331,56 @@ pub fn lex(text: &str) -> Lexed {
                 }
             }
             '$' => {
+                if text[position..].starts_with("$(") {
+                    lexed.tokens.push(Token::Foreign(Foreign::Substitution));
+                }
                 let word = word.get_or_insert_with(|| at(position));
                 variable(text, position, &mut letters, word);
             }
             letter => word.get_or_insert_with(|| at(position)).push(letter),
         }
     }
+    if let Some(word) = &mut word {
+        word.end = text.len();
+    }
     lexed.in_word = word.is_some();
     lexed.tokens.extend(word.map(Token::Word));
     lexed
 }
 
-/// The word with which the statement at the end of `tokens` begins.
-fn first_word(tokens: &[Token]) -> Option<&str> {
-    let last = tokens.rsplit(Token::is_end).next()?;
-    match last.first()? {
-        Token::Word(word) => word.bare(),
-        _ => None,
+/// Whether the statement at the end of `tokens` is an expression, in which the signs compare: `assert`, also inside of another
+/// command.
+fn compares(tokens: &[Token]) -> bool {
+    let last = tokens.rsplit(Token::is_end).next().unwrap_or_default();
+    let words = last.iter().map(|token| match token {
+        Token::Word(word) => word.as_typed(),
+        _ => String::new(),
+    });
+    let words: Vec<String> = words.collect();
+    innermost(&words)
+        .first()
+        .is_some_and(|word| word == "assert")
+}
+
+/// The command inside those that take a command.
+pub fn innermost(mut words: &[String]) -> &[String] {
+    loop {
+        words = match words {
+            [name, sign, rest @ ..] if sign == "=" && is_name(name) && !rest.is_empty() => rest,
+            [csi, rest @ ..] if (csi == "csi" || csi == "defer") && !rest.is_empty() => rest,
+            [watch, n, _, rest @ ..] if watch == "watch" && n == "-n" && !rest.is_empty() => rest,
+            [watch, rest @ ..]
+                if watch == "watch" && !rest.is_empty() && !rest[0].starts_with('-') =>
+            {
+                rest
+            }
+            [outer, _, rest @ ..]
+                if (outer == "repeat" || outer == "expect") && !rest.is_empty() =>
+            {
+                rest
+            }
+            words => return words,
+        };
     }
 }
 
@@ -311,7 +430,7 @@ fn path_length(text: &str) -> usize {
         } else if let Some(inner) = rest.strip_prefix('[')
             && let Some(end) = inner.find(']')
             && end > 0
-            && inner[..end].bytes().all(|byte| byte.is_ascii_digit())
+            && inner[..end].parse::<i64>().is_ok()
         {
             length += end + 2;
         } else {
@@ -346,7 +465,7 @@ pub fn statements(text: &str) -> Result<Vec<Statement>, LineError> {
         if let Some(first) = tokens.first() {
             let ends_line = matches!(parts.peek(), None | Some([Token::End('\n')]));
             let is_psql = |word: &Word| is_psql(&text[word.start..]);
-            let statement = statement(tokens)?;
+            let statement = statement(text, tokens)?;
             if let (Some(name), Some(word)) = (&statement.name, statement.words.first())
                 && is_psql(word)
             {
@@ -368,7 +487,12 @@ pub fn is_psql(text: &str) -> bool {
     name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_alphabetic() || "?!".contains(c)))
 }
 
-fn statement(tokens: &[Token]) -> Result<Statement, LineError> {
+fn statement(text: &str, tokens: &[Token]) -> Result<Statement, LineError> {
+    for token in tokens {
+        if let Token::Foreign(sign) = token {
+            return Err(LineError::Foreign(*sign));
+        }
+    }
     let mut statement = Statement::default();
     let mut parts = tokens.split(|token| *token == Token::Pipe);
     let mut commands = Vec::new();
@@ -387,7 +511,7 @@ fn statement(tokens: &[Token]) -> Result<Statement, LineError> {
                     }
                     statement.file = Some((file.clone(), *append));
                 }
-                Token::Pipe | Token::End(_) => {}
+                Token::Pipe | Token::End(_) | Token::Foreign(_) => {}
             }
         }
         commands.push(words);
@@ -404,6 +528,11 @@ fn statement(tokens: &[Token]) -> Result<Statement, LineError> {
     {
         statement.name = Some(name.to_owned());
         statement.words.drain(..2);
+    }
+    if let [first, ..] = statement.words.as_slice()
+        && let Some(last) = statement.words.last()
+    {
+        text[first.start..last.end].clone_into(&mut statement.source);
     }
     match &statement.name {
         _ if !statement.words.is_empty() => Ok(statement),
@@ -425,142 +554,11 @@ pub fn is_name(text: &str) -> bool {
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_-./:,=@+%{}#~^[]()?*!&".contains(c);
     // A # begins a comment, and a lone = an assignment, only where a word begins.
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!', '=']) {
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!', '=', '&']) {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn words(text: &str) -> Vec<String> {
-        let all = statements(text).unwrap();
-        let words = all.into_iter().flat_map(|one| one.words);
-        words.map(|word| word.as_typed()).collect()
-    }
-
-    #[test]
-    fn words_are_a_shell_s() {
-        for (text, expected) in [
-            ("a  b", vec!["a", "b"]),
-            ("a 'b c' d", vec!["a", "b c", "d"]),
-            ("'it'\\''s'", vec!["it's"]),
-            ("\"a \\\"b\\\" \\x\"", vec!["a \"b\" \\x"]),
-            ("a\\ b", vec!["a b"]),
-            ("a#b #c", vec!["a#b"]),
-            ("a \\\nb", vec!["a", "b"]),
-            ("'a\nb'", vec!["a\nb"]),
-            ("''", vec![""]),
-            ("größe 日本", vec!["größe", "日本"]),
-            ("# nothing", vec![]),
-            ("a; b", vec!["a", "b"]),
-            ("assert $x >= 10Gi", vec!["assert", "$x", ">=", "10Gi"]),
-            ("5$ $", vec!["5$", "$"]),
-        ] {
-            assert_eq!(words(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn variables_end_where_a_path_ends() {
-        let of = |text: &str| {
-            let statement = statements(text).unwrap().remove(0);
-            statement.words[0].pieces.clone()
-        };
-        let variable = |path: &str| WordPiece::Variable(path.to_owned());
-        let text = |text: &str| WordPiece::Text(text.to_owned());
-        assert_eq!(of("$_"), [variable("_")]);
-        assert_eq!(of("$a.b_c[0].d:/x"), [variable("a.b_c[0].d"), text(":/x")]);
-        assert_eq!(of("$a."), [variable("a"), text(".")]);
-        assert_eq!(of("${a.b}c"), [variable("a.b"), text("c")]);
-        assert_eq!(of("x$a[\"k.v/w\"]"), [text("x"), variable("a[\"k.v/w\"]")]);
-        assert_eq!(of("\"$a b\""), [variable("a"), text(" b")]);
-        assert_eq!(of("'$a'"), [text("$a")]);
-        assert_eq!(of("\\$a"), [text("$a")]);
-    }
-
-    #[test]
-    fn output_goes_where_it_is_sent() {
-        let one = |text: &str| statements(text).unwrap().remove(0);
-        let statement = one("v = a b | c d | e >> f");
-        assert_eq!(statement.name.as_deref(), Some("v"));
-        assert_eq!(statement.words.len(), 2);
-        assert_eq!(statement.programs.len(), 2);
-        let (file, append) = statement.file.unwrap();
-        assert_eq!((file.as_typed().as_str(), append), ("f", true));
-        for (text, error) in [
-            ("a |", LineError::NoProgram),
-            ("a >", LineError::NoFile),
-            ("| a", LineError::NoCommand("|")),
-            ("> a", LineError::NoCommand(">")),
-            ("a > b c", LineError::AfterFile("c".to_owned())),
-            ("a =", LineError::NoValue("a".to_owned())),
-            ("a 'b", LineError::Quote('\'')),
-        ] {
-            assert_eq!(statements(text), Err(error), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_semicolon_and_a_backslash_are_known() {
-        let quiet = |text: &str| {
-            let all = statements(text).unwrap().into_iter();
-            let quiet = all.map(|one| one.is_quiet);
-            quiet.collect::<Vec<bool>>()
-        };
-        assert_eq!(quiet("a; b"), [false, false]);
-        assert_eq!(quiet("a; b;\nc"), [false, true, false]);
-        assert_eq!(quiet("a;\n"), [true]);
-        assert_eq!(quiet("a\nb ; # c"), [false, true]);
-        assert_eq!(quiet("'a;' \\;"), [false]);
-        for (text, expected) in [
-            ("\\q", true),
-            ("a; \\?", true),
-            (" \\! ls", true),
-            ("\\'q", false),
-            ("a \\q", false),
-            ("'\\q'", false),
-            ("q", false),
-        ] {
-            let last = statements(text).unwrap().pop().unwrap();
-            assert_eq!(last.is_psql, expected, "{text}");
-        }
-        let named = Err(LineError::NamedPsql("v".to_owned()));
-        assert_eq!(statements("a; v = \\d"), named);
-        assert!(statements("v = '\\d'").is_ok());
-    }
-
-    #[test]
-    fn an_open_quote_or_a_backslash_goes_on() {
-        for text in ["'a", "\"a", "a \\", "a 'b\nc"] {
-            assert!(goes_on(text), "{text}");
-        }
-        for text in ["a", "'a'", "# it's", "a\\\\"] {
-            assert!(!goes_on(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_word_that_would_mean_more_is_quoted() {
-        for text in ["=", "#", "!", "", "a b"] {
-            assert_eq!(words(&format!("x {}", quoted(text))), ["x", text]);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn a_quoted_text_is_one_word(text in ".*", id in "[a-z#:/ '\"$;|>\\\\]{1,12}") {
-            for text in [text, id] {
-                prop_assert_eq!(words(&format!("x {}", quoted(&text))), ["x".to_owned(), text]);
-            }
-        }
-
-        #[test]
-        fn nothing_panics(text in ".*", near in "[a$\\[\\].{}\"'\\\\ >|;=#0]{0,16}") {
-            let _ = (statements(&text), statements(&near));
-        }
-    }
-}
+mod tests;

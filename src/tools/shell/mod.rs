@@ -135,7 +135,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 /// The first failure of a script; of what is typed only a terminal that cannot be used.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     if defaults.in_shell {
-        return Err(Error::usage(parse::NOT_IN_A_SHELL));
+        return Err(Error::usage(parse::NOT_IN_A_SHELL).hint("source FILE runs a script here"));
     }
     let flags = parse::flags::<ShellFlags>(matches)?;
     let mut globals = globals.clone();
@@ -203,7 +203,11 @@ fn read(
         if let Some(assistant) = editor.helper_mut() {
             assistant.goes_on_from(&text);
         }
-        text.push_str(&editor.readline(&prompt)?);
+        match editor.readline(&prompt) {
+            // As in other shells it leaves what is begun first.
+            Err(ReadlineError::Eof) if !text.is_empty() => return Err(ReadlineError::Interrupted),
+            line => text.push_str(&line?),
+        }
         if !line::goes_on(&text) {
             return Ok(text);
         }
@@ -238,7 +242,7 @@ fn editor(shell: &Rc<RefCell<Shell>>) -> Result<Editor<Assistant, MemHistory>, E
 fn interact(shell: Shell) -> Result<(), Error> {
     let shell = Rc::new(RefCell::new(shell));
     let mut editor = self::editor(&shell)?;
-    let ending = shell.borrow().ending.clone();
+    let ending = shell.borrow().interrupts.ending();
     let is_ending = || {
         ending
             .as_ref()
@@ -261,6 +265,8 @@ fn interact(shell: Shell) -> Result<(), Error> {
         let text = match line {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
+            // In the background nothing can be read any more.
+            Err(_) if is_ending() => continue,
             Err(ReadlineError::Eof) => break Ok(()),
             Err(error) => break Err(failed(error)),
         };
@@ -281,6 +287,7 @@ fn interact(shell: Shell) -> Result<(), Error> {
         }
         let ran = shell.borrow_mut().run(&text);
         let_go();
+        shell.borrow_mut().end_line()?;
         match ran {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => break Ok(()),

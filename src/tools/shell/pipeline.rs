@@ -3,7 +3,8 @@
 use crate::error::{Error, OrError};
 use crate::output::reader;
 use crate::output::redirect::Redirected;
-use rustix::process::Signal;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
@@ -30,7 +31,7 @@ impl Pipeline {
             None => None,
             Some((name, append)) => Some(open(&name, append)?),
         };
-        let redirect = |target: std::os::fd::OwnedFd| {
+        let redirect = |target: OwnedFd| {
             let redirected = Redirected::to(target);
             redirected.or_because("the output cannot be redirected")
         };
@@ -73,6 +74,14 @@ impl Pipeline {
             pipeline.redirected = Some(redirect(entry.into())?);
         }
         Ok(pipeline)
+    }
+
+    /// The programs, for signals.
+    pub fn handles(&self) -> Vec<OwnedFd> {
+        let programs = self.programs.iter();
+        let opened =
+            programs.map(|(_, child)| pidfd_open(Pid::from_child(child), PidfdFlags::empty()));
+        opened.filter_map(Result::ok).collect()
     }
 
     /// Ends the input of the programs and waits until they are done.

@@ -133,19 +133,19 @@ pub fn meant(words: &[String]) -> Result<Meant, PsqlError> {
         }
         _ => {}
     }
-    let row = COMMANDS.iter().find(|(names, ..)| names.contains(&name));
-    let here = row.map(|(_, alone, with)| if arguments.is_empty() { alone } else { with });
+    // Behind any command a + asks for more, and flags alone are of what stands there alone.
+    let row = row(name).or_else(|| name.strip_suffix('+').and_then(self::row));
+    let is_alone = texts.first().is_none_or(|first| first.starts_with('-'));
+    let here = row.map(|(_, alone, with)| if is_alone { alone } else { with });
+    let typed = arguments.iter().map(|one| format!(" {}", quoted(one)));
+    let typed = typed.collect::<String>();
     match here {
         Some(Volumes(flags)) => {
             let lister = rpc::lister(IdKind::Volume).and_then(|(method, _)| rpc::of_method(method));
             let command = lister.map(|(group, rpc)| group.command_of(rpc));
-            Ok(Meant::Line(command.unwrap_or_default() + flags))
+            Ok(Meant::Line(command.unwrap_or_default() + flags + &typed))
         }
-        Some(Command(command)) => {
-            let arguments = arguments.iter().map(|one| format!(" {}", quoted(one)));
-            let arguments = arguments.collect::<String>();
-            Ok(Meant::Line(format!("{command}{arguments}")))
-        }
+        Some(Command(command)) => Ok(Meant::Line(format!("{command}{typed}"))),
         Some(Says(instead)) => Err(PsqlError::Instead {
             name: name.to_owned(),
             instead,
@@ -159,12 +159,44 @@ pub fn meant(words: &[String]) -> Result<Meant, PsqlError> {
     }
 }
 
-/// The command that takes the arguments of a command of psql.
-pub fn taking(name: &str) -> Option<&'static str> {
-    let row = COMMANDS.iter().find(|(names, ..)| names.contains(&name));
-    match row {
-        Some((.., Command(command))) => Some(command),
-        _ => None,
+fn row(name: &str) -> Option<&'static Row> {
+    COMMANDS.iter().find(|(names, ..)| names.contains(&name))
+}
+
+/// What `\pset` can set here.
+const PRINTING: [&str; 3] = ["expanded", "format", "pager"];
+
+/// The commands of psql that do something here, for completion: those that only say what does it are left out.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let done = COMMANDS
+        .iter()
+        .filter(|(_, alone, with)| !matches!((alone, with), (Says(_), Says(_))));
+    done.flat_map(|(names, ..)| names.iter().copied())
+        .chain(["x"])
+}
+
+/// What may follow a command of psql, for completion.
+pub enum Following {
+    /// What may follow these words.
+    Words(&'static str),
+    /// These.
+    Names(&'static [&'static str]),
+}
+
+/// What may follow the command of psql that these words begin, and how many of them that stands for.
+pub fn following(words: &[&str]) -> Option<(Following, usize)> {
+    let words_of = |command, count| Some((Following::Words(command), count));
+    match words {
+        ["x", ..] => words_of("set records", 1),
+        ["pset", "x" | "expanded", ..] => words_of("set records", 2),
+        ["pset", "format", ..] => words_of("set output", 2),
+        ["pset", "pager", ..] => words_of("set pager", 2),
+        ["pset"] => Some((Following::Names(&PRINTING), 1)),
+        [name, ..] => match row(name) {
+            Some((.., Command(command))) => words_of(command, 1),
+            _ => None,
+        },
+        [] => None,
     }
 }
 
@@ -206,6 +238,9 @@ mod tests {
             ("\\pset format aligned", "set output table"),
             ("\\pset pager off", "set pager off"),
             ("\\pset", "set"),
+            ("\\l+", "context list"),
+            ("\\d -o json", "controller list-volumes -o json"),
+            ("\\d+ --all", "controller list-volumes -o wide --all"),
             ("\\timing", "timing"),
             ("\\timing on", "timing on"),
             ("\\i 'set up.csi' pvc-1", "source 'set up.csi' pvc-1"),

@@ -1,7 +1,7 @@
 //! Runs lines that come from a file, from standard input or from `-c`.
 
 use super::execute::{self, Flow, Shell};
-use super::line::{self, Statement, Word};
+use super::line::{self, Statement};
 use super::statement::without_secret;
 use crate::error::{Error, ErrorKind, OrError};
 use crate::output::terminal::cut;
@@ -101,6 +101,11 @@ fn whole_line(
     loop {
         let next = source.line(shell, name)?;
         *number += 1;
+        // Editors of other systems begin a file with it.
+        let next = match *number {
+            1 => next.trim_start_matches('\u{feff}').to_owned(),
+            _ => next,
+        };
         text.push_str(&next);
         // The line's own end does not count: a backslash before it does.
         if next.is_empty() || !line::goes_on(text.trim_end_matches(['\n', '\r'])) {
@@ -145,7 +150,8 @@ fn line(
 
 /// An error that says which command of a line it is: a call has said so, and a comparison is shown by its failure.
 fn naming(error: Error, statement: &Statement) -> Error {
-    let words: Vec<String> = statement.words.iter().map(Word::as_typed).collect();
+    // A secret may stand in any word but the first.
+    let words: Vec<String> = statement.source.split(' ').map(str::to_owned).collect();
     match words.first().map(String::as_str) {
         Some("assert") => error,
         _ => error.doing(cut(

@@ -39,6 +39,16 @@ pub const NAMES: &[(&str, &str)] = &[
     ("pager", "on or off: what does not fit goes through $PAGER"),
 ];
 
+/// The values that the setting of this name can have, where these are words.
+pub fn values(name: &str) -> &'static [&'static str] {
+    match name {
+        "echo" | "pager" => &["on", "off"],
+        "records" => &["on", "off", "auto"],
+        "verbose" => &["0", "1", "2", "3"],
+        _ => &[],
+    }
+}
+
 /// A switch by its word.
 fn switch(value: &str) -> Result<bool, &'static str> {
     match value {
@@ -194,6 +204,11 @@ impl SessionSettings {
             _ => return Err(SettingError::Name(name.to_owned())),
         }
         Ok(())
+    }
+
+    /// The driver, and its context, are those of `globals` from now on.
+    pub fn name_driver(&mut self, globals: Globals) {
+        self.now = globals;
     }
 
     /// Lets `name` be as it was on the command line of the shell.

@@ -5,14 +5,13 @@
 use super::deferred::{Deferred, Expanded};
 use super::execute::{self, Flow, Shell};
 use super::history::has_secret;
-use super::line::{Statement, Word, WordPiece, quoted};
+use super::line::{Statement, Word, WordPiece, is_name, quoted};
 use super::pipeline::Pipeline;
 use super::psql::{self, Meant};
 use super::values::{ENVIRONMENT, LAST, Variable};
 use crate::error::{Error, ErrorKind, OrError};
 use crate::say::say;
 use csi_proto::text::escaped;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The file in which what a `;` keeps quiet is lost.
@@ -120,10 +119,18 @@ impl Shell {
         let started = Instant::now();
         self.reply = None;
         self.typed = expanded.typed;
+        let is_timed = self.timing;
+        self.may_be_open |= !expanded.programs.is_empty() && expanded.file.is_none();
+        // Before a program can send one.
+        let end = self.end_signals(&expanded.programs);
         let pipeline = Pipeline::start(&expanded.programs, expanded.file)?;
+        let ends = end.map(|end| self.end_with_shell(pipeline.handles(), end));
         let result = self.command(expanded.words);
         let piped = pipeline.finish();
-        if self.timing {
+        if let Some(ends) = ends {
+            ends.abort();
+        }
+        if is_timed && self.timing {
             let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
             say!("time: {milliseconds:.1} ms");
         }
@@ -132,7 +139,8 @@ impl Shell {
             self.values.set(LAST, reply.clone());
         }
         let flow = result?;
-        piped?;
+        // What failed because it was interrupted too.
+        piped.or_else(|error| self.interrupts.come().and(Err(error)))?;
         match (name, reply) {
             (Some(name), Some(reply)) => self.values.set(name, reply),
             (Some(name), None) => {
@@ -173,12 +181,13 @@ impl Shell {
     pub fn run_deferred(&mut self) -> Result<(), Error> {
         let mut first = Ok(());
         while let Some(Deferred { statement, place }) = self.deferred.pop() {
-            if let Some(ending) = &self.ending {
-                let count = self.deferred.len() + 1;
-                self.interrupts.share_time(Arc::clone(ending), count);
-            }
+            self.interrupts.share_time(self.deferred.len() + 1);
             // What was pressed before was not meant for this one.
             self.forget_interrupts();
+            if let Some(ending) = self.interrupts.ending() {
+                ending.let_go_of_lost_terminal();
+            }
+            self.end_line()?;
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
                 say!("deferred: {}", escaped(&without_secret(None, &words)));
@@ -278,11 +287,32 @@ fn is_text(word: &Word, value: &str) -> bool {
 /// The words of a failed command that only a person could have meant as text get a word about that.
 fn hint_for_text(statement: &Statement, error: Error) -> Error {
     match (&statement.name, statement.words.as_slice(), error.kind()) {
-        (Some(name), [word], ErrorKind::Usage) => match word.bare() {
+        (Some(name), [word], ErrorKind::Usage) if name != ENVIRONMENT => match word.bare() {
             Some(text) => error.hint(format!("text is quoted: {name} = \"{text}\"")),
             None => error,
         },
+        (None, words, ErrorKind::Usage) => error.with_hint(hint_for_assignment(words)),
         _ => error,
+    }
+}
+
+/// What is wrong with `x=5`, `x =5` or `5 = x`, which other shells or people would take for an assignment.
+fn hint_for_assignment(words: &[Word]) -> Option<String> {
+    let first = words.first()?.bare()?;
+    let is_sign = |word: &Word| word.bare() == Some("=");
+    let glued = first.split_once('=');
+    let glued = glued.or_else(|| {
+        let second = words.get(1)?.bare()?.strip_prefix('=')?;
+        Some((first, second)).filter(|_| !second.starts_with('='))
+    });
+    match glued {
+        _ if words.get(1).is_some_and(is_sign) => Some(format!(
+            "{first:?} can be no name: a name has letters, digits and _, and begins with no digit"
+        )),
+        Some((name, _)) if is_name(name) => {
+            Some(format!("blanks stand around the sign: {name} = VALUE"))
+        }
+        _ => None,
     }
 }
 

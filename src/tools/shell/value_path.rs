@@ -61,7 +61,7 @@ pub enum ValuePathError {
         /// The path so far.
         at: String,
         /// The index.
-        index: usize,
+        index: i64,
         /// The number of entries.
         length: usize,
     },
@@ -98,8 +98,8 @@ impl ValuePathError {
 pub enum PathStep<'a> {
     /// `.name` or `["name"]`.
     Name(&'a str),
-    /// `[0]` or `.0`.
-    Index(usize),
+    /// `[0]` or `.0`; `[-1]` is the last.
+    Index(i64),
 }
 
 impl PathStep<'_> {
@@ -204,10 +204,17 @@ impl TypedValue<'_> {
                 let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
                 part(Value::Int64(length), None)
             }
-            (Value::List(mut list), PathStep::Index(index)) => match *index < list.len() {
-                true => part(list.swap_remove(*index), message),
-                false => Err(no_element(*index, list.len())),
-            },
+            (Value::List(mut list), PathStep::Index(index)) => {
+                let from_end = usize::try_from(index.unsigned_abs()).ok();
+                let place = match index.is_negative() {
+                    true => from_end.and_then(|back| list.len().checked_sub(back)),
+                    false => from_end.filter(|place| *place < list.len()),
+                };
+                match place {
+                    Some(place) => part(list.swap_remove(place), message),
+                    None => Err(no_element(*index, list.len())),
+                }
+            }
             (Value::List(list), PathStep::Name(_)) if list.is_empty() => Err(no_element(0, 0)),
             (Value::List(_), PathStep::Name(_)) => {
                 Err(leaf("a list: write [0] for its first element, or .length"))

@@ -279,6 +279,7 @@ mod tests {
             ("list.entries[0].volume.volume_id", "a#b:c d"),
             ("list.entries.0.volume.volume_id", "a#b:c d"),
             ("list.entries.length", "1"),
+            ("list.entries[-1].volume.volume_id", "a#b:c d"),
             ("t", "text"),
         ] {
             assert_eq!(values.text(path).unwrap(), expected, "{path}");
@@ -308,6 +309,10 @@ mod tests {
             (
                 "list.entries[1]",
                 "$list.entries has no element 1; it has one, [0]",
+            ),
+            (
+                "list.entries[-2]",
+                "$list.entries has no element -2; it has one, [0]",
             ),
             (
                 "list.entries.volume",

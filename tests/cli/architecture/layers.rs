@@ -125,6 +125,11 @@ const CLIENT_ONLY: &[Only] = &[
         why: "pages and private files alone appear whole or not at all",
     },
     Only {
+        names: &["csi_sys"],
+        files: &["src/invocation/interrupt.rs"],
+        why: "what handlers of signals do has one place",
+    },
+    Only {
         names: &["rustyline"],
         files: &["src/tools/shell"],
         why: "the shell alone edits lines",

@@ -1,0 +1,89 @@
+//! The signals that ask a process to end, and what its terminal may do to it meanwhile.
+#![allow(unsafe_code)]
+
+use libc::{c_int, pid_t};
+use signal_hook::low_level::register;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The signals by which a terminal stops those in the background that read it or change how it works.
+const STOPS: [c_int; 2] = [libc::SIGTTIN, libc::SIGTTOU];
+
+/// How often, and in which pauses, a process that goes on looks whether it was asked to end.
+const LOOKS: usize = 100;
+const PAUSE_MS: c_int = 10;
+
+/// Lets the handlers of `signals` set a flag, so that it is set before anything that such a signal wakes looks at it.
+///
+/// From the first of them on, SIGTTIN and SIGTTOU are ignored (signal(7)): a process in the background that touches its terminal
+/// once more is not stopped for good on the way to its end; reading fails with EIO.
+///
+/// # Errors
+/// When the system refuses.
+pub fn note(signals: &[c_int], asked: &Arc<AtomicBool>) -> io::Result<()> {
+    for signal in signals {
+        let asked = Arc::clone(asked);
+        let action = move || {
+            for stop in STOPS {
+                // SAFETY: handlers may call it, signal-safety(7), and SIG_IGN is no pointer to a function.
+                unsafe { libc::signal(stop, libc::SIG_IGN) };
+            }
+            asked.store(true, Ordering::SeqCst);
+        };
+        // SAFETY: the action stores a flag and calls signal(2): it allocates nothing, locks nothing and cannot panic.
+        unsafe { register(*signal, action) }?;
+    }
+    Ok(())
+}
+
+/// Stops the process as its terminal does, in the background; and when it goes on, waits for a moment for `asked`, unless it is in
+/// the foreground again. Who asks a stopped process to end continues it after that, and another thread may handle the one signal while
+/// this one touches the terminal, which would stop all of them again.
+///
+/// # Errors
+/// When the system refuses.
+pub fn stop_unless_asked(asked: &Arc<AtomicBool>) -> io::Result<()> {
+    for stop in STOPS {
+        let asked = Arc::clone(asked);
+        let action = move || {
+            if asked.load(Ordering::SeqCst) {
+                return;
+            }
+            // SAFETY: it takes nothing.
+            let errno = unsafe { libc::__errno_location() };
+            // SAFETY: it is this thread's own, and lives as long.
+            let before = unsafe { *errno };
+            stop_here();
+            let mut looks = LOOKS;
+            while looks > 0 && !asked.load(Ordering::SeqCst) && !is_in_foreground() {
+                // SAFETY: handlers may call it, and of no files it reads none.
+                unsafe { libc::poll(std::ptr::null_mut(), 0, PAUSE_MS) };
+                looks -= 1;
+            }
+            // SAFETY: it is this thread's own, and lives as long.
+            unsafe { *errno = before };
+        };
+        // SAFETY: the action calls kill(2), poll(2), getpid(2), getpgrp(2) and tcgetpgrp(3), which handlers may call: it allocates
+        // nothing, locks nothing, cannot panic, and leaves errno as it was.
+        unsafe { register(stop, action) }?;
+    }
+    Ok(())
+}
+
+/// Returns when the process is continued.
+fn stop_here() {
+    // SAFETY: it takes no pointer.
+    let own = unsafe { libc::getpid() };
+    // SAFETY: it takes no pointer.
+    unsafe { libc::kill(own, libc::SIGSTOP) };
+}
+
+/// Whether the process may use the terminal that is its stdin.
+fn is_in_foreground() -> bool {
+    // SAFETY: it takes no pointer.
+    let own: pid_t = unsafe { libc::getpgrp() };
+    // SAFETY: it takes no pointer; of what is no terminal the answer is -1.
+    let foreground = unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) };
+    own == foreground
+}
