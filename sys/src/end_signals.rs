@@ -25,10 +25,7 @@ pub fn note(signals: &[c_int], asked: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in signals {
         let asked = Arc::clone(asked);
         let action = move || {
-            for stop in STOPS {
-                // SAFETY: handlers may call it, signal-safety(7), and SIG_IGN is no pointer to a function.
-                unsafe { libc::signal(stop, libc::SIG_IGN) };
-            }
+            ignore_stops();
             asked.store(true, Ordering::SeqCst);
         };
         // SAFETY: the action stores a flag and calls signal(2): it allocates nothing, locks nothing and cannot panic.
@@ -48,6 +45,8 @@ pub fn stop_unless_asked(asked: &Arc<AtomicBool>) -> io::Result<()> {
         let asked = Arc::clone(asked);
         let action = move || {
             if asked.load(Ordering::SeqCst) {
+                // It came while this was registered.
+                ignore_stops();
                 return;
             }
             // SAFETY: it takes nothing.
@@ -64,11 +63,18 @@ pub fn stop_unless_asked(asked: &Arc<AtomicBool>) -> io::Result<()> {
             // SAFETY: it is this thread's own, and lives as long.
             unsafe { *errno = before };
         };
-        // SAFETY: the action calls kill(2), poll(2), getpid(2), getpgrp(2) and tcgetpgrp(3), which handlers may call: it allocates
+        // SAFETY: the action calls signal(2), kill(2), poll(2), getpid(2), getpgrp(2) and tcgetpgrp(3), which handlers may call: it allocates
         // nothing, locks nothing, cannot panic, and leaves errno as it was.
         unsafe { register(stop, action) }?;
     }
     Ok(())
+}
+
+fn ignore_stops() {
+    for stop in STOPS {
+        // SAFETY: handlers may call it, signal-safety(7), and SIG_IGN is no pointer to a function.
+        unsafe { libc::signal(stop, libc::SIG_IGN) };
+    }
 }
 
 /// Returns when the process is continued.

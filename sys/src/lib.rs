@@ -1,5 +1,5 @@
-//! The system calls that no crate wraps, as safe functions: one file a call, with its man page's contract. The only package
-//! with unsafe code. Nothing else belongs here: what a program makes of a call is decided by those who make it.
+//! The system calls that no crate wraps, as safe functions, and what is done in a signal's handler: one file a subject, with its man
+//! page's contract. The only package with unsafe code. What a program makes of it is decided by those who call it.
 
 pub mod end_signals;
 pub mod file_attributes;

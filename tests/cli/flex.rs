@@ -217,6 +217,7 @@ fn what_cannot_be_served_is_said_before_anything_is() {
     for (flags, code, part) in [
         ("", 2, "--driver"),
         ("--driver none", 2, "/none cannot be run"),
+        ("--driver /", 2, "cannot be run"),
         ("--driver fails", 1, "init: Failure: no modules"),
         (
             "--driver hangs --call-timeout 100ms",

@@ -101,6 +101,10 @@ fn a_signal_between_two_calls_ends_a_script() {
             run.says("interrupted");
         }
     }
+    // Also where the program has taken it for its own end, and the next one would be waited for.
+    let script = "print a | sh -c 'kill -TERM $PPID'; print no | sleep 1000";
+    csi.run_args(["shell", "--keep-going", "-c", script])
+        .exits(130);
     // Nothing of a line follows either, and no other turn of a command.
     let script = "defer print deferred; repeat 1000 source kill.csi; print no";
     csi.file("kill.csi", "print a | sh -c 'cat; kill -TERM $PPID'\n");

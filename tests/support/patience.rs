@@ -16,6 +16,9 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// again; it only matters on failure.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
+/// A wait in which somebody was busy so often, half an hour at least, is for what never ends.
+const BUSY_LOOKS: u32 = 1800;
+
 /// Between two questions whether it has happened, where no event tells: at first, and at most. Who asks for long asks seldom.
 const FIRST_PAUSE: Duration = Duration::from_millis(4);
 const LAST_PAUSE: Duration = Duration::from_millis(200);
@@ -24,6 +27,8 @@ const LAST_PAUSE: Duration = Duration::from_millis(200);
 pub struct Patience {
     /// So many looks that find all at rest are left.
     left: u32,
+    /// And so many that find somebody busy: what spins for ever is given up as well.
+    left_busy: u32,
     looked: Instant,
     pause: Duration,
 }
@@ -40,6 +45,7 @@ impl Patience {
         let looks = rest.as_secs() / BETWEEN.as_secs();
         Self {
             left: u32::try_from(looks).unwrap_or(u32::MAX),
+            left_busy: BUSY_LOOKS,
             looked: Instant::now(),
             pause: FIRST_PAUSE,
         }
@@ -56,9 +62,13 @@ impl Patience {
     pub fn lasts(&mut self) -> bool {
         if self.looked.elapsed() >= BETWEEN {
             self.looked = Instant::now();
-            self.left -= u32::from(self.left > 0 && !somebody_wants_a_processor());
+            let left = match somebody_wants_a_processor() {
+                true => &mut self.left_busy,
+                false => &mut self.left,
+            };
+            *left = left.saturating_sub(1);
         }
-        self.left > 0
+        self.left > 0 && self.left_busy > 0
     }
 }
 

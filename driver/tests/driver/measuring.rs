@@ -248,9 +248,9 @@ async fn while_it_is_measured<T>(
     };
     let at = tokio::task::spawn_blocking(move || at.recv().map(|()| at));
     let _at = patiently("the first part", at).await.unwrap().unwrap();
-    let done = meanwhile(&controller, &volume).await;
+    let done = patiently("a call meanwhile", meanwhile(&controller, &volume)).await;
     go.send(()).unwrap();
-    measuring.await.unwrap();
+    patiently("the end of measuring", measuring).await.unwrap();
     (measurer, done)
 }
 

@@ -23,6 +23,8 @@ use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::NodeServer;
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tonic::service::Routes;
@@ -85,7 +87,13 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let Task::Serve(flags) = Task::from_arg_matches(matches).or_usage()?;
     let place = Place::named(&flags.serving, globals, defaults)?;
     let executable = absolute(&flags.driver);
-    fs::metadata(&executable).or_unusable(format_args!(
+    let runs = fs::metadata(&executable).and_then(|found| {
+        let may_run = found.is_file() && found.permissions().mode() & 0o111 != 0;
+        may_run
+            .then_some(())
+            .ok_or(io::ErrorKind::PermissionDenied.into())
+    });
+    runs.or_unusable(format_args!(
         "--driver: {} cannot be run",
         executable.display()
     ))?;

@@ -82,6 +82,8 @@ impl Ending {
 /// Waits for the first signal and wakes the line editor. The end of the time ends the process, where a second SIGTERM has not.
 async fn watched(ending: Arc<Ending>, mut signals: Signals) {
     signals.next().await;
+    // The time begins with the signal, also for what was deferred.
+    ending.until();
     while ending.wakes_reader() {
         sleep(AGAIN).await;
     }

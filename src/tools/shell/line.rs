@@ -235,8 +235,8 @@ pub fn lex(text: &str) -> Lexed {
             '<' | '>' if compares(&lexed.tokens) => {
                 word.get_or_insert_with(|| at(position)).push(letter);
             }
-            '<' if word.is_none() => lexed.tokens.push(Token::Foreign(Foreign::Input)),
-            '&' if word.is_none() => {
+            '<' => lexed.tokens.push(Token::Foreign(Foreign::Input)),
+            '&' => {
                 let sign = match letters.next_if(|(_, letter)| "&>".contains(*letter)) {
                     Some((_, '&')) => Foreign::And,
                     Some(_) => Foreign::Descriptor,

@@ -287,8 +287,8 @@ fn interact(shell: Shell) -> Result<(), Error> {
         }
         let ran = shell.borrow_mut().run(&text);
         let_go();
-        shell.borrow_mut().end_line()?;
-        match ran {
+        let ended = shell.borrow_mut().end_line();
+        match ended.and(ran) {
             Ok(Flow::Continue) => {}
             Ok(Flow::Leave) => break Ok(()),
             Err(error) if error.kind() == ErrorKind::Interrupted => {

@@ -133,10 +133,14 @@ pub fn meant(words: &[String]) -> Result<Meant, PsqlError> {
         }
         _ => {}
     }
-    // Behind any command a + asks for more, and flags alone are of what stands there alone.
+    // Behind any command a + asks for more, and flags of a list do not make it a look at one.
     let row = row(name).or_else(|| name.strip_suffix('+').and_then(self::row));
-    let is_alone = texts.first().is_none_or(|first| first.starts_with('-'));
-    let here = row.map(|(_, alone, with)| if is_alone { alone } else { with });
+    let has_flags = texts.first().is_some_and(|first| first.starts_with('-'));
+    let here = row.map(|(_, alone, with)| match alone {
+        Volumes(_) if has_flags => alone,
+        _ if texts.is_empty() => alone,
+        _ => with,
+    });
     let typed = arguments.iter().map(|one| format!(" {}", quoted(one)));
     let typed = typed.collect::<String>();
     match here {
@@ -231,6 +235,7 @@ mod tests {
             ("\\d vol-1 vol-2", "controller get-volume vol-1 vol-2"),
             ("\\c unix:///csi/csi.sock", "connect unix:///csi/csi.sock"),
             ("\\c", "set endpoint"),
+            ("\\c -", "connect -"),
             ("\\conninfo", "set endpoint"),
             ("\\x on", "set records on"),
             ("\\x auto", "set records auto"),
@@ -245,6 +250,7 @@ mod tests {
             ("\\timing on", "timing on"),
             ("\\i 'set up.csi' pvc-1", "source 'set up.csi' pvc-1"),
             ("\\e create-volume", "edit create-volume"),
+            ("\\e --new create-volume", "edit --new create-volume"),
             ("\\s", "history"),
             ("\\set", "vars"),
             ("\\set size 10Gi", "size = '10Gi'"),
@@ -254,6 +260,7 @@ mod tests {
             ("\\set ECHO all", "set echo on"),
             ("\\unset size", "unset size"),
             ("\\echo made it", "print made it"),
+            ("\\echo -5", "print -5"),
         ] {
             assert_eq!(of(typed), Ok(Meant::Line(line.to_owned())), "{typed}");
         }

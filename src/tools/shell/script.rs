@@ -151,7 +151,11 @@ fn line(
 /// An error that says which command of a line it is: a call has said so, and a comparison is shown by its failure.
 fn naming(error: Error, statement: &Statement) -> Error {
     // A secret may stand in any word but the first.
-    let words: Vec<String> = statement.source.split(' ').map(str::to_owned).collect();
+    let words: Vec<String> = statement
+        .source
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
     match words.first().map(String::as_str) {
         Some("assert") => error,
         _ => error.doing(cut(

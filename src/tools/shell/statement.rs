@@ -121,8 +121,11 @@ impl Shell {
         self.typed = expanded.typed;
         let is_timed = self.timing;
         self.may_be_open |= !expanded.programs.is_empty() && expanded.file.is_none();
+        let is_piped = !expanded.programs.is_empty();
         // Before a program can send one.
         let end = self.end_signals(&expanded.programs);
+        // What came before that is seen by nothing else: a program would be waited for.
+        self.interrupts.come()?;
         let pipeline = Pipeline::start(&expanded.programs, expanded.file)?;
         let ends = end.map(|end| self.end_with_shell(pipeline.handles(), end));
         let result = self.command(expanded.words);
@@ -139,8 +142,11 @@ impl Shell {
             self.values.set(LAST, reply.clone());
         }
         let flow = result?;
-        // What failed because it was interrupted too.
-        piped.or_else(|error| self.interrupts.come().and(Err(error)))?;
+        // A program may have ended by the same signal, and a script has no statement behind its last one to find it.
+        if is_piped && !self.is_interactive() {
+            self.interrupts.come()?;
+        }
+        piped?;
         match (name, reply) {
             (Some(name), Some(reply)) => self.values.set(name, reply),
             (Some(name), None) => {
@@ -187,7 +193,8 @@ impl Shell {
             if let Some(ending) = self.interrupts.ending() {
                 ending.let_go_of_lost_terminal();
             }
-            self.end_line()?;
+            // Whoever sees nothing any more has what was deferred done all the same.
+            let _ = self.end_line();
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
                 say!("deferred: {}", escaped(&without_secret(None, &words)));

@@ -77,8 +77,12 @@ fn signs_that_only_other_shells_know_are_no_words() {
     for (text, sign) in [
         ("a && b", And),
         ("a &&b", And),
+        ("a&& b", And),
+        ("a&&b", And),
         ("a || b", Or),
         ("a &", Background),
+        ("a&", Background),
+        ("a x=1&y=2", Background),
         ("& a", Background),
         ("a 2> b", Descriptor),
         ("a b 2>b", Descriptor),
@@ -89,6 +93,7 @@ fn signs_that_only_other_shells_know_are_no_words() {
         ("a | b 2>/dev/null", Descriptor),
         ("a < b", Input),
         ("a <b", Input),
+        ("a b<c", Input),
         ("a $(b)", Substitution),
         ("a x$(b)", Substitution),
         ("a `b`", Substitution),
@@ -101,7 +106,7 @@ fn signs_that_only_other_shells_know_are_no_words() {
     }
     for (text, expected) in [
         ("a '&&' \"<\" '2>' \\&", vec!["a", "&&", "<", "2>", "&"]),
-        ("a x=1&y=2 a<b a$ $", vec!["a", "x=1&y=2", "a<b", "a$", "$"]),
+        ("a 'x=1&y=2' a$ $", vec!["a", "x=1&y=2", "a$", "$"]),
         (
             "a '$(b)' '`b`' \"`b`\" \\$(b",
             vec!["a", "$(b)", "`b`", "`b`", "$(b"],
