@@ -2,6 +2,7 @@
 //! the case that is about it fails, and no other.
 
 mod found_by;
+mod limits;
 
 use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{CaseOutcome, Report, Settings, run};
@@ -67,6 +68,15 @@ fn driver_with(defect: Defect) -> Options {
             looks_until_ready: 3,
             ..options
         },
+        // Nobody would notice before all of it is used up.
+        Defect::RoomNeverGivenBack => Options {
+            max_volumes: 6,
+            ..options
+        },
+        Defect::PlacesNeverGivenBack => Options {
+            max_volumes_per_node: 6,
+            ..options
+        },
         Defect::MissingSecretsAreInternal => Options {
             secrets: secrets(),
             ..options
@@ -92,6 +102,7 @@ fn is_waited_for(defect: Defect) -> bool {
         defect,
         Defect::ParallelCallsHang
             | Defect::CancelledCallKeepsLock
+            | Defect::RefusedCreateVolumeKeepsLock
             | Defect::CancelledCreateVolumeLeavesName
             | Defect::CancelledCreateSnapshotLeavesName
             | Defect::SnapshotNeverReady

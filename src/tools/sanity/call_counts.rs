@@ -1,5 +1,6 @@
 //! Counts the calls and refusals of all cases of a run, for the cases that judge them in the end.
 
+use super::room::required;
 use crate::call::secrets::looked_for;
 use crate::error::code_name;
 use bytes::Bytes;
@@ -20,6 +21,10 @@ pub struct CallCounts {
     pub secrets: BTreeSet<String>,
     /// Values that were sent as secrets beside those of the settings.
     pub made_up: Vec<String>,
+    /// The RPCs that have answered OK.
+    pub worked: BTreeSet<&'static str>,
+    /// The largest size that was asked for and was there.
+    pub largest: i64,
 }
 
 /// Shorter values may stand in an answer by chance.
@@ -36,7 +41,8 @@ impl CallCounts {
     pub(super) fn look(
         &mut self,
         secrets: &BTreeMap<String, String>,
-        method: &Method,
+        method: &'static Method,
+        request: &Bytes,
         answer: &Result<Vec<Bytes>, Status>,
     ) {
         self.calls += 1;
@@ -44,6 +50,8 @@ impl CallCounts {
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
         match answer {
             Ok(messages) => {
+                self.worked.insert(method.name);
+                self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
                     self.secrets

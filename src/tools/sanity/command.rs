@@ -56,7 +56,7 @@ pub fn command() -> Command {
         .after_help(
             "Examples:\n  csi -e embedded: sanity\n  \
              csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n\n\
-             Exit codes: 0 every case passed, 3 some failed, others: it could not be run.",
+             Exit codes: 0 every case passed, 3 some failed, 4 none failed and not all could be tried, others: it could not be run.",
         )
         .defer(|command| {
             let command = with_flags::<SanityFlags>(with_flags::<Settings>(command));
@@ -332,6 +332,9 @@ fn judged(report: &Report) -> Result<(), Error> {
     match &report.cut_short {
         Some(reason) if reason == "interrupted" => Err(Error::interrupted().reported()),
         _ if report.is_success() => Ok(()),
+        _ if report.new_failures().next().is_none() => {
+            Err(Error::incomplete("not all cases could be tried").reported())
+        }
         _ => {
             let counts = report.counts();
             Err(Error::failed(format!(

@@ -6,7 +6,7 @@
 use super::broken_rules::BrokenRules;
 use super::driver_info::DriverInfo;
 use super::need::Need;
-use super::premises::Premises;
+use super::premises::{Ground, Premises};
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call, locked};
 use super::settings::{Access, Settings};
@@ -22,13 +22,13 @@ use csi_proto::schema::Method;
 use prost::Message;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
-/// A recommendation that is not followed, and the cases on which that rests.
-pub(super) type Warning = (Failure, Vec<&'static str>);
+/// A recommendation that is not followed, and what that rests on.
+pub(super) type Warning = (Failure, Ground);
 
 /// The context of one case.
 pub struct Context {
@@ -41,13 +41,11 @@ pub struct Context {
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
     pub(super) made: MadeItems,
-    /// The recommendations that are not followed, each with the cases that it rests on.
+    /// The recommendations that are not followed, each with what it rests on.
     warnings: Mutex<Vec<Warning>>,
     pub(super) premises: Mutex<Premises>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
-    /// The failure of the first call in which the driver went away.
-    pub(super) lost: OnceLock<Failure>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
@@ -62,7 +60,7 @@ impl Context {
         restarts: Restarts,
     ) -> Self {
         Self {
-            made: MadeItems::of_case(Arc::clone(&run), number),
+            made: MadeItems::of_case(Arc::clone(&run), number, case.clone()),
             run,
             case,
             number,
@@ -72,7 +70,6 @@ impl Context {
             warnings: Mutex::default(),
             premises: Mutex::default(),
             broken_rules: Mutex::default(),
-            lost: OnceLock::new(),
             over: watch::Sender::new(false),
             restarts,
         }
@@ -115,10 +112,10 @@ impl Context {
     /// # Errors
     /// When the driver goes away, or the reply is no such message.
     pub fn send<Q: Request>(&self, request: Q) -> Result<Result<Q::Reply, Status>, Stop> {
-        self.send_within(self.run.settings.timeout, request)
+        decoded::<Q::Reply>(Q::METHOD, self.exchange(Q::METHOD, encoded(&request))?)
     }
 
-    /// Sends a request as [`Context::send`] does, with a deadline of its own.
+    /// Sends a request as [`Context::send`] does, once, with a deadline of its own.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -127,7 +124,8 @@ impl Context {
         limit: Duration,
         request: Q,
     ) -> Result<Result<Q::Reply, Status>, Stop> {
-        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        self.between_steps()?;
+        let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit))??;
         decoded::<Q::Reply>(Q::METHOD, answer)
     }
 
@@ -136,40 +134,7 @@ impl Context {
     /// # Errors
     /// When it is not, or as [`Context::send`].
     pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        let limit = self.run.settings.timeout;
-        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
-    }
-
-    /// Sends a request as [`Context::ok`] does, after a call that may still be under way: after ABORTED the request is sent
-    /// again, as the specification demands of a caller, for as long as one call may take: no shorter time is too long for a
-    /// driver.
-    ///
-    /// # Errors
-    /// As [`Context::ok`].
-    pub fn ok_in_the_end<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        must_be_ok::<Q>(self.in_the_end(Q::METHOD, encoded(&request))?)
-    }
-
-    /// The answer that is not ABORTED, or the last one.
-    pub(super) fn in_the_end(
-        &self,
-        method: &'static Method,
-        request: Bytes,
-    ) -> Result<Exchanged, Stop> {
-        let limit = self.run.settings.timeout;
-        let end = Instant::now() + limit;
-        let mut pause = Duration::from_millis(10);
-        self.between_steps()?;
-        loop {
-            // A repetition is the same step.
-            match self.wait(self.exchanged(method, request.clone(), limit))?? {
-                Err(status) if status.code() == Code::Aborted && Instant::now() < end => {
-                    self.pause(pause)?;
-                    pause = (pause * 2).min(Duration::from_millis(500));
-                }
-                answer => return Ok(answer),
-            }
-        }
+        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
     }
 
     /// Sends a request as [`Context::ok`] does, to the controller's endpoint, for the calls that both ends serve.
@@ -206,8 +171,7 @@ impl Context {
     /// # Errors
     /// When it is answered with OK or another code.
     pub fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
-        let limit = self.run.settings.timeout;
-        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        let answer = self.exchange_for(Q::METHOD, encoded(&request), codes)?;
         must_be_refused(Q::METHOD, answer, codes)
     }
 
@@ -216,8 +180,7 @@ impl Context {
     /// # Errors
     /// As [`Context::send`].
     pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
-        let limit = self.run.settings.timeout;
-        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
+        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
     }
 
     /// Sends a request and gives the call up after a while, unless it is answered before.
@@ -265,8 +228,22 @@ impl Context {
     pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
             let (expected, actual) = (expected.into(), actual.into());
-            let warning = (Failure { expected, actual }, self.premises());
+            let warning = (Failure { expected, actual }, self.ground());
             locked(&self.warnings).push(warning);
+        }
+    }
+
+    /// Makes demands that the specification does not make. What is not kept of them is a warning.
+    ///
+    /// # Errors
+    /// Where they cannot be shown here.
+    pub fn recommended(&self, demands: impl FnOnce() -> Verdict) -> Verdict {
+        match demands() {
+            Err(Stop::Failed(Failure { expected, actual })) if self.made.lost.get().is_none() => {
+                self.should(false, expected, actual);
+                Ok(())
+            }
+            ended => ended,
         }
     }
 
@@ -287,10 +264,40 @@ impl Context {
         &self,
         method: &'static Method,
         request: Bytes,
-        limit: Duration,
     ) -> Result<Exchanged, Stop> {
+        self.exchange_for(method, request, &[])
+    }
+
+    /// Makes a call as [`Context::exchange`] does, to which these codes are right answers. Where ABORTED is none, the call
+    /// is made again after it, as the specification demands of a caller, for as long as one call may take: no shorter time
+    /// is too long for a driver.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange_for(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        codes: &[Code],
+    ) -> Result<Exchanged, Stop> {
+        let limit = self.run.settings.timeout;
+        let end = Instant::now() + limit;
+        let mut pause = Duration::from_millis(10);
+        let is_pending = |status: &Status| {
+            let code = status.code();
+            code == Code::Aborted && !codes.contains(&code) && Instant::now() < end
+        };
         self.between_steps()?;
-        self.wait(self.exchanged(method, request, limit))?
+        loop {
+            // A repetition is the same step.
+            match self.wait(self.exchanged(method, request.clone(), limit))?? {
+                Err(status) if is_pending(&status) => {
+                    self.pause(pause)?;
+                    pause = (pause * 2).min(Duration::from_millis(500));
+                }
+                answer => return Ok(answer),
+            }
+        }
     }
 
     /// Makes one call asynchronously. A call whose future is dropped stays recorded as given up.
@@ -319,14 +326,15 @@ impl Context {
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)
         {
-            return Err(self.lose(method, &request, peer, lost));
+            let failure = self.made.lose(&self.case, method, &request, lost);
+            return Err(Stop::Failed(failure));
         }
-        locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);
+        locked(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.
             Err(status) => {
-                self.was_refused(method, status.code());
+                self.was_refused(method, &request, status);
                 self.works(method, Some(status.code()))?;
             }
         }

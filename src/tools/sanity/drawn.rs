@@ -104,6 +104,7 @@ mod tests {
             ],
             known: [cases[3].name.clone()].into(),
             cut_short: None,
+            untried: Vec::new(),
             took: Duration::ZERO,
         };
         let run = run(&report);

@@ -198,7 +198,7 @@ impl Context {
 
     /// The size of volumes in bytes.
     pub fn size(&self) -> i64 {
-        self.settings().volume_size
+        self.run.limits.size(self.settings().volume_size)
     }
 
     /// The secrets of the settings.

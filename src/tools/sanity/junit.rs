@@ -149,6 +149,7 @@ mod tests {
             ],
             known: Default::default(),
             cut_short: Some(hostile.to_owned()),
+            untried: Vec::new(),
             took: Duration::from_secs(2),
         };
         let document = document(&report);

@@ -2,27 +2,43 @@
 
 use super::verdict::Failure;
 
-/// What a case says that lost a call: its name, and the failure.
-pub type Loss = (String, Failure);
+/// A call that was cut off.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// The case that made it.
+    pub(super) case: String,
+    /// The name of the RPC.
+    pub(super) method: &'static str,
+    /// What the case says of that.
+    pub(super) failure: Failure,
+}
 
 /// The calls in which the driver went away.
 #[derive(Debug, Default)]
 pub struct Losses {
-    /// For each time that it went away, the cases whose calls were cut off.
+    /// For each time that it went away, the calls that were cut off.
     times: Vec<Vec<Loss>>,
+    /// How often it went away.
+    count: usize,
     /// Whether it has come back since the last of them.
     is_back: bool,
 }
 
 impl Losses {
-    /// A call of a case was cut off.
-    pub(super) fn note(&mut self, case: String, failure: Failure) {
+    /// A call was cut off.
+    pub(super) fn note(&mut self, loss: Loss) {
         if self.times.is_empty() || std::mem::take(&mut self.is_back) {
             self.times.push(Vec::new());
+            self.count += 1;
         }
         if let Some(last) = self.times.last_mut() {
-            last.push((case, failure));
+            last.push(loss);
         }
+    }
+
+    /// How often the driver has gone away until now.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// The driver answers again.
@@ -32,7 +48,7 @@ impl Losses {
 
     /// A case has led to it alone: every time that it ran is explained.
     pub(super) fn explain(&mut self, case: &str) {
-        let is_of = |lost: &Vec<Loss>| lost.iter().any(|(name, _)| name == case);
+        let is_of = |lost: &Vec<Loss>| lost.iter().any(|one| one.case == case);
         self.times.retain(|lost| !is_of(lost));
         // What is noted next is of another time.
         self.is_back = true;
@@ -42,4 +58,12 @@ impl Losses {
     pub(super) fn unexplained(&self) -> &[Vec<Loss>] {
         &self.times
     }
+}
+
+/// The calls that were under way when the driver went away, in words.
+pub fn suspects(lost: &[Loss]) -> String {
+    let names = lost
+        .iter()
+        .map(|one| format!("{} of {}", one.method, one.case));
+    Vec::from_iter(names).join(", ")
 }

@@ -4,7 +4,7 @@
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
 //! `context.rs`, `answers.rs`, `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, all of which
-//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`, what becomes of its failure in `judging.rs`;
+//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`, one try of it in `trial.rs`, what becomes of that in `judging.rs`;
 //! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
 mod answers;
@@ -38,12 +38,14 @@ mod report;
 mod restart;
 mod restarts;
 mod resting;
+mod room;
 mod run;
 mod runner;
 mod settings;
 mod sources;
 mod steps;
 mod taking_down;
+mod trial;
 mod verdict;
 mod vocabulary;
 
@@ -61,6 +63,7 @@ use csi_proto::random;
 use driver_info::DriverInfo;
 use journal::Journal;
 use observer::Silent;
+use room::Limits;
 use run::{Ends, Run};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -126,9 +129,17 @@ pub async fn run_watched(
     let mut ends = Ends {
         node: &node,
         controller: &controller,
+        unanswered: Vec::new(),
     };
     let two_processes = settings.controller_endpoint.is_some();
     let driver = DriverInfo::ask(&mut ends, two_processes).await?;
+    let tells_capacity = driver.has(case::needs::GET_CAPACITY) == Some(true);
+    let (places, place) = (
+        driver.node_info.max_volumes_per_node,
+        driver.node_info.accessible_topology.clone(),
+    );
+    let limits = Limits::ask(&mut ends, &settings, places, place, tells_capacity).await?;
+    let unanswered = Mutex::new(std::mem::take(&mut ends.unanswered));
     let endpoints = [&node, &controller].map(|peer| peer.endpoint.named_everywhere());
     let endpoints = [endpoints[0].as_str(), endpoints[1].as_str()];
     let [name, new_seed] = drawn()?;
@@ -157,12 +168,17 @@ pub async fn run_watched(
         losses: Mutex::default(),
         bringing_back: tokio::sync::Mutex::default(),
         broken_calls: Mutex::default(),
+        unanswered,
+        lacking: Mutex::default(),
+        limits,
+        shown: OnceLock::new(),
         seed,
         runtime: Handle::current(),
     });
     if !run.settings.read_only && !run.settings.keep_leftovers {
         take_down_leftovers(&run, observer).await;
     }
+    let _ = run.shown.set(presence::shown(&run).await);
     accesses.extend(runner::tried_block(&run).await);
     let _ = run.accesses.set(accesses);
     let planned = runner::plan(&run);
@@ -174,7 +190,7 @@ pub async fn run_watched(
             .filter(|one| runner::is_asked_for(&run, one))
             .count(),
         seed,
-        jobs: run.settings.jobs(),
+        jobs: run.jobs(),
     });
     let (results, cut_short) = runner::run(&run, planned, observer, asked).await;
     Ok(Report {
@@ -186,6 +202,7 @@ pub async fn run_watched(
         results,
         known: BTreeSet::new(),
         cut_short,
+        untried: run.untried(),
         took: started.elapsed(),
     })
 }

@@ -1,17 +1,22 @@
-//! Whether the driver is there: the calls in which it went away, and how it comes back.
+//! Whether the driver is there: the calls in which it went away, how it comes back, and whether somebody else uses it.
 
 use super::context::Context;
+use super::losses::{Loss, suspects};
 use super::restarts::Restarts;
 use super::run::{Run, call, locked};
 use super::settings::Access;
 use super::steps::request_text;
-use super::verdict::{Failure, Stop};
-use crate::call::session::{Connection, Lost};
+use super::verdict::Failure;
+use crate::call::session::Lost;
+use crate::rpc;
+use crate::rpc::facts::IdKind;
 use bytes::Bytes;
 use csi_proto::Request as _;
+use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::v1;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tonic::Code;
@@ -22,16 +27,16 @@ const BACK_WITHIN: Duration = Duration::from_secs(10);
 /// The most of a request that a failure shows.
 const REQUEST_AT_MOST: usize = 300;
 
-impl Context {
-    /// Notes that the driver went away in a call, and ends the case with that: whatever it is about, the driver must still
-    /// be there.
-    pub(super) fn lose(
+impl Run {
+    /// Notes that the driver went away in a call of a case.
+    pub(super) fn lost(
         &self,
+        case: &str,
         method: &'static Method,
         request: &Bytes,
-        peer: &Connection,
         lost: &Lost,
-    ) -> Stop {
+    ) -> Loss {
+        let peer = self.peer(method);
         // What the endpoint knows says more, where no other call has connected again.
         let known = peer.endpoint.last_error().map(|error| error.to_string());
         let text = request_text(method, request);
@@ -47,19 +52,41 @@ impl Context {
                 known.unwrap_or_else(|| lost.to_string())
             ),
         };
-        if self.lost.set(failure.clone()).is_ok() {
-            locked(&self.run.losses).note(self.case.clone(), failure.clone());
-        }
-        Stop::Failed(failure)
+        let loss = Loss {
+            case: case.to_owned(),
+            method: method.name,
+            failure,
+        };
+        locked(&self.losses).note(loss.clone());
+        loss
     }
 }
 
-/// Waits until the driver answers. One that is not there is restarted by the command in the settings.
+/// Waits until the driver answers. One that is not there is restarted by the command in the settings. One that did not come
+/// back is not waited for again.
 ///
 /// # Errors
 /// When it does not come back; the reason in words.
 pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
-    let _others_wait = run.bringing_back.lock().await;
+    let mut gone = run.bringing_back.lock().await;
+    if let Some(reason) = &*gone {
+        return Err(reason.clone());
+    }
+    let back = is_back(run).await.map_err(|reason| {
+        let losses = locked(&run.losses);
+        match losses.unexplained().last() {
+            Some(lost) => format!("{reason}; it went away during {}", suspects(lost)),
+            None => reason,
+        }
+    });
+    match &back {
+        Ok(()) => locked(&run.losses).is_back(),
+        Err(reason) => *gone = Some(reason.clone()),
+    }
+    back
+}
+
+async fn is_back(run: &Arc<Run>) -> Result<(), String> {
     let end = Instant::now() + BACK_WITHIN;
     let mut restarts = run.settings.restart_command.is_some();
     for peer in [&run.node, &run.controller] {
@@ -90,6 +117,26 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
             }
         }
     }
-    locked(&run.losses).is_back();
     Ok(())
+}
+
+/// The volumes that the driver shows; `None` where it lists none.
+pub async fn shown(run: &Run) -> Option<BTreeSet<Vec<u8>>> {
+    let (method, path) = rpc::lister(IdKind::Volume)?;
+    let mut needs = rpc::facts(method)?.needs.iter();
+    if !needs.all(|need| run.driver.advertises(*need)) {
+        return None;
+    }
+    let session = run.controller.session.clone();
+    let session = session.with_timeout(Some(run.settings.timeout));
+    let pages = call(&session, method, Bytes::new()).await.ok()?;
+    let ids = contents(method.response, pages.first()?, path).into_iter();
+    Some(ids.map(<[u8]>::to_vec).collect())
+}
+
+/// Whether somebody else has volumes there, beside those that were there at the beginning; `None` where the driver does not
+/// tell. To be asked where no case runs.
+pub async fn has_others(run: &Run) -> Option<bool> {
+    let before = run.shown.get()?.as_ref()?;
+    Some(!shown(run).await?.is_subset(before))
 }

@@ -246,6 +246,16 @@ pub fn summary(report: &Report) -> String {
     if let Some(reason) = &report.cut_short {
         let _ = writeln!(out, "ended early: {reason}");
     }
+    for told in &report.untried {
+        let _ = writeln!(
+            out,
+            "never worked, so that nothing is known of it: {}",
+            escaped(told)
+        );
+    }
+    if !report.is_complete() {
+        out.push_str("incomplete: not all cases could be tried\n");
+    }
     let _ = write!(
         out,
         "{} passed ({} with {}), {} failed{}, {} skipped in {:.1} s",
@@ -322,6 +332,7 @@ fn summary_json(report: &Report) -> Json {
         "mended": report.mended().collect::<Vec<_>>(),
         "skipped": counts.skipped,
         "cutShort": report.cut_short,
+        "untried": report.untried,
         "seconds": figure::seconds(report.took),
     })
 }
@@ -371,8 +382,8 @@ fn case_json(case: &Case) -> Json {
         "sentence": case.sentence,
         "section": case.section,
         "needs": needs,
-        "changes": matches!(case.kind, CaseKind::First | CaseKind::Changes | CaseKind::Alone),
-        "alone": case.kind == CaseKind::Alone,
+        "changes": !matches!(case.kind, CaseKind::Reads | CaseKind::Last),
+        "alone": matches!(case.kind, CaseKind::Alone | CaseKind::Closing),
     })
 }
 

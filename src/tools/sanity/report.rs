@@ -27,6 +27,8 @@ pub struct Report {
     pub known: BTreeSet<String>,
     /// Why the run ended before all cases had run.
     pub cut_short: Option<String>,
+    /// What could not be tried at all, in words: then nothing is known of it, and the run is incomplete.
+    pub untried: Vec<String>,
     /// The duration of the run.
     pub took: Duration,
 }
@@ -55,6 +57,13 @@ impl CaseResult {
     /// Whether the case failed.
     pub fn is_failed(&self) -> bool {
         matches!(self.outcome, CaseOutcome::Failed(_))
+    }
+
+    /// Takes the case for one that shows nothing.
+    pub(super) fn skip(&mut self, reason: String) {
+        self.outcome = CaseOutcome::Skipped(reason);
+        self.commands.clear();
+        self.warnings.clear();
     }
 }
 
@@ -111,7 +120,12 @@ impl Report {
 
     /// Whether every case that could run has passed, or failed as is known, and all could be tried.
     pub fn is_success(&self) -> bool {
-        self.cut_short.is_none() && self.new_failures().next().is_none()
+        self.is_complete() && self.new_failures().next().is_none()
+    }
+
+    /// Whether all could be tried.
+    pub fn is_complete(&self) -> bool {
+        self.cut_short.is_none() && self.untried.is_empty()
     }
 
     /// The failures by their causes: what was expected and what came instead, with the names of the cases. Ids and names
@@ -145,7 +159,7 @@ impl Report {
     }
 
     /// The cases that failed and are not known to.
-    fn new_failures(&self) -> impl Iterator<Item = &CaseResult> {
+    pub(super) fn new_failures(&self) -> impl Iterator<Item = &CaseResult> {
         let results = self.results.iter();
         results.filter(|one| one.is_failed() && !self.known.contains(&one.name))
     }

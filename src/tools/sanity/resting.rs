@@ -1,18 +1,19 @@
 //! Notes the premises of a case: rules that other cases are about. A case says that itself, of a demand or of all that
 //! follows; what follows from the calls alone is found here: a call that is repeated, something taken back that is not there,
-//! an RPC that is not served, a restart.
+//! an RPC that is not served, a question that is not answered, a lock that is not given back, a restart, and what the driver lacks.
 //!
 //! What becomes of a case that fails and rests on others is `judging.rs`'s.
 
 use super::context::Context;
-use super::premises::UnderWay;
+use super::premises::{Ground, UnderWay};
+use super::room::Shortage;
 use super::run::locked;
 use super::verdict::Stop;
 use crate::rpc;
 use crate::rpc::facts::{Capability, Effect};
 use bytes::Bytes;
 use csi_proto::schema::Method;
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// The case about what a driver remembers over a restart.
 const RESTART: &str = "lifecycle/restart-between-any-two-steps";
@@ -21,11 +22,17 @@ const RESTART: &str = "lifecycle/restart-between-any-two-steps";
 const SERVICES: &str = "identity/plugin-capabilities/services-are-there";
 const ADVERTISED: &str = "controller/capabilities/advertised-rpcs-are-there";
 
+/// The case about whether a refused call gives its lock back.
+const LOCKS: &str = "lifecycle/gives-locks-back";
+
 /// The cases about the RPCs that take back what others have made.
 pub fn taking_back() -> Vec<&'static str> {
     let takes_back = |name: &str| rpc::makers().any(|(_, making)| making.undone_by.name == name);
     let about = super::cases().filter(|case| takes_back(&case.section));
-    about.map(|case| case.name.as_str()).collect()
+    about
+        .map(|case| case.name.as_str())
+        .chain([LOCKS])
+        .collect()
 }
 
 /// The case about the repetition of an RPC.
@@ -37,6 +44,12 @@ fn repetition(method: &Method) -> Option<&'static str> {
     Some(&found.name)
 }
 
+/// The case about what is answered to an RPC that asks without a word.
+fn question(method: &Method) -> Option<&'static str> {
+    let found = super::cases().find(|case| case.section == method.name)?;
+    Some(&found.name)
+}
+
 impl Context {
     /// Notes that a call begins.
     pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
@@ -44,8 +57,19 @@ impl Context {
         UnderWay(&self.premises)
     }
 
+    /// Notes that calls begin of which none comes before another.
+    pub(super) fn begins_many(&self) -> UnderWay<'_> {
+        locked(&self.premises).begin_many();
+        UnderWay(&self.premises)
+    }
+
     /// Notes that a call was refused.
-    pub(super) fn was_refused(&self, method: &'static Method, code: Code) {
+    pub(super) fn was_refused(&self, method: &'static Method, request: &Bytes, status: &Status) {
+        let code = status.code();
+        let largest = locked(&self.run.seen).largest;
+        if let Some(shortage) = Shortage::of(method, request, status, largest) {
+            locked(&self.premises).lacks(shortage);
+        }
         let facts = rpc::facts(method);
         let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
         let is_of_service = |one: &Capability| matches!(one, Capability::Plugin(_));
@@ -55,6 +79,9 @@ impl Context {
             Code::NotFound if undoes => repetition(method),
             Code::Unimplemented if is_service => Some(SERVICES),
             Code::Unimplemented => Some(ADVERTISED),
+            Code::Aborted => Some(LOCKS),
+            // A question without a word in it is answered, or nothing that is asked with it can be told.
+            _ if request.is_empty() && method.request.fields.is_empty() => question(method),
             _ => None,
         };
         if let Some(on) = on {
@@ -95,11 +122,11 @@ impl Context {
         ended
     }
 
-    /// The other cases on whose rules this case rests now.
-    pub(super) fn premises(&self) -> Vec<&'static str> {
-        let mut all = locked(&self.premises).now();
+    /// What this case rests on now, beside its own rule.
+    pub(super) fn ground(&self) -> Ground {
+        let mut ground = locked(&self.premises).now();
         let own = self.case.strip_suffix("@block").unwrap_or(&self.case);
-        all.retain(|one| *one != own);
-        all
+        ground.on.retain(|one| *one != own);
+        ground
     }
 }

@@ -5,17 +5,21 @@ use super::call_counts::CallCounts;
 use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::losses::Losses;
+use super::room::Limits;
 use super::settings::{Access, Settings};
+use super::verdict::status_text;
 use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::error::call_error;
-use crate::call::session::{Connection, Session};
+use crate::call::session::{Connection, Lost, Session};
 use crate::error::Error;
 use crate::rpc;
 use bytes::Bytes;
 use csi_proto::Request;
 pub use csi_proto::lock::lock as locked;
 use csi_proto::schema::Method;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
@@ -23,7 +27,16 @@ use tonic::{Code, Status};
 pub struct Ends<'a> {
     pub(super) node: &'a Connection,
     pub(super) controller: &'a Connection,
+    /// The RPCs that were UNAVAILABLE, with the answers.
+    pub(super) unanswered: Vec<String>,
 }
+
+/// The pauses before a question that was UNAVAILABLE is asked again.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+];
 
 impl Asks for Ends<'_> {
     type Error = Error;
@@ -38,15 +51,31 @@ impl Asks for Ends<'_> {
             DriverEnd::Node => self.node,
             DriverEnd::Controller => self.controller,
         };
-        match peer.session.ask(&request).await {
-            Ok(reply) => Ok(Some(reply)),
-            Err(error) => match error.status.code() {
-                Code::Unavailable | Code::DeadlineExceeded => {
-                    let doing = format!("asking {} what the driver can do", Q::METHOD.name);
-                    Err(call_error(&error, &peer.endpoint).doing(doing))
-                }
-                _ => Ok(None),
-            },
+        let rpc = Q::METHOD.name;
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let error = match peer.session.ask(&request).await {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(error) => error,
+            };
+            let code = error.status.code();
+            if code != Code::Unavailable && code != Code::DeadlineExceeded {
+                return Ok(None);
+            }
+            let pause = pauses.next();
+            // Without its capabilities nothing can be demanded of a driver.
+            let is_vital = pause.is_none() && rpc.ends_with("Capabilities");
+            let is_silent = code == Code::DeadlineExceeded || Lost::of(&error.status).is_some();
+            if is_vital || is_silent {
+                let doing = format!("asking {rpc} what the driver can do");
+                return Err(call_error(&error, &peer.endpoint).doing(doing));
+            }
+            let Some(pause) = pause else {
+                let told = format!("{rpc}: {}", status_text(&error.status));
+                self.unanswered.push(told);
+                return Ok(None);
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -69,8 +98,16 @@ pub struct Run {
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The calls in which the driver went away.
     pub(super) losses: Mutex<Losses>,
-    /// Held by the one who brings the driver back.
-    pub(super) bringing_back: tokio::sync::Mutex<()>,
+    /// Held by the one who brings the driver back; why it did not come back.
+    pub(super) bringing_back: tokio::sync::Mutex<Option<String>>,
+    /// The answers of RPCs without which most cases can show nothing.
+    pub(super) unanswered: Mutex<Vec<String>>,
+    /// The RPCs for which the driver lacked something, with its answer.
+    pub(super) lacking: Mutex<BTreeMap<&'static str, String>>,
+    /// The limits that the driver tells.
+    pub(super) limits: Limits,
+    /// The volumes that were there before this run made any, as far as the driver lists them.
+    pub(super) shown: OnceLock<Option<BTreeSet<Vec<u8>>>>,
     /// The calls that do not work here, as the first cases have found.
     pub(super) broken_calls: Mutex<Vec<BrokenCall>>,
     pub(super) seed: u64,
@@ -112,6 +149,24 @@ impl Run {
             Some(found) if !found.is_empty() => found,
             _ => &[Access::Mount],
         }
+    }
+
+    /// What could not be tried at all, in words.
+    pub(super) fn untried(&self) -> Vec<String> {
+        let seen = locked(&self.seen);
+        let lacking = locked(&self.lacking);
+        let never = lacking
+            .iter()
+            .filter(|(method, _)| !seen.worked.contains(**method));
+        let mut all: BTreeSet<_> = never.map(|(_, told)| told.clone()).collect();
+        all.extend(locked(&self.unanswered).iter().cloned());
+        all.into_iter().collect()
+    }
+
+    /// How many cases run at a time.
+    pub(super) fn jobs(&self) -> usize {
+        let size = self.limits.size(self.settings.volume_size);
+        self.limits.jobs(self.settings.jobs(), size)
     }
 
     /// The end of the driver that serves a method.

@@ -146,7 +146,7 @@ impl Context {
         let volume = self.volume()?;
         let snapshot = self.snapshot(&volume)?;
         let delete = self.delete_snapshot(&snapshot.snapshot_id);
-        self.ok_in_the_end(delete)?;
+        self.ok(delete)?;
         self.rests_on("controller/delete-snapshot/deletes");
         Ok(snapshot)
     }

@@ -3,11 +3,13 @@
 //!
 //! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
 
+use super::losses::Loss;
 use super::paths::mounts_below;
+use super::room::Shortage;
 use super::run::{Run, locked};
 use super::steps::StepAnswer;
-use super::verdict::{Stop, Verdict, status_text};
-use crate::call::session::CallError;
+use super::verdict::{Failure, Stop, Verdict, status_text};
+use crate::call::session::{CallError, Lost};
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
 use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
@@ -17,7 +19,7 @@ use csi_proto::schema::Method;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tonic::Code;
 
@@ -40,11 +42,15 @@ const ALSO_AFTER: &[Code] = &[
 /// The items that one case has made, or a run before this one.
 pub struct MadeItems {
     run: Arc<Run>,
-    /// The number of the case, when it is one of this run.
-    case: Option<usize>,
+    /// The number and the name of the case, when it is one of this run.
+    case: Option<(usize, String)>,
     list: Mutex<Made>,
+    /// The first call in which the driver went away, also of those that take something down.
+    pub(super) lost: OnceLock<Loss>,
     /// The items that could not be taken down, with the reasons.
     problems: Mutex<Vec<String>>,
+    /// What the driver lacked for that.
+    shortage: Mutex<Option<Shortage>>,
     /// The calls that took something down, and the folders that were removed.
     tidied: Mutex<Vec<Tidied>>,
 }
@@ -59,12 +65,14 @@ pub enum Tidied {
 
 impl MadeItems {
     /// The empty list of a new case.
-    pub(super) fn of_case(run: Arc<Run>, case: usize) -> Self {
+    pub(super) fn of_case(run: Arc<Run>, number: usize, name: String) -> Self {
         Self {
             run,
-            case: Some(case),
+            case: Some((number, name)),
             list: Mutex::default(),
+            lost: OnceLock::new(),
             problems: Mutex::default(),
+            shortage: Mutex::default(),
             tidied: Mutex::default(),
         }
     }
@@ -79,7 +87,9 @@ impl MadeItems {
             run: Arc::clone(run),
             case: None,
             list: Mutex::new(list),
+            lost: OnceLock::new(),
             problems: Mutex::default(),
+            shortage: Mutex::default(),
             tidied: Mutex::default(),
         }
     }
@@ -116,10 +126,10 @@ impl MadeItems {
     }
 
     fn write(&self, list: &Made, number: u64) -> Verdict {
-        let Some(case) = self.case else {
+        let Some((case, _)) = &self.case else {
             return Ok(());
         };
-        let written = self.run.journal.write(case, number, list.get(number));
+        let written = self.run.journal.write(*case, number, list.get(number));
         written.map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.
             let expected = "the journal of what is made can be written";
@@ -183,6 +193,47 @@ impl MadeItems {
         std::mem::take(&mut *locked(&self.tidied))
     }
 
+    /// Notes that the driver went away in a call.
+    pub(super) fn lose(
+        &self,
+        case: &str,
+        method: &'static Method,
+        request: &Bytes,
+        lost: &Lost,
+    ) -> Failure {
+        let loss = self
+            .lost
+            .get_or_init(|| self.run.lost(case, method, request, lost));
+        loss.failure.clone()
+    }
+
+    /// Whether an answer is the driver's last word on a request. An RPC that is not served has not made anything.
+    fn is_refusal(&self, error: &CallError) -> bool {
+        match error.status.code() {
+            Code::Unavailable => {
+                Lost::of(&error.status).is_none()
+                    && !locked(&self.run.seen).worked.contains(error.method.name)
+            }
+            code => !matches!(
+                code,
+                Code::Aborted | Code::DeadlineExceeded | Code::Cancelled
+            ),
+        }
+    }
+
+    /// Notes that the driver lacked something for a call that takes something down.
+    fn lacks(&self, error: &CallError) {
+        let (method, status) = (error.method, &error.status);
+        if Lost::of(status).is_none() {
+            *locked(&self.shortage) = Shortage::of(method, &Bytes::new(), status, 0);
+        }
+    }
+
+    /// What the driver lacked when something could not be taken down.
+    pub(super) fn shortage(&self) -> Option<Shortage> {
+        locked(&self.shortage).clone()
+    }
+
     fn forget(&self, number: u64) {
         locked(&self.list).gone(number);
         self.changed(number);
@@ -200,7 +251,14 @@ impl Tool for MadeItems {
         let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
-        let answer = session.call(method, request).await;
+        let answer = session.call(method, request.clone()).await;
+        let lost = answer
+            .as_ref()
+            .err()
+            .and_then(|error| Lost::of(&error.status));
+        if let (Some(lost), Some((_, case))) = (lost, &self.case) {
+            self.lose(case, method, &request, lost);
+        }
         answer.map(tonic::Response::into_inner)
     }
 
@@ -231,10 +289,11 @@ impl Tool for MadeItems {
         let problem = match why {
             // The driver makes no such thing. Whatever it has left, nobody will learn its id.
             Why::NoId(_) => return self.forget(number),
-            Why::Failed(error) if is_asked && is_refusal(error.status.code()) => {
+            Why::Failed(error) if is_asked && self.is_refusal(&error) => {
                 return self.forget(number);
             }
             Why::Failed(error) => {
+                self.lacks(&error);
                 format!("could not be taken down: {}", status_text(&error.status))
             }
             Why::NotRemoved(error) => format!("could not be taken down: {error}"),
@@ -243,14 +302,6 @@ impl Tool for MadeItems {
         };
         locked(&self.problems).push(format!("{item} {problem}"));
     }
-}
-
-/// Whether a code is the driver's last word on a request.
-fn is_refusal(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled
-    )
 }
 
 /// Removes a folder of ours with what the driver left in it, unless something is mounted in it.

@@ -103,6 +103,7 @@ const SUBJECTS: &[Subject] = &[
                 "src/tools/sanity/driver_info.rs",
                 &["GetPluginInfo", "NodeGetInfo"],
             ),
+            ("src/tools/sanity/room.rs", &["GetCapacity"]),
             // Capabilities of these names.
             (
                 "src/tools/sanity/need.rs",

@@ -191,7 +191,7 @@ pub fn cases(list: &mut Cases) {
         let request = c.group_request(&[&c.volume()?]);
         let before = c.ready(&request)?;
         c.restart()?;
-        same_group(&before, &c.made_in_the_end(&request)?)
+        same_group(&before, &c.made(&request)?)
     });
     list.rule("Any snapshot of a group can be the source of a new volume");
     list.also(&[CREATE_DELETE_SNAPSHOT]);

@@ -310,12 +310,11 @@ fn needs(subject: &Subject, fields: &[&'static str]) -> Vec<Need> {
     needs
 }
 
-/// Sends the request without the field, which must be refused. Cases beside this one may send an equal one: a driver that
-/// answers ABORTED is asked again.
+/// Sends the request without the field, which must be refused.
 fn lacks(c: &Arc<Context>, subject: &Subject, field: &'static str) -> Verdict {
     let method = subject.method;
     let request = without(method, &(subject.request)(c, Missing(field))?, field);
-    let answer = c.in_the_end(method, request)?;
+    let answer = c.exchange(method, request)?;
     let codes = [InvalidArgument];
     if subject.may_be_ok != Some(field) {
         return must_be_refused(method, answer, &codes).map(drop);

@@ -103,6 +103,6 @@ pub fn cases(list: &mut Cases) {
         let request = c.snapshot_request(&c.volume()?);
         let before = c.ready(&request)?;
         c.restart()?;
-        same_snapshot(&before, &c.made_in_the_end(&request)?)
+        same_snapshot(&before, &c.made(&request)?)
     });
 }

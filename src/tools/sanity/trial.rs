@@ -1,0 +1,265 @@
+//! One try of a case: its time limit, the taking down of what it made, and what came of it. Whether the try counts is
+//! `judging.rs`'s.
+
+use super::case::{Case, Failure, Need, Stop};
+use super::context::Context;
+use super::losses::Loss;
+use super::observer::Asked;
+use super::premises::Ground;
+use super::presence::bring_back;
+use super::report::{CaseOutcome, CaseResult, instance_name};
+use super::restarts::Restarts;
+use super::resting::taking_back;
+use super::room::Shortage;
+use super::run::{Run, locked};
+use super::settings::Access;
+use super::taking_down::Tidied;
+use crate::output::shell_word::word;
+use csi_proto::schema::Method;
+use csi_proto::text::escaped;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinError;
+use tonic::Code;
+
+/// The time that a case has to notice that it is over.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// A case that is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub(super) case: &'static Case,
+    pub(super) number: usize,
+    pub(super) access: Access,
+}
+
+impl Planned {
+    /// The name of the case, or of its run for an access type.
+    pub(super) fn name(&self) -> String {
+        // Only of two runs of a case one has its access type in the name.
+        match self.case.needs.contains(&Need::EachAccess) {
+            true => instance_name(self.case, self.access),
+            false => self.case.name.clone(),
+        }
+    }
+}
+
+/// Returns when somebody has asked to stop that often.
+pub async fn times(asked: &mut Asked, count: u8) {
+    if asked.wait_for(|times| *times >= count).await.is_err() {
+        // Nobody is left who could ask.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The expectation of a case whose things could not be taken down.
+const TAKEN_DOWN: &str = "what the case made can be taken down";
+
+/// The end of a try.
+pub struct Ended {
+    pub(super) result: CaseResult,
+    /// The call in which the driver went away.
+    pub(super) lost: Option<Loss>,
+    /// Whether the driver went away meanwhile, in whatever call.
+    pub(super) is_cut_off: bool,
+    /// The last call that was refused, and its code.
+    pub(super) refused: Option<(&'static Method, Code)>,
+    /// What its failure rests on.
+    pub(super) ground: Ground,
+    /// Why the driver is gone for good.
+    pub(super) gone: Option<String>,
+}
+
+impl Ended {
+    /// What the driver lacks, where the case failed at that.
+    pub(super) fn shortage(&self) -> Option<&Shortage> {
+        self.ground
+            .shortage
+            .as_ref()
+            .filter(|_| self.result.is_failed())
+    }
+}
+
+/// Runs a case once.
+pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
+    let restarts = Restarts::between_steps(
+        run.settings.restart_between_steps,
+        one.case.name.starts_with("lifecycle/"),
+        run.seed,
+        one.number as u64,
+    );
+    let context = Context::new(
+        Arc::clone(&run),
+        one.name(),
+        one.number,
+        one.access,
+        restarts,
+    );
+    let context = Arc::new(context);
+    let losses = || locked(&run.losses).count();
+    let losses_before = losses();
+    let started = Instant::now();
+    let limit = run.settings.case_limit;
+    let in_thread = Arc::clone(&context);
+    let mut body = tokio::task::spawn_blocking(move || (one.case.body.0)(&in_thread));
+    let mut over = false;
+    let ended = tokio::select! {
+        ended = &mut body => {
+            over = true;
+            ended.unwrap_or_else(|error| Err(panicked(error)))
+        }
+        () = used_up(limit, started, &context) => {
+            Err(Stop::failed("the case comes to its end", format!("it was not over after {limit:?}")))
+        }
+        () = times(&mut asked, 1) => Err(Stop::Skipped("interrupted".to_owned())),
+    };
+    // What it still had under way is cancelled, and nothing more is noted.
+    context.end();
+    if !over {
+        // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
+        let _ = tokio::time::timeout(ENDS_WITHIN, body).await;
+    }
+    let took = started.elapsed();
+    let mut outcome = match ended {
+        Ok(()) => CaseOutcome::Passed,
+        Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
+        Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
+    };
+    let mut gone = None;
+    let mut ground = context.ground();
+    if losses() != losses_before {
+        gone = bring_back(&run).await.err();
+    }
+    if context.made.lost.get().is_some() && gone.is_none() {
+        context.made.forget_asked();
+    }
+    let refused = locked(&context.steps).last_refusal();
+    let before = losses();
+    let mut problems = context.made.take_down().await;
+    if losses() != before && gone.is_none() {
+        // What was cut off of that is done now.
+        gone = bring_back(&run).await.err();
+        if gone.is_none() {
+            context.made.forget_asked();
+            problems = context.made.take_down().await;
+        }
+    }
+    locked(&run.left).extend(problems.iter().cloned());
+    if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
+        outcome = CaseOutcome::Failed(Failure {
+            expected: TAKEN_DOWN.to_owned(),
+            actual: problems.join("; "),
+        });
+        ground = Ground {
+            on: taking_back(),
+            shortage: context.made.shortage(),
+        };
+    }
+    let lost = context.made.lost.get().cloned();
+    if let Some(lost) = &lost {
+        outcome = CaseOutcome::Failed(lost.failure.clone());
+        ground = Ground::default();
+    }
+    let warnings = context.take_warnings();
+    if outcome == CaseOutcome::Passed {
+        // Best one that nothing else explains. What rests on what the driver lacks recommends nothing.
+        let first = warnings.iter().find(|(_, rest)| rest.is_empty());
+        let lacking = warnings.iter().find(|(_, rest)| rest.shortage.is_some());
+        let strict = first.or(warnings.first()).filter(|_| run.settings.strict);
+        if let Some((first, rest)) = strict.or(lacking) {
+            outcome = CaseOutcome::Failed(first.clone());
+            ground.clone_from(rest);
+        }
+    }
+    let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
+    let outcome = outcome.masked(&secrets);
+    let warnings: Vec<Failure> = warnings
+        .iter()
+        .map(|(warning, _)| warning.masked(&secrets))
+        .collect();
+    let failed = matches!(outcome, CaseOutcome::Failed(_));
+    // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
+    if !failed || ground.on.iter().any(|one| one.starts_with("replies/")) {
+        let seen = std::mem::take(&mut *locked(&context.broken_rules));
+        locked(&run.broken_rules).add(seen);
+    }
+    let found = failed || !warnings.is_empty();
+    let commands = match found {
+        true => {
+            remarks(&context, &outcome, &warnings);
+            locked(&context.steps).commands(&run)
+        }
+        false => Vec::new(),
+    };
+    Ended {
+        lost,
+        is_cut_off: losses() != losses_before,
+        refused,
+        ground,
+        gone,
+        result: CaseResult {
+            case: one.case,
+            name: one.name(),
+            outcome,
+            rests_on: None,
+            warnings,
+            commands,
+            took,
+        },
+    }
+}
+
+/// Adds to the steps of a case what it found, and how what it made is taken down.
+fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
+    let failed = match outcome {
+        CaseOutcome::Failed(failure) => vec![failure],
+        _ => warnings.iter().collect(),
+    };
+    for Failure { expected, actual } in failed {
+        let (expected, actual) = (escaped(expected), escaped(actual));
+        context.did(format!("# expected {expected}, but {actual}"));
+    }
+    let tidied = context.made.take_tidied();
+    if !tidied.is_empty() {
+        context.did("# to tidy up:".to_owned());
+    }
+    let (run, mut in_it) = (context.run.journal.folder(), false);
+    for one in tidied {
+        match one {
+            Tidied::Call(method, request) => locked(&context.steps).tidy(method, request),
+            Tidied::Folder(path) => {
+                in_it |= path.starts_with(run);
+                context.did(format!("rmdir {}", word(&path.to_string_lossy())));
+            }
+        }
+    }
+    if in_it {
+        // The lines of another case may have something there.
+        let run = word(&run.to_string_lossy());
+        context.did(format!("rmdir --ignore-fail-on-non-empty {run}"));
+    }
+}
+
+/// Returns when a case that began then has had that time, without its restarts of the driver.
+async fn used_up(limit: Duration, started: Instant, context: &Context) {
+    loop {
+        let left = (limit + context.restarts.spent()).saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left).await;
+    }
+}
+
+fn panicked(error: JoinError) -> Stop {
+    let expected = "the case comes to its end";
+    let text = match error.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())),
+        Err(_) => None,
+    };
+    let text = text.unwrap_or_default();
+    Stop::failed(expected, format!("it panicked, a defect of csi: {text}"))
+}
