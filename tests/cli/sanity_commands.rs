@@ -1,6 +1,8 @@
 //! The command lines that `csi sanity` prints for a failure: they show it again, against the same driver, and a right
 //! answer against a right one.
 
+mod every_failure;
+
 use crate::support::program::{BINARY, Csi};
 use crate::support::reference::ReferenceDriver;
 use csi_mock::{Defect, Options};
@@ -11,16 +13,17 @@ use std::process::{Command, Output};
 /// The exit code of a run in which cases failed.
 const CASES_FAILED: i32 = 3;
 
-/// The lines of the only failure, as the readable report shows them.
-fn shown_commands(report: &str) -> Vec<String> {
-    let mut lines = report.lines().map(str::trim);
+/// The lines of a case, as `explain` shows those of the last run.
+fn shown_commands(csi: &Csi, case: &str) -> Vec<String> {
+    let shown = csi.run(&format!("sanity explain {case}")).succeeds().stdout;
+    let mut lines = shown.lines();
     lines
         .by_ref()
-        .find(|line| *line == "to see it again:")
-        .unwrap_or_else(|| panic!("no command lines:\n{report}"));
-    let lines = lines.take_while(|line| !line.is_empty());
-    let commands: Vec<_> = lines.map(str::to_owned).collect();
-    assert!(!commands.is_empty(), "no command lines:\n{report}");
+        .find(|line| *line == "   to see it again:")
+        .unwrap_or_else(|| panic!("no command lines:\n{shown}"));
+    let lines = lines.take_while(|line| line.starts_with("     "));
+    let commands: Vec<_> = lines.map(|line| line.trim().to_owned()).collect();
+    assert!(!commands.is_empty(), "no command lines:\n{shown}");
     commands
 }
 
@@ -37,12 +40,15 @@ fn paste(commands: &[String], csi: &Csi) -> Output {
 }
 
 fn paste_all(commands: &[String], csi: &Csi) -> Output {
+    shell(&(commands.join("\n") + "\n"), csi)
+}
+
+/// Runs a script with the client in its PATH.
+pub fn shell(lines: &str, csi: &Csi) -> Output {
     let bin = Path::new(BINARY).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let mut shell = Command::new("sh");
-    let mut lines = commands.join("\n");
-    lines.push('\n');
-    shell.arg("-c").arg(&lines).env_clear().env("PATH", path);
+    shell.arg("-c").arg(lines).env_clear().env("PATH", path);
     shell.env("HOME", csi.home()).env("LANG", "C.UTF-8");
     shell.output().unwrap()
 }
@@ -67,7 +73,7 @@ fn failing(defect: Defect, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec
         parent.display()
     );
     let report = csi.run(&line).exits(CASES_FAILED);
-    let commands = shown_commands(&report.stdout);
+    let commands = shown_commands(&csi, case);
     assert_eq!(driver.left_behind(), [""; 0], "{report}");
     (driver, csi, commands)
 }
@@ -163,11 +169,12 @@ fn what_a_restart_between_two_steps_shows_is_seen_again() {
         "--filter",
         "!@block",
         "--restart-between-steps",
+        "--volume-size=1Gi",
         "--restart-command",
         &restart,
     ];
-    let report = csi.run_args(line).exits(CASES_FAILED);
-    let commands = shown_commands(&report.stdout);
+    csi.run_args(line).exits(CASES_FAILED);
+    let commands = shown_commands(&csi, case);
     assert!(commands.contains(&restart), "{commands:#?}");
     // The last line asks for the size that the restart before it has undone.
     let size = |output: &Output| {
@@ -201,17 +208,24 @@ fn secrets_come_from_their_file_again_and_are_in_no_report() {
     let junit = std::fs::read_to_string(csi.home().join("report.xml")).unwrap();
     let shown = format!("{}{}{junit}", report.stdout, report.stderr);
     assert!(!shown.contains("not-for-logs"), "{shown}");
-    let commands = shown_commands(&report.stdout);
+    let commands = shown_commands(&csi, "controller/create-snapshot/is-idempotent");
     let again = paste(&commands, &csi);
     ended_with(&again, tonic::Code::AlreadyExists);
 }
 
 #[test]
-fn json_has_the_same_lines_as_the_text() {
+fn json_and_github_have_the_same_lines_as_what_is_explained() {
     let driver = ReferenceDriver::start(Options::default().with(Defect::ProbeFails));
     let csi = Csi::at(&driver.endpoint());
     let line = "sanity --filter identity/probe/answers-ready --seed 7";
-    let text = csi.run(line).exits(CASES_FAILED);
+    let github = csi.run(&format!("{line} -o github")).exits(CASES_FAILED);
+    let explained = shown_commands(&csi, "identity/probe/answers-ready");
+    for command in &explained {
+        assert!(
+            github.stdout.contains(&format!("     {command}\n")),
+            "{github}"
+        );
+    }
     let json = csi
         .run(&format!("{line} -o json"))
         .exits(CASES_FAILED)
@@ -223,7 +237,7 @@ fn json_has_the_same_lines_as_the_text() {
         .unwrap();
     let listed = failed["commands"].as_array().unwrap().iter();
     let listed: Vec<_> = listed.map(|line| line.as_str().unwrap()).collect();
-    assert_eq!(listed, shown_commands(&text.stdout));
+    assert_eq!(listed, explained);
     let commands: Vec<_> = listed.into_iter().map(str::to_owned).collect();
     let again = paste(&commands, &csi);
     ended_with(&again, tonic::Code::Internal);

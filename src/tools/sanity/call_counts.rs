@@ -19,6 +19,8 @@ pub struct CallCounts {
     pub silent: BTreeSet<String>,
     /// RPCs whose answers hold the value of a secret, as `RPC: where`.
     pub secrets: BTreeSet<String>,
+    /// The command lines that show these, by their words.
+    commands: BTreeMap<String, Vec<String>>,
     /// Values that were sent as secrets beside those of the settings.
     pub made_up: Vec<String>,
     /// The RPCs that have answered OK.
@@ -37,15 +39,26 @@ impl CallCounts {
         looked_for(values.cloned().collect())
     }
 
-    /// Looks at the answer to a call.
+    /// The command lines that show what was found; none where that is of no case.
+    pub(super) fn commands_of(&self, found: &str) -> &[String] {
+        self.commands.get(found).map_or(&[], Vec::as_slice)
+    }
+
+    /// Keeps the command lines that show what was found.
+    pub(super) fn shown_by(&mut self, found: String, commands: Vec<String>) {
+        self.commands.insert(found, commands);
+    }
+
+    /// Looks at the answer to a call; the words for what is found for the first time.
     pub(super) fn look(
         &mut self,
         secrets: &BTreeMap<String, String>,
         method: &'static Method,
         request: &Bytes,
         answer: &Result<Vec<Bytes>, Status>,
-    ) {
+    ) -> Vec<String> {
         self.calls += 1;
+        let mut found = Vec::new();
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
         match answer {
@@ -54,8 +67,8 @@ impl CallCounts {
                 self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
-                    self.secrets
-                        .insert(format!("{}: in its reply", method.name));
+                    let words = format!("{}: in its reply", method.name);
+                    found.extend(self.secrets.insert(words.clone()).then_some(words));
                 }
             }
             Err(status) => {
@@ -66,16 +79,17 @@ impl CallCounts {
                     .any(|value| holds(status.message().as_bytes(), value) || holds(details, value))
                 {
                     let code = code_name(status.code());
-                    self.secrets
-                        .insert(format!("{}: in the message of {code}", method.name));
+                    let words = format!("{}: in the message of {code}", method.name);
+                    found.extend(self.secrets.insert(words.clone()).then_some(words));
                 }
                 // An UNIMPLEMENTED of the gRPC library has no words of the driver.
                 if status.message().is_empty() && status.code() != Code::Unimplemented {
-                    self.silent
-                        .insert(format!("{}: {}", method.name, code_name(status.code())));
+                    let words = format!("{}: {}", method.name, code_name(status.code()));
+                    found.extend(self.silent.insert(words.clone()).then_some(words));
                 }
             }
         }
+        found
     }
 }
 

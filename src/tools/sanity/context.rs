@@ -4,6 +4,7 @@
 //! volumes and paths to call with come from `fixtures.rs`.
 
 use super::broken_rules::BrokenRules;
+use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
 use super::need::Need;
 use super::premises::{Ground, Premises};
@@ -46,6 +47,8 @@ pub struct Context {
     pub(super) premises: Mutex<Premises>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
+    /// What was found in the answers of this case before any other, and the number of its steps until then.
+    pub(super) first_of: Mutex<Vec<(String, usize)>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
@@ -70,6 +73,7 @@ impl Context {
             warnings: Mutex::default(),
             premises: Mutex::default(),
             broken_rules: Mutex::default(),
+            first_of: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
         }
@@ -227,10 +231,21 @@ impl Context {
     /// Reports what the specification recommends and the driver does not do. The case goes on.
     pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
-            let (expected, actual) = (expected.into(), actual.into());
-            let warning = (Failure { expected, actual }, self.ground());
-            locked(&self.warnings).push(warning);
+            self.warns_of(Failure::new(expected, actual));
         }
+    }
+
+    /// Writes the commands that show what was found in the answers of all cases.
+    pub fn shown_by_commands(&self, found: impl IntoIterator<Item = String>) {
+        for found in found {
+            let commands = locked(&self.run.seen).commands_of(&found).to_vec();
+            commands.into_iter().for_each(|line| self.did(line));
+        }
+    }
+
+    /// Reports a failure that is none by the specification.
+    pub(super) fn warns_of(&self, failure: Failure) {
+        locked(&self.warnings).push((failure, self.ground()));
     }
 
     /// Makes demands that the specification does not make. What is not kept of them is a warning.
@@ -239,8 +254,8 @@ impl Context {
     /// Where they cannot be shown here.
     pub fn recommended(&self, demands: impl FnOnce() -> Verdict) -> Verdict {
         match demands() {
-            Err(Stop::Failed(Failure { expected, actual })) if self.made.lost.get().is_none() => {
-                self.should(false, expected, actual);
+            Err(Stop::Failed(failure)) if self.made.lost.get().is_none() => {
+                self.warns_of(failure);
                 Ok(())
             }
             ended => ended,
@@ -315,7 +330,9 @@ impl Context {
         // Cases look for secrets in what the driver says; the runner masks what it shows of that.
         let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
         let before = self.restarts.mark();
+        let timed = CallTimes::begins(&self.run.times, method, &request);
         let answer = call(&session, method, request.clone()).await;
+        drop(timed);
         let ended = match &answer {
             Ok(messages) => Ok(messages.first().cloned().unwrap_or_default()),
             Err(status) => Err(status.code()),
@@ -329,7 +346,10 @@ impl Context {
             let failure = self.made.lose(&self.case, method, &request, lost);
             return Err(Stop::Failed(failure));
         }
-        locked(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
+        let found =
+            locked(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
+        let steps = locked(&self.steps).all().len();
+        locked(&self.first_of).extend(found.into_iter().map(|words| (words, steps)));
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.

@@ -317,10 +317,7 @@ mod tests {
     }
 
     fn failed() -> CaseOutcome {
-        CaseOutcome::Failed(Failure {
-            expected: "one".to_owned(),
-            actual: "another".to_owned(),
-        })
+        CaseOutcome::Failed(Failure::new("one", "another"))
     }
 
     /// The results that are settled: the places, and what each rests on.

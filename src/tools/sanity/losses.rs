@@ -36,6 +36,14 @@ impl Losses {
         }
     }
 
+    /// A case knows more of how the driver went away.
+    pub(super) fn tell(&mut self, case: &str, failure: &Failure) {
+        let all = self.times.iter_mut().flatten();
+        if let Some(last) = all.filter(|one| one.case == case).last() {
+            last.failure.clone_from(failure);
+        }
+    }
+
     /// How often the driver has gone away until now.
     pub(super) fn count(&self) -> usize {
         self.count

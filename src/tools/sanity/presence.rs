@@ -42,20 +42,18 @@ impl Run {
         let text = request_text(method, request);
         let shown: String = text.chars().take(REQUEST_AT_MOST).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
-        let failure = Failure {
-            expected: format!(
-                "the driver is there to answer {} {shown}{more}",
-                method.name
-            ),
-            actual: format!(
-                "it went away: UNAVAILABLE: {}",
-                known.unwrap_or_else(|| lost.to_string())
-            ),
-        };
+        let expected = format!(
+            "the driver is there to answer {} {shown}{more}",
+            method.name
+        );
+        let actual = format!(
+            "it went away: UNAVAILABLE: {}",
+            known.unwrap_or_else(|| lost.to_string())
+        );
         let loss = Loss {
             case: case.to_owned(),
             method: method.name,
-            failure,
+            failure: Failure::new(expected, actual),
         };
         locked(&self.losses).note(loss.clone());
         loss
@@ -88,7 +86,7 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
 
 async fn is_back(run: &Arc<Run>) -> Result<(), String> {
     let end = Instant::now() + BACK_WITHIN;
-    let mut restarts = run.settings.restart_command.is_some();
+    let mut restarts = run.restarter().is_some();
     for peer in [&run.node, &run.controller] {
         loop {
             let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));

@@ -1,5 +1,6 @@
 //! The results of a run, as plain data. `print.rs` and `junit.rs` print them.
 
+use super::call_times::CallTimes;
 use super::case::Case;
 use super::settings::Access;
 use super::verdict::Failure;
@@ -31,6 +32,8 @@ pub struct Report {
     pub untried: Vec<String>,
     /// The duration of the run.
     pub took: Duration,
+    /// The driver's part of it.
+    pub times: CallTimes,
 }
 
 /// The result of one case.
@@ -57,6 +60,11 @@ impl CaseResult {
     /// Whether the case failed.
     pub fn is_failed(&self) -> bool {
         matches!(self.outcome, CaseOutcome::Failed(_))
+    }
+
+    /// Whether the case passed with warnings.
+    pub fn is_warned(&self) -> bool {
+        self.outcome == CaseOutcome::Passed && !self.warnings.is_empty()
     }
 
     /// Takes the case for one that shows nothing.
@@ -112,8 +120,7 @@ impl Report {
                 CaseOutcome::Failed(_) => counts.failed += 1,
                 CaseOutcome::Skipped(_) => counts.skipped += 1,
             }
-            let warned = !result.warnings.is_empty() && result.outcome == CaseOutcome::Passed;
-            counts.warned += usize::from(warned);
+            counts.warned += usize::from(result.is_warned());
         }
         counts
     }
@@ -128,23 +135,24 @@ impl Report {
         self.cut_short.is_none() && self.untried.is_empty()
     }
 
-    /// The failures by their causes: what was expected and what came instead, with the names of the cases. Ids and names
-    /// of things, which differ from case to case, do not tell causes apart.
-    pub fn causes(&self) -> Vec<(&Failure, Vec<&str>)> {
-        let mut causes: Vec<(String, &Failure, Vec<&str>)> = Vec::new();
+    /// The failures by their causes: what was expected and what came instead, with the results of the cases. Ids and
+    /// names of things, which differ from case to case, do not tell causes apart.
+    pub fn causes(&self) -> Vec<(&Failure, Vec<&CaseResult>)> {
+        let mut causes: Vec<(String, &Failure, Vec<&CaseResult>)> = Vec::new();
         for result in self.new_failures() {
             let CaseOutcome::Failed(failure) = &result.outcome else {
                 continue;
             };
             let key = self.without_names(&failure.expected) + &self.without_names(&failure.actual);
-            let name = result.name.as_str();
             match causes.iter_mut().find(|(known, ..)| *known == key) {
-                Some((_, _, names)) => names.push(name),
-                None => causes.push((key, failure, vec![name])),
+                Some((_, _, results)) => results.push(result),
+                None => causes.push((key, failure, vec![result])),
             }
         }
         let causes = causes.into_iter();
-        causes.map(|(_, failure, names)| (failure, names)).collect()
+        causes
+            .map(|(_, failure, results)| (failure, results))
+            .collect()
     }
 
     /// A text without the names that this run gave, and without numbers.

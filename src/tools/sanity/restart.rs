@@ -1,16 +1,18 @@
-//! Restarts the driver in the middle of a case, by the command in the settings: where a case asks for it, and between
-//! its steps where the settings do.
+//! Restarts the driver in the middle of a case, by the command in the settings, or by starting the run's own anew: where a case
+//! asks for it, and between its steps where the settings do.
 
 use super::context::Context;
-use super::run::locked;
+use super::own_driver::{NOT_YET, OwnDriver, Restarter};
+use super::run::{Run, locked};
 use super::steps::Step;
-use super::verdict::{Stop, Verdict, ensure, status_text};
+use super::verdict::{Failure, Stop, Verdict, ensure, status_text};
 use csi_proto::Request;
 use csi_proto::v1;
+use std::io;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
-use tonic::Code;
 
 /// How long the command may take, and the driver after it until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,13 +24,18 @@ const GONE_WITHIN: Duration = Duration::from_millis(250);
 /// The pause between two looks for the end of the old driver, or for the new one.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The codes of a driver that does not serve its calls yet.
-const NOT_YET: [Code; 4] = [
-    Code::Unavailable,
-    Code::DeadlineExceeded,
-    Code::FailedPrecondition,
-    Code::Cancelled,
-];
+impl Run {
+    /// What restarts the driver, if anything does.
+    pub(super) fn restarter(&self) -> Option<Restarter> {
+        let own = self.own_driver.clone().map(Restarter::Own);
+        own.or_else(|| {
+            self.settings
+                .restart_command
+                .clone()
+                .map(Restarter::Command)
+        })
+    }
+}
 
 impl Context {
     /// Restarts the driver before a step, where the settings ask for it.
@@ -57,34 +64,22 @@ impl Context {
     /// # Errors
     /// When there is no command, it fails, or the driver does not come back.
     pub fn restart(&self) -> Verdict {
-        let Some(command) = self.settings().restart_command.clone() else {
+        let Some(restarter) = self.run.restarter() else {
             return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
         self.rests_on_restart();
         self.restarts.begin();
-        let restarted = self.restart_by(&command);
+        let restarted = self.restart_by(&restarter);
         self.restarts.end();
         restarted
     }
 
-    fn restart_by(&self, command: &str) -> Verdict {
-        locked(&self.steps).push(Step::Restart(command.to_owned()));
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).kill_on_drop(true);
-        shell.stdin(Stdio::null()).stdout(Stdio::null());
-        let ended = self.wait(async { tokio::time::timeout(PATIENCE, shell.output()).await })?;
-        let expected = "the restart command succeeds";
-        match ended {
-            Err(_) => return Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
-            Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
-            Ok(Ok(output)) => {
-                let words = String::from_utf8_lossy(&output.stderr);
-                let actual = match words.trim_end() {
-                    "" => format!("{command} ended with {}, without a word", output.status),
-                    words => format!("{command} ended with {}: {words}", output.status),
-                };
-                ensure(output.status.success(), expected, actual)?;
-            }
+    fn restart_by(&self, restarter: &Restarter) -> Verdict {
+        locked(&self.steps).push(Step::Restart(restarter.clone()));
+        let begun = Instant::now();
+        match restarter {
+            Restarter::Command(command) => self.run_command(command)?,
+            Restarter::Own(own) => self.start_again(own)?,
         }
         let ends = [&self.run.node, &self.run.controller];
         let end = Instant::now() + GONE_WITHIN;
@@ -105,12 +100,50 @@ impl Context {
                 if !NOT_YET.contains(&status.code()) {
                     break;
                 }
-                let actual = status_text(&status);
                 let expected = "the driver answers after its restart";
+                if let Restarter::Own(own) = restarter
+                    && let Some(death) = own.death(begun)
+                {
+                    let actual = format!("it {}", death.outcome);
+                    let mut failure = Failure::new(expected, actual);
+                    failure.stderr = death.said;
+                    return Err(Stop::Failed(failure));
+                }
+                let actual = status_text(&status);
                 ensure(Instant::now() < end, expected, actual)?;
                 self.pause(LOOK)?;
             }
         }
         Ok(())
+    }
+
+    /// Starts the run's own driver anew.
+    fn start_again(&self, own: &Arc<OwnDriver>) -> Verdict {
+        let own = Arc::clone(own);
+        let started = self.wait(async {
+            let started = tokio::task::spawn_blocking(move || own.start()).await;
+            started.map_err(io::Error::other).flatten()
+        })?;
+        started.map_err(|error| Stop::failed("the driver can be started again", error.to_string()))
+    }
+
+    fn run_command(&self, command: &str) -> Verdict {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).kill_on_drop(true);
+        shell.stdin(Stdio::null()).stdout(Stdio::null());
+        let ended = self.wait(async { tokio::time::timeout(PATIENCE, shell.output()).await })?;
+        let expected = "the restart command succeeds";
+        match ended {
+            Err(_) => Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
+            Ok(Err(error)) => Err(Stop::failed(expected, error.to_string())),
+            Ok(Ok(output)) => {
+                let words = String::from_utf8_lossy(&output.stderr);
+                let actual = match words.trim_end() {
+                    "" => format!("{command} ended with {}, without a word", output.status),
+                    words => format!("{command} ended with {}: {words}", output.status),
+                };
+                ensure(output.status.success(), expected, actual)
+            }
+        }
     }
 }

@@ -2,9 +2,11 @@
 
 use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
+use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::losses::Losses;
+use super::own_driver::OwnDriver;
 use super::room::Limits;
 use super::settings::{Access, Settings};
 use super::verdict::status_text;
@@ -18,7 +20,8 @@ use csi_proto::Request;
 pub use csi_proto::lock::lock as locked;
 use csi_proto::schema::Method;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
@@ -89,12 +92,17 @@ pub struct Run {
     pub(super) node: Connection,
     pub(super) controller: Connection,
     pub(super) driver: DriverInfo,
+    /// The driver, where the run has started it itself.
+    pub(super) own_driver: Option<Arc<OwnDriver>>,
     /// The access types that the driver supports, once that is known.
     pub(super) accesses: OnceLock<Vec<Access>>,
+    /// The sizes of volumes in bytes, by their access types.
+    pub(super) sizes: [AtomicI64; 2],
     pub(super) journal: Journal,
     /// The items that could not be taken down, with the reasons.
     pub(super) left: Mutex<Vec<String>>,
     pub(super) seen: Mutex<CallCounts>,
+    pub(super) times: Mutex<CallTimes>,
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The calls in which the driver went away.
     pub(super) losses: Mutex<Losses>,
@@ -165,7 +173,11 @@ impl Run {
 
     /// How many cases run at a time.
     pub(super) fn jobs(&self) -> usize {
-        let size = self.limits.size(self.settings.volume_size);
+        let sizes = self
+            .accesses()
+            .iter()
+            .map(|access| self.volume_size(*access));
+        let size = sizes.max().unwrap_or_default();
         self.limits.jobs(self.settings.jobs(), size)
     }
 
@@ -177,11 +189,37 @@ impl Run {
         }
     }
 
+    /// The driver as a report names it: its endpoint, or the command that has started it.
+    pub(super) fn driver_named(&self) -> String {
+        match &self.own_driver {
+            Some(own) => own.named(),
+            None => self.settings.endpoint.clone(),
+        }
+    }
+
+    /// Controller and node as the journal of a run names them: the same for every run against this driver.
+    pub(super) fn ends_named(&self) -> [String; 2] {
+        ends_named(&self.node, &self.controller, self.own_driver.as_deref())
+    }
+
     /// Whether the paths of the node are those of this machine.
     pub(super) fn sees_paths(&self) -> bool {
         let paths = self.settings.paths;
         paths.unwrap_or_else(|| self.node.endpoint.is_on_this_machine())
     }
+}
+
+/// Controller and node as the journal of a run names them. A driver that runs start has another socket each time.
+pub(super) fn ends_named(
+    node: &Connection,
+    controller: &Connection,
+    own: Option<&OwnDriver>,
+) -> [String; 2] {
+    let socket = own.map(OwnDriver::endpoint);
+    [node, controller].map(|peer| match own {
+        Some(own) if Some(peer.endpoint.to_string()) == socket => own.named(),
+        _ => peer.endpoint.named_everywhere(),
+    })
 }
 
 /// Makes one call, unary or streaming.

@@ -3,22 +3,16 @@
 //! Owns the order, what is skipped, and when a run ends early. A single try is `trial.rs`'s, what becomes of it `judging.rs`'s.
 
 use super::case::{Case, CaseKind, NOT_ADVERTISED, Need};
-use super::context::Context;
 use super::judging::{CutOff, Judging, Next, Try, decide};
 use super::observer::{Asked, Observer};
 use super::presence::{bring_back, has_others};
 use super::report::{CaseOutcome, CaseResult};
-use super::restarts::Restarts;
 use super::room::{Lack, Shortage};
 use super::run::{BrokenCall, Run, locked};
 use super::settings::{Access, Settings};
 use super::trial::{Ended, Planned, execute, times};
-use bytes::Bytes;
-use csi_proto::Request as _;
 use csi_proto::random;
 use csi_proto::schema::Method;
-use csi_proto::v1;
-use prost::Message as _;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,33 +27,6 @@ pub fn accesses_of(settings: &Settings) -> Vec<Access> {
     let given = Access::ALL.into_iter();
     let given = given.filter(|access| settings.capability(*access).is_some());
     given.collect()
-}
-
-/// Block, when the settings leave it open and the driver creates such a volume.
-pub async fn tried_block(run: &Arc<Run>) -> Option<Access> {
-    let settings = &run.settings;
-    let creates = run.driver.has(super::case::needs::CREATE_DELETE_VOLUME);
-    if settings.read_only || !settings.capabilities.is_empty() || creates != Some(true) {
-        return None;
-    }
-    let restarts = Restarts::asked_for();
-    let context = Context::new(Arc::clone(run), String::new(), 0, Access::Block, restarts);
-    let request = context.create_request().ok()?;
-    let method = v1::CreateVolumeRequest::METHOD;
-    let request = Bytes::from(request.encode_to_vec());
-    let answer = context.exchanged(method, request, settings.timeout).await;
-    let is_lost = context.made.lost.get().is_some();
-    if is_lost {
-        // Whether it answers again shows in the cases, and so does this call.
-        let _ = bring_back(run).await;
-        context.made.forget_asked();
-        locked(&run.losses).explain(&context.case);
-    }
-    let problems = context.made.take_down().await;
-    locked(&run.left).extend(problems);
-    // Of one that is short of room the cases tell more.
-    let lacks = context.ground().shortage.is_some();
-    (is_lost || lacks || matches!(answer, Ok(Ok(_)))).then_some(Access::Block)
 }
 
 /// The cases that the settings select, in their order.
@@ -450,7 +417,7 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         Need::Mount => run.accesses().contains(&Access::Mount),
         Need::EachAccess => true,
         Need::Paths => run.sees_paths(),
-        Need::Restart => settings.restart_command.is_some(),
+        Need::Restart => run.restarter().is_some(),
         Need::OtherNode => settings.other_node_id.is_some(),
         Need::MutableParameters => !settings.mutable_parameters.is_empty(),
         advertised => run.driver.has(*advertised).unwrap_or(false),

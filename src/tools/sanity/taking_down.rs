@@ -3,19 +3,22 @@
 //!
 //! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
 
+use super::call_times::CallTimes;
 use super::losses::Loss;
 use super::paths::mounts_below;
 use super::room::Shortage;
 use super::run::{Run, locked};
-use super::steps::StepAnswer;
+use super::steps::{Call, Step, StepAnswer};
 use super::verdict::{Failure, Stop, Verdict, status_text};
 use crate::call::session::{CallError, Lost};
+use crate::output::shell_word::word;
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
 use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
 use crate::undo::tries::Tries;
 use bytes::Bytes;
 use csi_proto::schema::Method;
+use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,15 +55,18 @@ pub struct MadeItems {
     /// What the driver lacked for that.
     shortage: Mutex<Option<Shortage>>,
     /// The calls that took something down, and the folders that were removed.
-    tidied: Mutex<Vec<Tidied>>,
+    tidied: Mutex<Vec<Step>>,
 }
 
-/// Something that was taken down.
-pub enum Tidied {
-    /// By this call.
-    Call(&'static Method, Bytes),
-    /// A folder.
-    Folder(PathBuf),
+/// A folder that was removed.
+#[derive(Debug, Default)]
+struct RemovedFolder {
+    /// Its path.
+    path: PathBuf,
+    /// The mounts in it, which the driver has left.
+    unmounted: Vec<PathBuf>,
+    /// Whether the driver has left something else in it.
+    had_content: bool,
 }
 
 impl MadeItems {
@@ -163,6 +169,14 @@ impl MadeItems {
         }
     }
 
+    /// Notes what is left of an earlier run in the journal of this one, with the folder of that run; whether all of it is noted.
+    pub(super) fn hand_over(&self, folder: &Path) -> bool {
+        let mut list = locked(&self.list);
+        list.add(Item::Folder(folder.to_owned()));
+        let mut all = list.all();
+        all.all(|(_, item)| self.run.journal.take_over(item).is_ok())
+    }
+
     /// Takes everything down; what could not be, and why.
     pub(super) async fn take_down(&self) -> Vec<String> {
         let limit = self.run.settings.timeout.min(CALL_AT_MOST);
@@ -189,7 +203,7 @@ impl MadeItems {
     }
 
     /// What has been taken down since this was asked last.
-    pub(super) fn take_tidied(&self) -> Vec<Tidied> {
+    pub(super) fn take_tidied(&self) -> Vec<Step> {
         std::mem::take(&mut *locked(&self.tidied))
     }
 
@@ -251,7 +265,9 @@ impl Tool for MadeItems {
         let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
+        let timed = CallTimes::begins(&self.run.times, method, &request);
         let answer = session.call(method, request.clone()).await;
+        drop(timed);
         let lost = answer
             .as_ref()
             .err()
@@ -263,20 +279,26 @@ impl Tool for MadeItems {
     }
 
     async fn remove(&self, folder: &Path) -> io::Result<()> {
-        let folder = folder.to_owned();
-        locked(&self.tidied).push(Tidied::Folder(folder.clone()));
-        let removed = tokio::task::spawn_blocking(move || remove_folder(&folder));
-        match tokio::time::timeout(FOLDER, removed).await {
-            Ok(removed) => removed.map_err(io::Error::other)?,
-            Err(_) => Err(io::Error::other("it does not answer")),
-        }
+        let path = folder.to_owned();
+        let removed = tokio::task::spawn_blocking(move || remove_folder(path));
+        let removed = match tokio::time::timeout(FOLDER, removed).await {
+            Ok(removed) => removed.map_err(io::Error::other)??,
+            Err(_) => return Err(io::Error::other("it does not answer")),
+        };
+        let lines = removing(&removed).into_iter().map(Step::Shell);
+        locked(&self.tidied).extend(lines);
+        Ok(())
     }
 
     fn called(&self, call: &Called<'_>) {
-        if !call.asks {
-            let tidied = Tidied::Call(call.method, call.request.clone());
-            locked(&self.tidied).push(tidied);
-        }
+        let answer = match call.error {
+            Some(error) => Err(error.status.code()),
+            None => Ok(call.reply.cloned().unwrap_or_default()),
+        };
+        // Where they are is shown with the call.
+        let request = with_secrets(call.method, call.request, &self.run.settings.secrets);
+        let step = Call::over(call.method, request, answer);
+        locked(&self.tidied).push(Step::Call(step));
     }
 
     fn changed(&self, number: u64) {
@@ -304,15 +326,80 @@ impl Tool for MadeItems {
     }
 }
 
-/// Removes a folder of ours with what the driver left in it, unless something is mounted in it.
-fn remove_folder(path: &Path) -> io::Result<()> {
-    match fs::remove_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-        other => return other,
+/// Removes a folder of ours with what the driver left in it. A mount there is nobody else's; where it cannot be unmounted, all
+/// stays.
+fn remove_folder(path: PathBuf) -> io::Result<RemovedFolder> {
+    let mut removed = RemovedFolder::default();
+    let mut mounts = mounts_below(&path);
+    // One on top of another, or in it, goes first.
+    mounts.reverse();
+    for mount in mounts {
+        unmount(&mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).map_err(|error| {
+            let problem = format!("{} is still mounted: {error}", mount.display());
+            io::Error::new(io::ErrorKind::ResourceBusy, problem)
+        })?;
+        removed.unmounted.push(mount);
     }
-    if let Some(mount) = mounts_below(path).first() {
-        let problem = format!("{} is still mounted", mount.display());
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
+    match fs::remove_dir(&path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            fs::remove_dir_all(&path)?;
+            removed.had_content = true;
+        }
+        other => other?,
     }
-    fs::remove_dir_all(path)
+    removed.path = path;
+    Ok(removed)
+}
+
+/// The lines that remove a folder.
+fn removing(folder: &RemovedFolder) -> Vec<String> {
+    let path = folder.path.to_string_lossy();
+    let mounts = folder.unmounted.iter();
+    let mut lines: Vec<_> = mounts
+        .map(|mount| format!("umount -l {}", word(&mount.to_string_lossy())))
+        .collect();
+    lines.push(match folder.had_content {
+        // Never through a mount.
+        true => format!(
+            "grep -qF {} /proc/self/mountinfo || rm -r {}",
+            word(&format!(" {path}/")),
+            word(&path)
+        ),
+        false => format!("rmdir {}", word(&path)),
+    });
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mount::mount_bind;
+
+    #[test]
+    fn what_a_driver_has_left_in_a_folder_goes_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.join("target")).unwrap();
+            path
+        };
+        let full = remove_folder(folder("full")).unwrap();
+        assert!(full.had_content && full.unmounted.is_empty());
+        let (storage, mounted) = (folder("storage"), folder("mounted"));
+        fs::write(storage.join("data"), "kept").unwrap();
+        // Only who may mount can have left a mount.
+        if mount_bind(&storage, mounted.join("target")).is_ok() {
+            let removed = remove_folder(mounted.clone()).unwrap();
+            assert_eq!(removed.unmounted, [mounted.join("target")]);
+            assert_eq!(mounts_below(place.path()), [] as [PathBuf; 0]);
+            assert!(!mounted.exists());
+            assert_eq!(fs::read_to_string(storage.join("data")).unwrap(), "kept");
+            let lines = removing(&removed).join("\n");
+            let path = mounted.display();
+            let expected = format!(
+                "umount -l {path}/target\ngrep -qF ' {path}/' /proc/self/mountinfo || rm -r {path}"
+            );
+            assert_eq!(lines, expected);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! One try of a case: its time limit, the taking down of what it made, and what came of it. Whether the try counts is
 //! `judging.rs`'s.
 
+use super::broken_rules::BrokenRule;
 use super::case::{Case, Failure, Need, Stop};
 use super::context::Context;
 use super::losses::Loss;
@@ -13,8 +14,6 @@ use super::resting::taking_back;
 use super::room::Shortage;
 use super::run::{Run, locked};
 use super::settings::Access;
-use super::taking_down::Tidied;
-use crate::output::shell_word::word;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use std::sync::Arc;
@@ -99,6 +98,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let losses = || locked(&run.losses).count();
     let losses_before = losses();
     let started = Instant::now();
+    let own = run.own_driver.clone();
+    let mark = own.as_ref().map(|own| own.mark());
     let limit = run.settings.case_limit;
     let in_thread = Arc::clone(&context);
     let mut body = tokio::task::spawn_blocking(move || (one.case.body.0)(&in_thread));
@@ -128,6 +129,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let mut gone = None;
     let mut ground = context.ground();
     if losses() != losses_before {
+        if let Some(own) = &own {
+            // Before another one takes its place.
+            own.died_since(started).await;
+        }
         gone = bring_back(&run).await.err();
     }
     if context.made.lost.get().is_some() && gone.is_none() {
@@ -144,12 +149,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             problems = context.made.take_down().await;
         }
     }
+    let tidied = context.take_tidied();
     locked(&run.left).extend(problems.iter().cloned());
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
-        outcome = CaseOutcome::Failed(Failure {
-            expected: TAKEN_DOWN.to_owned(),
-            actual: problems.join("; "),
-        });
+        outcome = CaseOutcome::Failed(Failure::new(TAKEN_DOWN, problems.join("; ")));
         ground = Ground {
             on: taking_back(),
             shortage: context.made.shortage(),
@@ -171,6 +174,12 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             ground.clone_from(rest);
         }
     }
+    if let (CaseOutcome::Failed(failure), Some(own), Some(mark)) = (&mut outcome, own, mark) {
+        own.explain(failure, lost.is_some(), started, mark).await;
+        if lost.is_some() {
+            locked(&run.losses).tell(&context.case, failure);
+        }
+    }
     let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
     let outcome = outcome.masked(&secrets);
     let warnings: Vec<Failure> = warnings
@@ -181,13 +190,18 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
     if !failed || ground.on.iter().any(|one| one.starts_with("replies/")) {
         let seen = std::mem::take(&mut *locked(&context.broken_rules));
-        locked(&run.broken_rules).add(seen);
+        let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
+        locked(&run.broken_rules).add(seen, commands);
+    }
+    for (words, steps) in std::mem::take(&mut *locked(&context.first_of)) {
+        let commands = context.script_with(steps, &words, &tidied);
+        locked(&run.seen).shown_by(words, commands);
     }
     let found = failed || !warnings.is_empty();
     let commands = match found {
         true => {
             remarks(&context, &outcome, &warnings);
-            locked(&context.steps).commands(&run)
+            context.script(&tidied)
         }
         false => Vec::new(),
     };
@@ -215,28 +229,12 @@ fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
         CaseOutcome::Failed(failure) => vec![failure],
         _ => warnings.iter().collect(),
     };
-    for Failure { expected, actual } in failed {
+    for Failure {
+        expected, actual, ..
+    } in failed
+    {
         let (expected, actual) = (escaped(expected), escaped(actual));
         context.did(format!("# expected {expected}, but {actual}"));
-    }
-    let tidied = context.made.take_tidied();
-    if !tidied.is_empty() {
-        context.did("# to tidy up:".to_owned());
-    }
-    let (run, mut in_it) = (context.run.journal.folder(), false);
-    for one in tidied {
-        match one {
-            Tidied::Call(method, request) => locked(&context.steps).tidy(method, request),
-            Tidied::Folder(path) => {
-                in_it |= path.starts_with(run);
-                context.did(format!("rmdir {}", word(&path.to_string_lossy())));
-            }
-        }
-    }
-    if in_it {
-        // The lines of another case may have something there.
-        let run = word(&run.to_string_lossy());
-        context.did(format!("rmdir --ignore-fail-on-non-empty {run}"));
     }
 }
 

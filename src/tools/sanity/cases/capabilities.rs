@@ -19,6 +19,8 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("Capabilities that refine others are advertised only with those");
     list.reads("go-together", |c| {
+        // Judged is what was answered before all cases.
+        c.ok(v1::ControllerGetCapabilitiesRequest {})?;
         let alternatives = [LIST_VOLUMES, GET_VOLUME];
         for (refines, needs) in [
             (LIST_VOLUMES_PUBLISHED_NODES, &alternatives[..]),

@@ -81,13 +81,17 @@ pub fn cases(list: &mut Cases) {
     list.under("Concurrency").last("driver-stays-there", |c| {
         let losses = locked(&c.run.losses);
         for lost in losses.unexplained() {
-            let Failure { expected, actual } = &lost[0].failure;
+            let Failure {
+                expected, actual, ..
+            } = &lost[0].failure;
             // Somebody may have restarted it.
             let actual = format!(
                 "{actual}, while these calls were under way, and while none of them was alone: {}",
                 suspects(lost)
             );
-            c.should(false, expected, actual);
+            let mut failure = Failure::new(expected, actual);
+            failure.stderr.clone_from(&lost[0].failure.stderr);
+            c.warns_of(failure);
         }
         Ok(())
     });
