@@ -65,6 +65,9 @@ const THING: &str = "thing";
 /// The placeholder of parameters' keys.
 const PARAMETERS: &str = "parameters";
 
+/// Begins the engine's name of a candidate that is a column.
+const COLUMN: &str = "column::";
+
 /// The parameters of the driver of that name, where they are known.
 pub fn parameters_of(driver: &str) -> Vec<String> {
     #[cfg(feature = "embedded")]
@@ -136,6 +139,10 @@ impl Tree {
                 Some(name) if name.starts_with(current.as_str()) => name,
                 _ => value,
             };
+            let is_column = candidate.get_id().is_some_and(|id| id.starts_with(COLUMN));
+            if is_column && repeats(value) {
+                continue;
+            }
             match value.split_once(MARK) {
                 None => candidates.push(Candidate {
                     value: value.to_owned(),
@@ -160,7 +167,6 @@ impl Tree {
                 }
             }
         }
-        candidates.retain(|one| !repeats(&one.value));
         // Flags are offered where nothing else can stand, or when one was begun.
         let is_flag = |candidate: &Candidate| candidate.value.starts_with('-');
         if current.is_empty() && (takes_id || candidates.iter().any(|one| !is_flag(one))) {
@@ -172,9 +178,9 @@ impl Tree {
     }
 }
 
-/// Whether the last entry of a list stands in it already.
-fn repeats(list: &str) -> bool {
-    let Some((before, last)) = list.rsplit_once(',') else {
+/// Whether the last of these columns stands among them already. A flag may stand before them: `--columns=a,b`.
+fn repeats(columns: &str) -> bool {
+    let Some((before, last)) = columns.rsplit_once(',') else {
         return false;
     };
     before.split([',', '=']).any(|other| other == last)
@@ -279,7 +285,12 @@ fn columns(current: &OsStr, rpc: Option<&'static Rpc>) -> Vec<CompletionCandidat
     };
     let current = current.to_string_lossy().to_lowercase();
     let fitting = heads.into_iter().filter(|head| head.starts_with(&current));
-    fitting.map(CompletionCandidate::new).collect()
+    fitting
+        .map(|head| {
+            let id = format!("{COLUMN}{head}");
+            CompletionCandidate::new(head).id(Some(id))
+        })
+        .collect()
 }
 
 fn placeholder(field: String) -> ArgValueCompleter {
@@ -463,6 +474,20 @@ mod tests {
             ["source-volume"]
         );
         assert_eq!(columns("--columns snap"), ["snapshot-id"]);
+    }
+
+    #[test]
+    fn an_id_with_commas_is_no_list() {
+        let mut tree = Tree::new(cli::command("csi"));
+        let words = ["csi", "controller", "get-volume", ""].map(str::to_owned);
+        let ids = ["pool,pool", "plain", "s=a,a", "x,y"];
+        let found = tree.candidates(&words, &mut |_| ids.map(str::to_owned).into());
+        let found: Vec<String> = found.into_iter().map(|one| one.value).collect();
+        assert_eq!(found, ids);
+        assert_eq!(
+            after("csi list-volumes --columns capacity,cap"),
+            [] as [&str; 0]
+        );
     }
 
     #[test]

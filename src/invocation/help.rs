@@ -131,7 +131,7 @@ pub fn flags_of_all(tree: &Command, columns: usize) -> String {
         .term_width(columns)
         .next_line_help(columns < NARROW)
         .args(flags.cloned());
-    fitted(&page.render_help().to_string(), columns)
+    fitted(&page.render_long_help().to_string(), columns)
 }
 
 /// The text in lines of so many columns, without blank lines at its end. Lines are broken between words, and those of examples so
@@ -267,6 +267,8 @@ mod tests {
                 of_all.contains("--endpoint") && !of_all.contains("--req-bytes"),
                 "{all}"
             );
+            let value = of_all.lines().find(|line| line.contains("- csv:"));
+            assert!(value.is_some(), "{all}");
         }
     }
 

@@ -53,7 +53,7 @@ pub fn with_group_if_missing<'a>(tree: &Command, words: &'a [String]) -> Cow<'a,
 }
 
 /// The verbs that may stand without their group where the last of `words` is typed, and what each is about; none where a
-/// command stands before it.
+/// command stands before it, or a flag whose value it is.
 pub fn begun<'a>(
     tree: &Command,
     words: &'a [String],
@@ -63,7 +63,9 @@ pub fn begun<'a>(
         let word = &words[place];
         tree.find_subcommand(word).is_some() && word != HELP
     };
-    let is_first = !typed.is_empty() && !commands(tree, words).any(is_command);
+    let last = words.len().saturating_sub(1);
+    let is_value = !neither_flag_nor_value(tree, words).any(|place| place == last);
+    let is_first = !typed.is_empty() && !is_value && !commands(tree, words).any(is_command);
     let verbs = all().filter(move |(_, rpc)| {
         let verb = rpc.verb();
         is_first && verb.starts_with(typed) && group_of(verb).is_some()
@@ -74,18 +76,23 @@ pub fn begun<'a>(
 /// The places of the words before the last that are neither flags nor their values.
 fn commands<'a>(tree: &'a Command, words: &'a [String]) -> impl Iterator<Item = usize> + 'a {
     let last = words.len().saturating_sub(1);
+    neither_flag_nor_value(tree, &words[..last])
+}
+
+/// The places of such words.
+fn neither_flag_nor_value<'a>(
+    tree: &'a Command,
+    words: &'a [String],
+) -> impl Iterator<Item = usize> + 'a {
     let mut is_value = false;
-    words[..last]
-        .iter()
-        .enumerate()
-        .filter_map(move |(place, word)| {
-            if std::mem::take(&mut is_value) {
-                return None;
-            }
-            let is_flag = word.starts_with('-');
-            is_value = is_flag && has_value_behind(tree, word);
-            (!is_flag).then_some(place)
-        })
+    words.iter().enumerate().filter_map(move |(place, word)| {
+        if std::mem::take(&mut is_value) {
+            return None;
+        }
+        let is_flag = word.starts_with('-');
+        is_value = is_flag && has_value_behind(tree, word);
+        (!is_flag).then_some(place)
+    })
 }
 
 /// Whether the value of a flag is the word behind it.
@@ -216,6 +223,9 @@ mod tests {
             ("csi controller list-v", &[]),
             // Two groups have it.
             ("csi publi", &[]),
+            // A value is typed.
+            ("csi -o list-v", &[]),
+            ("csi --output list-v", &[]),
             ("csi ", &[]),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
