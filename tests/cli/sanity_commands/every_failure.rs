@@ -42,7 +42,7 @@ fn told(line: &str) -> Option<i32> {
         _ if !is_call || line.contains(" &") || outcome == "given up" => None,
         "" => Some(0),
         name => {
-            let codes = (0..17).map(|number| tonic::Code::from(number));
+            let codes = (0..17).map(tonic::Code::from);
             let code = codes
                 .into_iter()
                 .find(|code| csi_proto::codes::name((*code).into()) == name);
