@@ -28,7 +28,7 @@ impl Context {
     /// # Errors
     /// When it is answered with another code, or as [`Context::send`].
     pub fn should_refuse<Q: Request>(&self, request: Q, codes: &[Code], expected: &str) -> Verdict {
-        match self.send(request)? {
+        match self.exchange_to_refuse(Q::METHOD, encoded(&request), codes)? {
             Ok(_) => self.should(false, expected, "it answered OK"),
             Err(status) => same_code(&status, codes, expected)?,
         }

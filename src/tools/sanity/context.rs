@@ -184,7 +184,7 @@ impl Context {
     /// # Errors
     /// When it is answered with OK or another code.
     pub fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
-        let answer = self.exchange_for(Q::METHOD, encoded(&request), codes)?;
+        let answer = self.exchange_to_refuse(Q::METHOD, encoded(&request), codes)?;
         must_be_refused(Q::METHOD, answer, codes)
     }
 
@@ -322,6 +322,23 @@ impl Context {
                 answer => return Ok(answer),
             }
         }
+    }
+
+    /// Makes a call as [`Context::exchange_for`] does, to which only these codes are right answers.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange_to_refuse(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        codes: &[Code],
+    ) -> Result<Exchanged, Stop> {
+        let answer = self.exchange_for(method, request, codes)?;
+        if matches!(&answer, Err(status) if !codes.contains(&status.code())) {
+            self.refused_otherwise();
+        }
+        Ok(answer)
     }
 
     /// Makes one call asynchronously. A call whose future is dropped stays recorded as given up.

@@ -47,11 +47,14 @@ pub struct Try {
     pub(super) gone: bool,
     /// What the driver said that it lacks, where it failed at that.
     pub(super) lack: Option<Lack>,
+    /// Whether it said so where another refusal is demanded.
+    pub(super) in_place_of_another: bool,
     /// Whether the case is about that: whether what was taken is given back, for which it waits itself.
     pub(super) is_about_it: bool,
     /// Whether the case is one of those on which most others depend.
     pub(super) is_first: bool,
-    /// Whether the RPC that the driver lacks something for has ever answered OK, to as large a size.
+    /// Whether the RPC that the driver lacks something for has ever answered OK, to as large a size; where another refusal is
+    /// demanded, also whether the driver serves others right after.
     pub(super) has_worked: bool,
     /// Whether somebody else uses the storage; `None` where the driver does not tell.
     pub(super) others: Option<bool>,
@@ -121,14 +124,25 @@ pub fn decide(one: &Try) -> Next {
         (_, None) => PERHAPS_BESIDE,
         (_, Some(false)) => ALONE,
     };
-    if one.number + 1 < tries && !one.patience_is_over {
+    let is_answer = one.in_place_of_another
+        && one.has_worked
+        && match lack {
+            Lack::Service => true,
+            Lack::Room | Lack::Places => one.others != Some(true) || !one.alone,
+            Lack::Size => false,
+        };
+    if one.number + 1 < tries && (is_answer || !one.patience_is_over) {
         let doubled = 1u32 << one.number.min(16);
         return match one.alone {
             true => Next::AgainAfter((PAUSE * doubled).min(LONGEST_PAUSE)),
             false => Next::AgainAlone,
         };
     }
-    Next::Lacks
+    // What comes each time, while others are served, is the driver's answer to the request.
+    match is_answer && one.alone {
+        true => Next::Counts,
+        false => Next::Lacks,
+    }
 }
 
 /// The results of a run.
@@ -364,6 +378,7 @@ mod tests {
         dies_anyway: false,
         gone: false,
         lack: None,
+        in_place_of_another: false,
         is_about_it: false,
         is_first: false,
         has_worked: true,
@@ -423,6 +438,10 @@ mod tests {
             patience_is_over: true,
             ..one
         };
+        let refusal = |one| Try {
+            in_place_of_another: true,
+            ..one
+        };
         let room = |number, others| lacks(Lack::Room, number, others);
         let (nobody, somebody, unknown) = (Some(false), Some(true), None);
         for (one, expected) in [
@@ -455,6 +474,25 @@ mod tests {
             (lacks(Lack::Service, 1, nobody), after(100)),
             (lacks(Lack::Service, 2, nobody), Lacks),
             (never(lacks(Lack::Service, 0, nobody)), Lacks),
+            // Where another refusal is demanded, it is the answer to that request when it comes each time and others are served.
+            (
+                beside(refusal(lacks(Lack::Service, 0, somebody))),
+                AgainAlone,
+            ),
+            (
+                no_patience(beside(refusal(lacks(Lack::Service, 0, somebody)))),
+                AgainAlone,
+            ),
+            (refusal(lacks(Lack::Service, 1, nobody)), after(100)),
+            (refusal(lacks(Lack::Service, 2, nobody)), Counts),
+            (refusal(lacks(Lack::Service, 2, somebody)), Counts),
+            (never(refusal(lacks(Lack::Service, 2, nobody))), Lacks),
+            (beside(refusal(room(0, somebody))), AgainAlone),
+            (refusal(room(1, nobody)), Counts),
+            (refusal(room(2, unknown)), Counts),
+            (refusal(room(9, somebody)), Lacks),
+            (never(refusal(room(1, nobody))), Lacks),
+            (refusal(lacks(Lack::Size, 0, nobody)), Lacks),
             // What all depend on has time to come up.
             (first(never(lacks(Lack::Service, 8, nobody))), after(2000)),
             (first(never(lacks(Lack::Service, 9, nobody))), Lacks),
@@ -491,6 +529,7 @@ mod tests {
                 method: "CreateVolume",
                 size: 1,
                 told: "CreateVolume: it answered RESOURCE_EXHAUSTED: full".to_owned(),
+                in_place_of_another: false,
             }),
         };
         let of_two = || Judging::of([("a", "a".to_owned()), (back, back.to_owned())].into_iter());

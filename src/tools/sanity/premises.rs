@@ -100,6 +100,13 @@ impl Premises {
         self.shortage = Some(shortage);
     }
 
+    /// Another refusal is demanded than the one that said so.
+    pub(super) fn in_place_of_another(&mut self) {
+        if let Some(shortage) = &mut self.shortage {
+            shortage.in_place_of_another = true;
+        }
+    }
+
     /// What the case rests on now.
     pub(super) fn now(&self) -> Ground {
         Ground {

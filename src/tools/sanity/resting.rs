@@ -6,7 +6,7 @@
 
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
-use super::room::Shortage;
+use super::room::{Lack, Shortage};
 use super::run::locked;
 use super::verdict::Stop;
 use crate::rpc;
@@ -88,6 +88,15 @@ impl Context {
         };
         if let Some(on) = on {
             self.answer_rests_on(on);
+        }
+    }
+
+    /// Notes that another refusal was demanded than the one that came. A case that has something may have no room for more.
+    pub(super) fn refused_otherwise(&self) {
+        let mut premises = locked(&self.premises);
+        let lack = premises.now().shortage.map(|shortage| shortage.lack);
+        if lack == Some(Lack::Service) || !locked(&self.steps).have_made() {
+            premises.in_place_of_another();
         }
     }
 

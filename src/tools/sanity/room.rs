@@ -132,6 +132,9 @@ pub struct Shortage {
     pub(super) size: i64,
     /// The RPC and its answer.
     pub(super) told: String,
+    /// Whether it came where another refusal is demanded, and of room while the case had nothing: then it may be the driver's
+    /// answer to the request, and not to the time.
+    pub(super) in_place_of_another: bool,
 }
 
 impl Shortage {
@@ -147,6 +150,7 @@ impl Shortage {
             method: method.name,
             size: required(method, request).unwrap_or(0),
             told: format!("{}: {}", method.name, status_text(status)),
+            in_place_of_another: false,
         })
     }
 

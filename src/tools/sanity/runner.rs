@@ -247,6 +247,9 @@ impl Running<'_> {
             let seen = locked(&self.run.seen);
             seen.worked.contains(shortage.method) && shortage.size <= seen.largest
         };
+        let in_place_of_another = shortage.is_some_and(|one| one.in_place_of_another);
+        let has_worked = shortage.is_some_and(has_worked)
+            && (!in_place_of_another || !alone || tries == 0 || self.serves_others().await);
         let lost = ended.lost.as_ref().filter(|_| alone);
         let method = lost.map(|lost| lost.method);
         let (before, deaths) = self.deaths[index];
@@ -270,9 +273,10 @@ impl Running<'_> {
             dies_anyway: self.dies_anyway,
             gone: ended.gone.is_some(),
             lack: shortage.map(|shortage| shortage.lack),
+            in_place_of_another,
             is_about_it: shortage.is_some_and(|one| one.lack.case() == Some(&*case.name)),
             is_first: case.kind == CaseKind::First,
-            has_worked: shortage.is_some_and(has_worked),
+            has_worked,
             others,
             patience_is_over: self.waited > self.run.settings.timeout || self.cut_short.is_some(),
         });
@@ -287,6 +291,19 @@ impl Running<'_> {
             Some(_) if matches!(next, Next::AgainAlone | Next::AgainAfter(_)) => Next::Interrupted,
             _ => next,
         }
+    }
+
+    /// Whether the driver has all that it needs for the cases on which most others depend, which run once more to show that.
+    async fn serves_others(&mut self) -> bool {
+        let is_first = |one: &&mut Planned| one.case.kind == CaseKind::First;
+        for one in self.planned.iter_mut().filter(is_first) {
+            one.tries += 1;
+            let ended = execute(Arc::clone(self.run), *one, self.asked.clone()).await;
+            if ended.shortage().is_some() || ended.is_cut_off {
+                return false;
+            }
+        }
+        true
     }
 
     /// Takes in a try that does not run again.

@@ -2,6 +2,7 @@
 
 use super::own_driver::Restarter;
 use crate::output::json;
+use crate::rpc;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, Value, decode};
@@ -110,6 +111,14 @@ impl Steps {
             _ => None,
         });
         ends.max()
+    }
+
+    /// Whether one of them has made something.
+    pub(super) fn have_made(&self) -> bool {
+        self.0.iter().any(|step| {
+            matches!(step, Step::Call(call) if rpc::making(call.method).is_some()
+                && matches!(call.ended, Some((_, Ok(_)))))
+        })
     }
 
     /// The last call that was refused, and its code.
