@@ -207,6 +207,11 @@ impl OwnDriver {
         let endpoint = Endpoint::parse(&self.endpoint()).map_err(|error| {
             Error::usage(error.to_string()).hint("TMPDIR names a shorter folder")
         })?;
+        // One that is there and says for so long that it lacks something is tested as it is.
+        let is_not_yet = |code| {
+            let is_late = begun.elapsed() > settings.start_limit;
+            NOT_YET.contains(&code) && !(is_late && code == Code::FailedPrecondition)
+        };
         loop {
             if let Some(death) = self.death(begun) {
                 let ended = EndpointError::ExecEnded {
@@ -224,7 +229,7 @@ impl OwnDriver {
                 Ok(session) => {
                     let session = session.with_timeout(Some(settings.start_limit));
                     match session.ask(&v1::ProbeRequest {}).await {
-                        Err(error) if NOT_YET.contains(&error.status.code()) => {
+                        Err(error) if is_not_yet(error.status.code()) => {
                             Error::rpc(error.status.code(), error.status.message())
                         }
                         // Whether Probe succeeds is a case's rule.
@@ -247,10 +252,11 @@ impl OwnDriver {
         }
     }
 
-    /// Whether its process has ended by itself.
-    pub(super) fn is_dead(&self) -> bool {
+    /// How its process has ended by itself, if it has.
+    pub(super) fn is_dead(&self) -> Option<DriverDeath> {
         let mut state = lock(&self.state);
-        state.running.as_mut().and_then(Running::death).is_some()
+        let death = state.running.as_mut().and_then(Running::death);
+        death.map(|(_, death)| death)
     }
 
     /// How it died since then, by itself.

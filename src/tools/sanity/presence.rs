@@ -25,6 +25,9 @@ use tonic::Code;
 /// The time that a driver which has gone has to come back before the run is given up.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
+/// The time within which a driver that a call takes down after its answer is expected to be gone.
+const SOON: Duration = Duration::from_millis(250);
+
 /// The pause between two looks for the driver.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -34,7 +37,9 @@ const REQUEST_AT_MOST: usize = 300;
 impl Run {
     /// Whether the run has started the driver, and it has ended by itself.
     fn is_dead(&self) -> bool {
-        self.own_driver.as_ref().is_some_and(|own| own.is_dead())
+        self.own_driver
+            .as_ref()
+            .is_some_and(|own| own.is_dead().is_some())
     }
 
     /// Notes that the driver went away in a call of a case.
@@ -81,7 +86,10 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
     }
     let back = is_back(run).await.map_err(|reason| {
         let losses = locked(&run.losses);
-        let during = losses.unexplained().last().map(|lost| suspects(lost));
+        let during = losses
+            .unexplained()
+            .last()
+            .map(|lost| suspects(&lost.calls));
         let during =
             during.map_or_else(String::new, |lost| format!("; it went away during {lost}"));
         format!("the driver does not answer any more: {reason}{during}")
@@ -93,16 +101,24 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
     back
 }
 
+/// Waits for a moment, in which a driver may go away that has answered; what says that it has.
+pub async fn goes_away(run: &Run) -> Option<String> {
+    tokio::time::sleep(SOON).await;
+    answers(run, Duration::ZERO).await.err()
+}
+
 async fn is_back(run: &Arc<Run>) -> Result<(), String> {
     let Err(mut problem) = answers(run, Duration::ZERO).await else {
         return Ok(());
     };
-    if run.own_driver.is_some() {
+    if let Some(own) = &run.own_driver {
         // A process whose connections have ended may be about to end, or to answer again.
         match answers(run, BACK_WITHIN).await {
             Ok(()) => return Ok(()),
-            Err(_) if run.is_dead() => {}
-            Err(now) => problem = now,
+            Err(now) => match own.is_dead() {
+                Some(death) => locked(&run.losses).died(death),
+                None => problem = now,
+            },
         }
     }
     if run.restarter().is_some() {

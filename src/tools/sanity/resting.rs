@@ -4,6 +4,7 @@
 //!
 //! What becomes of a case that fails and rests on others is `judging.rs`'s.
 
+use super::case::CaseKind;
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
 use super::room::{Lack, Shortage};
@@ -66,7 +67,10 @@ impl Context {
     /// Notes that a call was refused.
     pub(super) fn was_refused(&self, method: &'static Method, request: &Bytes, status: &Status) {
         let code = status.code();
-        let largest = locked(&self.run.seen).largest;
+        let (largest, has_worked) = {
+            let seen = locked(&self.run.seen);
+            (seen.largest, seen.worked.contains(method.name))
+        };
         if let Some(shortage) = Shortage::of(method, request, status, largest) {
             locked(&self.premises).lacks(shortage);
         }
@@ -84,6 +88,8 @@ impl Context {
             Code::Aborted => Some(LOCKS),
             // A question without a word in it is answered, or nothing that is asked with it can be told.
             _ if request.is_empty() && method.request.fields.is_empty() => question(method),
+            // One that never answers OK is one mistake.
+            _ if !has_worked && !self.is_first() => repetition(method).or_else(|| question(method)),
             _ => None,
         };
         if let Some(on) = on {
@@ -136,8 +142,17 @@ impl Context {
     /// What this case rests on now, beside its own rule.
     pub(super) fn ground(&self) -> Ground {
         let mut ground = locked(&self.premises).now();
-        let own = self.case.strip_suffix("@block").unwrap_or(&self.case);
-        ground.on.retain(|one| *one != own);
+        ground.on.retain(|one| *one != self.rule());
         ground
+    }
+
+    /// The name of the case, whatever the access type.
+    fn rule(&self) -> &str {
+        self.case.strip_suffix("@block").unwrap_or(&self.case)
+    }
+
+    /// Whether the case is one of those on which most others depend.
+    fn is_first(&self) -> bool {
+        super::cases().any(|one| one.kind == CaseKind::First && one.name == self.rule())
     }
 }

@@ -41,6 +41,7 @@ pub fn plan(run: &Run) -> Vec<Planned> {
                 number,
                 access,
                 tries: 0,
+                cut_off: false,
             };
             planned.push(one);
         }
@@ -213,6 +214,7 @@ impl Running<'_> {
                         (jobs, had_room) = ((jobs / 2).max(1), 0);
                     }
                     self.planned[index].tries += 1;
+                    self.planned[index].cut_off |= ended.is_cut_off;
                     again.push_back(index);
                 }
                 Next::AgainAfter(pause) => {

@@ -109,10 +109,12 @@ fn start_of(own: &OwnDriver) -> [String; 4] {
         format!("socket=/tmp/csi-driver-$$.sock; export {VARIABLE}=unix://$socket"),
         // Whether Probe succeeds is what some cases are about.
         format!(
-            "start_driver() {{ {} & driver=$!; while [ ! -S $socket ] && kill -0 $driver; do sleep 0.1; done; }}",
+            "start_driver() {{ {} & driver=$!; csi --wait 1m identity probe >/dev/null || :; }}",
             own.for_shell()
         ),
-        "stop_driver() { kill $driver; wait $driver; rm -f $socket; }".to_owned(),
+        // What stands after -- may have started the driver as its child.
+        "stop_driver() { kill $driver $(ps -o pid= --ppid $driver); wait $driver; rm -f $socket; }"
+            .to_owned(),
         "start_driver".to_owned(),
     ]
 }
@@ -174,7 +176,12 @@ impl ScriptWriter<'_> {
 
     /// Waits for what is in the background.
     fn wait(&mut self) {
-        self.lines.push("wait".to_owned());
+        let line = match self.run.own_driver {
+            // The driver is in the background, too.
+            Some(_) => "wait $calls; calls=",
+            None => "wait",
+        };
+        self.lines.push(line.to_owned());
         self.lines.append(&mut self.in_background);
         self.set = self.chosen.len();
     }
@@ -281,7 +288,10 @@ impl ScriptWriter<'_> {
             }
         }
         if beside {
-            line.push_str(" &");
+            line.push_str(match self.run.own_driver {
+                Some(_) => " & calls=\"$calls $!\"",
+                None => " &",
+            });
         }
         let outcome = match &call.ended {
             None => Some("given up"),

@@ -7,16 +7,20 @@ use super::context::Context;
 use super::losses::Loss;
 use super::observer::Asked;
 use super::premises::Ground;
-use super::presence::bring_back;
+use super::presence::{bring_back, goes_away};
 use super::report::{CaseOutcome, CaseResult, instance_name};
 use super::restarts::Restarts;
 use super::resting::taking_back;
 use super::room::Shortage;
 use super::run::{Run, locked};
 use super::settings::Access;
+use super::steps::{Call, Step};
+use super::verdict::list_text;
+use crate::rpc;
 use crate::undo::made::Item;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinError;
@@ -24,6 +28,9 @@ use tonic::Code;
 
 /// The time that a case has to notice that it is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The most RPCs that are told of which one may have taken the driver down after its answer.
+const SUSPECTS: usize = 3;
 
 /// More names than a try gives.
 const NAMES_OF_A_TRY: usize = 10_000;
@@ -36,6 +43,8 @@ pub struct Planned {
     pub(super) access: Access,
     /// The number of tries before.
     pub(super) tries: usize,
+    /// Whether the driver went away in one of them.
+    pub(super) cut_off: bool,
 }
 
 impl Planned {
@@ -103,6 +112,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     // What a try before it has made may still be there.
     context.skip_names(one.tries * NAMES_OF_A_TRY);
     let context = Arc::new(context);
+    if one.cut_off && goes_away(&run).await.is_some() {
+        // In what was before; whether it comes back is told by the first call.
+        let _ = bring_back(&run).await;
+    }
     let losses = || locked(&run.losses).count();
     let losses_before = losses();
     let started = Instant::now();
@@ -136,7 +149,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     };
     let mut ground = context.ground();
     let refused = locked(&context.steps).last_refusal();
-    let (problems, gone) = taken_down(&context, losses_before).await;
+    let (problems, mut gone) = taken_down(&context, losses_before).await;
     let tidied = context.take_tidied();
     locked(&run.left).extend(problems.iter().cloned());
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
@@ -146,7 +159,25 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             shortage: context.made.shortage(),
         };
     }
-    let lost = context.made.lost.get().cloned();
+    let mut lost = context.made.lost.get().cloned();
+    let answered = answered_last(locked(&context.steps).all(), &tidied);
+    if one.cut_off
+        && lost.is_none()
+        && let Some((last, problem)) = answered.last().zip(goes_away(&run).await)
+    {
+        let failure = Failure::new(
+            "the driver is there after the calls of the case",
+            format!("it went away: {problem}"),
+        );
+        let loss = Loss {
+            case: one.name(),
+            method: last.name,
+            failure,
+        };
+        locked(&run.losses).note(loss.clone());
+        lost = Some(loss);
+        gone = bring_back(&run).await.err();
+    }
     if let Some(lost) = &lost {
         outcome = CaseOutcome::Failed(lost.failure.clone());
         ground = Ground::default();
@@ -164,9 +195,14 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     }
     if let (CaseOutcome::Failed(failure), Some(own), Some(mark)) = (&mut outcome, own, mark) {
         own.explain(failure, lost.is_some(), started, mark);
-        if lost.is_some() {
-            locked(&run.losses).tell(&context.case, failure);
+    }
+    if let (CaseOutcome::Failed(failure), true) = (&mut outcome, lost.is_some()) {
+        // A call may take it down after its answer.
+        if !answered.is_empty() {
+            let names = list_text(answered.iter().map(|method| method.name));
+            let _ = write!(failure.actual, "; before that it had answered {names}");
         }
+        locked(&run.losses).tell(&context.case, failure);
     }
     let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
     let outcome = outcome.masked(&secrets);
@@ -209,6 +245,23 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             took,
         },
     }
+}
+
+/// The last RPCs that may have changed something and were answered, each once.
+fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
+    let mut last: Vec<&'static Method> = Vec::new();
+    for step in taken_down.iter().rev().chain(steps.iter().rev()) {
+        if let Step::Call(Call { method, ended, .. }) = step
+            && matches!(ended, Some((_, Ok(_))))
+            && !rpc::only_reads(method)
+            && last.iter().all(|one| one.name != method.name)
+        {
+            last.push(*method);
+        }
+    }
+    last.truncate(SUSPECTS);
+    last.reverse();
+    last
 }
 
 /// Adds to the steps of a case what it found, and how what it made is taken down.

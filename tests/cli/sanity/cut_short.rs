@@ -66,10 +66,9 @@ fn what_a_killed_run_left_is_taken_down_by_the_next() {
     sanity(&csi, "--filter identity/probe").succeeds();
     assert_eq!(left_in(csi.home()).len(), 1);
     process.kill();
-    let left = driver.left_behind();
-    assert_ne!(left, [""; 0]);
     sanity(&csi, "--filter identity/probe --keep-leftovers").succeeds();
-    assert_eq!(driver.left_behind(), left);
+    // A call that was under way may still have ended in the driver.
+    assert_ne!(driver.left_behind(), [""; 0]);
     let run = sanity(&csi, "--filter identity/probe").succeeds();
     assert!(
         run.stderr
@@ -365,6 +364,26 @@ fn a_question_that_is_not_answered_is_one_failure_or_none() {
         assert!(run.stdout.contains(&counted), "{run}");
         let first = "\nfailed: identity/plugin-info/names-the-driver\n";
         assert_eq!(run.stdout.matches(first).count(), failed, "{run}");
+    }
+}
+
+#[test]
+fn an_rpc_that_never_answers_ok_is_one_failure() {
+    let csi = Csi::new();
+    for (name, how) in [
+        ("hangs", "--drop CreateSnapshot:9999"),
+        ("fails", "--fail CreateSnapshot=INTERNAL"),
+    ] {
+        let endpoint = format!("unix://{}/{name}", csi.home().display());
+        let _driver = csi.spawn(&format!("-e {endpoint} mock {how}"));
+        let filters = "--filter create-snapshot/is --filter create-snapshot/w --filter create-snapshot/b --filter of-a-snapshot";
+        let more = format!("{filters} --cap SINGLE_NODE_WRITER,mount --wait 20s -t 300ms");
+        let run = csi
+            .run(&format!("-e {endpoint} {}", arguments(&csi, &more)))
+            .exits(3);
+        assert!(run.stdout.contains(" 1 failed, "), "{run}");
+        let first = "\nfailed: controller/create-snapshot/is-idempotent\n";
+        assert!(run.stdout.contains(first), "{run}");
     }
 }
 

@@ -103,8 +103,9 @@ fn one_that_dies_is_started_again_and_its_last_words_are_told() {
     kill_process(pid, Signal::KILL).unwrap();
     let ended = process.wait(PATIENCE).unwrap();
     let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
-    // Whoever killed it is not known.
-    assert_eq!(ended.code(), 0, "{stdout}");
+    // Nobody but the run starts it: it ended, whoever is to blame.
+    assert_eq!(ended.code(), 3, "{stdout}");
+    assert!(stdout.contains("\"failed\":1"), "{stdout}");
     let told = "\"actual\":\"it went away: it exited with code 7";
     assert!(stdout.contains(told), "{stdout}");
     assert!(
