@@ -196,7 +196,10 @@ pub async fn run_watched(
         take_down_leftovers(&run, observer).await;
     }
     let _ = run.shown.set(presence::shown(&run).await);
-    let accesses = sizes::accesses(&run, asked_for).await;
+    let accesses = tokio::select! {
+        accesses = sizes::accesses(&run, asked_for) => accesses,
+        () = trial::times(&mut asked, 2) => return Err(Error::interrupted().into()),
+    };
     let _ = run.accesses.set(accesses);
     let planned = runner::plan(&run);
     observer.begins(&Plan {
