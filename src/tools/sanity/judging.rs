@@ -108,7 +108,7 @@ pub fn decide(one: &Try) -> Next {
     };
     if one.is_about_it && one.alone {
         // All that was taken is given back, the case has waited for that, and what worked works no more.
-        return match one.has_worked && one.others != Some(true) {
+        return match one.has_worked && one.others == Some(false) {
             true => Next::Counts,
             false => Next::Lacks,
         };
@@ -464,7 +464,7 @@ mod tests {
             (lacks(Lack::Places, 1, nobody), Lacks),
             // The case about it accuses the driver where nobody else can have taken the room.
             (about(room(0, nobody)), Counts),
-            (no_patience(about(room(0, unknown))), Counts),
+            (no_patience(about(room(0, unknown))), Lacks),
             (about(room(0, somebody)), Lacks),
             // And where it was there before.
             (never(about(room(0, nobody))), Lacks),

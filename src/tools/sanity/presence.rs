@@ -184,7 +184,15 @@ pub async fn shown(run: &Run) -> Option<BTreeSet<Vec<u8>>> {
     let session = run.controller.session.clone();
     let session = session.with_timeout(Some(run.settings.timeout));
     let pages = call(&session, method, Bytes::new()).await.ok()?;
-    let ids = contents(method.response, pages.first()?, path).into_iter();
+    let page = pages.first()?;
+    if !contents(method.response, page, "next_token")
+        .concat()
+        .is_empty()
+    {
+        // More than one page tells nothing of who has what.
+        return None;
+    }
+    let ids = contents(method.response, page, path).into_iter();
     Some(ids.map(<[u8]>::to_vec).collect())
 }
 
