@@ -18,6 +18,7 @@ const SUCCESS: u8 = 0;
 const LOCAL: u8 = 1;
 const USAGE: u8 = 2;
 const FAILED: u8 = 3;
+const INCOMPLETE: u8 = 4;
 /// What is added to a gRPC code, so that none is another kind's.
 const OF_GRPC: u8 = 64;
 /// What shells have for a program that SIGINT ended.
@@ -48,6 +49,10 @@ pub fn exit_codes(style: Style) -> Vec<(u8, String)> {
             FAILED,
             "a check ran, and something is wrong with the driver",
         ),
+        (
+            INCOMPLETE,
+            "a check ran and found nothing wrong, but could not try everything",
+        ),
         (INTERRUPTED, "interrupted by a signal"),
     ]);
     let own = own.map(|(code, text)| (code, text.to_owned()));
@@ -67,6 +72,8 @@ pub enum ErrorKind {
     Rpc(Code),
     /// A test of the program found a defect in its subject; the program itself did its work.
     Failed,
+    /// A test of the program found no defect in its subject, and could not try everything.
+    Incomplete,
     /// Ctrl-C.
     Interrupted,
 }
@@ -137,6 +144,11 @@ impl Error {
     /// The error of a tool whose subject fails its test.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, message.into())
+    }
+
+    /// The error of a tool that could not try all of its subject.
+    pub fn incomplete(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Incomplete, message.into())
     }
 
     /// Nobody reads stdout any more: nothing to tell, as the tools of a pipe do not.
@@ -281,6 +293,7 @@ impl Error {
         ExitCode::from(match (code, style) {
             (ErrorKind::Interrupted, _) => INTERRUPTED,
             (ErrorKind::Failed, _) => FAILED,
+            (ErrorKind::Incomplete, _) => INCOMPLETE,
             (ErrorKind::Rpc(code), Style::Csc) => code_number(code),
             (ErrorKind::Rpc(code), _) => OF_GRPC + code_number(code),
             (ErrorKind::Usage, Style::Csc) | (ErrorKind::Local, _) => LOCAL,
@@ -375,6 +388,7 @@ impl Error {
                 ErrorKind::Local => "local",
                 ErrorKind::Usage => "usage",
                 ErrorKind::Failed => "failed",
+                ErrorKind::Incomplete => "incomplete",
                 ErrorKind::Rpc(_) => "rpc",
                 ErrorKind::Interrupted => "interrupted",
             },

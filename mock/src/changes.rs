@@ -1,7 +1,7 @@
 //! What is done with a volume that exists: checking, growing and changing it.
 
 use crate::Defect;
-use crate::checks::{LARGEST, covers};
+use crate::checks::covers;
 use crate::core::Core;
 use crate::state::{Map, Volume};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -106,6 +106,7 @@ impl Core {
             node_expansion_required: self.node_can(NodeCapability::ExpandVolume),
         };
         let range = request.capacity_range.unwrap_or_default();
+        let largest = self.options().largest;
         let (capacity, in_use) = {
             let state = self.state();
             match state.volumes.get(&id) {
@@ -131,7 +132,7 @@ impl Core {
             // Not rounded up anew.
             Ok(_) if range.required_bytes <= capacity => capacity,
             Ok(new) => new,
-            Err(status) if self.has(Defect::ExpandShrinks) && range.required_bytes < LARGEST => {
+            Err(status) if self.has(Defect::ExpandShrinks) && range.required_bytes < largest => {
                 match status.code() {
                     Code::OutOfRange => range.required_bytes.max(1),
                     _ => return Err(status),
@@ -139,7 +140,7 @@ impl Core {
             }
             Err(_)
                 if self.has(Defect::ExpandImpossibleSizeIsInternal)
-                    && range.required_bytes > LARGEST =>
+                    && range.required_bytes > largest =>
             {
                 return Err(Status::internal("lvextend failed"));
             }
@@ -150,7 +151,11 @@ impl Core {
             return Err(Status::out_of_range("the volume has this size already"));
         }
         self.pace().await;
-        if let Some(volume) = self.state().volumes.get_mut(&id) {
+        let mut state = self.state();
+        if self.used(&state).saturating_add(new - capacity) > self.options().capacity {
+            return Err(Status::resource_exhausted("the storage is full"));
+        }
+        if let Some(volume) = state.volumes.get_mut(&id) {
             volume.capacity = new;
             if self.has(Defect::ExpandForgetsName) && new != capacity {
                 volume.name.clear();

@@ -15,8 +15,6 @@ use tonic::Status;
 
 /// The smallest volume.
 pub(crate) const SMALLEST: i64 = 1 << 20;
-/// The largest volume.
-pub(crate) const LARGEST: i64 = 1 << 40;
 /// Sizes are multiples of this, where the range allows it.
 const GRANULE: i64 = 1 << 20;
 /// The size of a volume for which none was asked.
@@ -228,8 +226,10 @@ impl Core {
 
     /// The size of a volume in that range, and not below `least`.
     pub(crate) fn size_in(&self, range: Option<CapacityRange>, least: i64) -> Result<i64, Status> {
+        let largest = self.options().largest;
+        let usual = USUAL.min(largest).max(least);
         let Some(range) = range else {
-            return Ok(USUAL.max(least));
+            return Ok(usual);
         };
         let (required, limit) = (range.required_bytes, range.limit_bytes);
         if (required < 0 || limit < 0) && !self.has(Defect::CreateVolumeNegativeSize) {
@@ -237,7 +237,7 @@ impl Core {
         }
         let (required, limit) = (required.max(0), limit.max(0));
         if required == 0 && limit == 0 {
-            return Ok(USUAL.max(least));
+            return Ok(usual);
         }
         let reversed = limit > 0 && limit < required;
         // Of a volume that is expanded, the size is at least what it was.
@@ -248,14 +248,14 @@ impl Core {
             ));
         }
         let limit = if limit == 0 || reversed {
-            LARGEST
+            largest
         } else {
             limit
         };
         let required = required.max(least).max(SMALLEST);
-        if required > limit || required > LARGEST {
+        if required > limit || required > largest {
             return Err(Status::out_of_range(format!(
-                "volumes have {SMALLEST} to {LARGEST} bytes, and this one at least {least}"
+                "volumes have {SMALLEST} to {largest} bytes, and this one at least {least}"
             )));
         }
         let rounded = (required + GRANULE - 1) / GRANULE * GRANULE;

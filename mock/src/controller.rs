@@ -3,7 +3,7 @@
 use crate::Defect;
 use crate::checks::is_single_node;
 use crate::core::Core;
-use crate::state::{Map, Use};
+use crate::state::{Map, State, Use};
 use csi_proto::v1;
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -39,7 +39,9 @@ impl Core {
         }
         self.pace().await;
         let key = (id.to_owned(), node.to_owned());
-        self.state().attached.insert(key, how);
+        let mut state = self.state();
+        self.has_place(&state, node)?;
+        state.attached.insert(key, how);
         Ok(self.publish_context(node))
     }
 
@@ -78,16 +80,20 @@ impl Core {
             let message = "the volume is attached to another node";
             return Err(Status::failed_precondition(message));
         }
-        let count = state
-            .attached
-            .keys()
-            .filter(|(_, other)| other == node)
-            .count();
-        let most = options.max_volumes_per_node;
-        if most > 0 && usize::try_from(most).is_ok_and(|most| count >= most) {
-            return Err(Status::resource_exhausted("the node has no place left"));
-        }
+        self.has_place(&state, node)?;
         Ok(None)
+    }
+
+    /// Refuses an attachment to a node that is one too many.
+    fn has_place(&self, state: &State, node: &str) -> Result<(), Status> {
+        let attached = state.attached.keys().map(|(_, other)| other);
+        let taken = attached.chain(&state.kept_places);
+        let count = taken.filter(|other| *other == node).count();
+        let most = self.options().max_volumes_per_node;
+        match most > 0 && usize::try_from(most).is_ok_and(|most| count >= most) {
+            true => Err(Status::resource_exhausted("the node has no place left")),
+            false => Ok(()),
+        }
     }
 
     fn publish_context(&self, node: &str) -> Map {
@@ -123,7 +129,13 @@ impl Core {
         }
         self.pace().await;
         if !self.has(Defect::ControllerUnpublishKeepsAttachment) {
-            self.state().attached.retain(|key, _| !is_meant(key));
+            let mut state = self.state();
+            if self.has(Defect::PlacesNeverGivenBack) {
+                let gone = state.attached.keys().filter(|key| is_meant(key));
+                let nodes: Vec<_> = gone.map(|(_, node)| node.clone()).collect();
+                state.kept_places.extend(nodes);
+            }
+            state.attached.retain(|key, _| !is_meant(key));
         }
         Ok(())
     }

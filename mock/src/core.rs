@@ -171,6 +171,11 @@ impl Core {
         result
     }
 
+    /// Never gives a lock back.
+    pub(crate) fn keep(&self, what: Option<String>) {
+        lock(&self.0.busy).extend(what);
+    }
+
     /// Refuses calls without the right secrets.
     pub(crate) fn authenticate(&self, secrets: &BTreeMap<String, String>) -> Result<(), Status> {
         let wanted = &self.options().secrets;

@@ -91,6 +91,12 @@ defects! {
     ParallelCallsHang,
     /// A call whose caller goes away never gives its lock back.
     CancelledCallKeepsLock,
+    /// A CreateVolume that is refused never gives its lock back.
+    RefusedCreateVolumeKeepsLock,
+    /// The room of deleted volumes is never given back.
+    RoomNeverGivenBack,
+    /// The places of detached volumes on their node are never given back.
+    PlacesNeverGivenBack,
     /// A driver that was restarted knows nothing of its volumes and snapshots.
     VolumesLostOnRestart,
     /// A driver that was restarted knows nothing of what it staged and published.

@@ -1,7 +1,7 @@
 //! What there is: volumes and snapshots in pages and one by one, and the room for more.
 
 use crate::Defect;
-use crate::checks::{LARGEST, SMALLEST};
+use crate::checks::SMALLEST;
 use crate::core::Core;
 use crate::state::{Snapshot, State, Volume};
 use crate::volumes::zone_of;
@@ -222,14 +222,14 @@ impl Core {
             .accessible_topology
             .as_ref()
             .is_none_or(|place| !self.has_topology() || zone_of(place).is_some());
-        let used: i64 = self.state().volumes.values().map(|one| one.capacity).sum();
+        let used = self.used(&self.state());
         let knows_bounds = self.options().specification >= 5;
         let mut reply = GetCapacityResponse {
             available_capacity: match is_possible && has_place {
                 true => (self.options().capacity - used).max(0),
                 false => 0,
             },
-            maximum_volume_size: knows_bounds.then_some(LARGEST),
+            maximum_volume_size: knows_bounds.then_some(self.options().largest),
             minimum_volume_size: knows_bounds.then_some(SMALLEST),
         };
         if self.has(Defect::CapacityNegative) {

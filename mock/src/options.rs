@@ -38,6 +38,8 @@ pub struct Options {
     pub max_volumes: usize,
     /// The room for volumes, in bytes.
     pub capacity: i64,
+    /// The bytes of the largest volume.
+    pub largest: i64,
     /// The minor version of CSI 1 that it was written for: of later ones it knows nothing.
     pub specification: u32,
     /// Whether it takes every liberty that the specification leaves a driver, also those that few drivers take.
@@ -89,6 +91,7 @@ impl Default for Options {
             max_volumes_per_node: 0,
             max_volumes: 0,
             capacity: 1 << 44,
+            largest: 1 << 40,
             specification: TODAY,
             at_liberty: false,
         }

@@ -64,6 +64,8 @@ pub struct Settings {
     pub max_volumes: Option<usize>,
     /// The room for volumes, in bytes.
     pub capacity: Option<i64>,
+    /// The bytes of the largest volume.
+    pub max_volume_size: Option<i64>,
     /// The minor version of CSI 1 that it was written for.
     pub specification: Option<u32>,
 }
@@ -194,6 +196,7 @@ impl Settings {
             max_volumes_per_node: file.max_volumes_per_node.or(self.max_volumes_per_node),
             max_volumes: file.max_volumes.or(self.max_volumes),
             capacity: file.capacity.or(self.capacity),
+            max_volume_size: file.max_volume_size.or(self.max_volume_size),
             specification: file.specification.or(self.specification),
             delay: file.delay,
             fail: file.fail,
@@ -232,6 +235,7 @@ impl Settings {
         options.max_volumes_per_node = self.max_volumes_per_node.unwrap_or_default();
         options.max_volumes = self.max_volumes.unwrap_or_default();
         options.capacity = self.capacity.unwrap_or(options.capacity);
+        options.largest = self.max_volume_size.unwrap_or(options.largest);
         let mut faults = FaultRules::default();
         for text in &self.delay {
             faults.delay.push(faults::delay(text, named)?);

@@ -26,6 +26,9 @@ pub(crate) struct State {
     pub(crate) begun: BTreeSet<String>,
     /// The number of the newest id.
     pub(crate) last_id: u64,
+    /// What a driver with a defect never gives back: the sizes of deleted volumes, and the nodes that volumes were on.
+    pub(crate) kept_room: Vec<i64>,
+    pub(crate) kept_places: Vec<String>,
 }
 
 /// How a volume is used somewhere.

@@ -290,8 +290,8 @@ impl Stored {
             published: published
                 .map(|(volume, path, how)| (path, (volume, how)))
                 .collect(),
-            begun: Default::default(),
             last_id: self.last_id,
+            ..State::default()
         })
     }
 }

@@ -39,7 +39,17 @@ impl Core {
         let name = self.stored_name(&request.name);
         let unlocked = self.has(Defect::ParallelCreateVolumeMakesTwo);
         let what = (!unlocked).then(|| format!("name {name}"));
-        self.alone(what, self.create_alone(request, name)).await
+        let made = self
+            .alone(what.clone(), self.create_alone(request, name))
+            .await;
+        if made
+            .as_ref()
+            .is_err_and(|status| status.code() != Code::Aborted)
+            && self.has(Defect::RefusedCreateVolumeKeepsLock)
+        {
+            self.keep(what);
+        }
+        made
     }
 
     fn check_create(&self, request: &CreateVolumeRequest) -> Result<(), Status> {
@@ -180,17 +190,27 @@ impl Core {
     /// Refuses a volume that is one too many, or too large for what is left.
     fn has_room(&self, state: &State, capacity: i64) -> Result<(), Status> {
         let options = self.options();
-        let used: i64 = state.volumes.values().map(|one| one.capacity).sum();
-        if used.saturating_add(capacity) > options.capacity {
+        if self.used(state).saturating_add(capacity) > options.capacity {
             return Err(Status::resource_exhausted("the storage is full"));
         }
         let most = options.max_volumes;
-        match most > 0 && state.volumes.len() >= most {
+        match most > 0 && state.volumes.len() + state.kept_room.len() >= most {
             true => Err(Status::resource_exhausted(format!(
                 "there are {most} volumes already"
             ))),
             false => Ok(()),
         }
+    }
+
+    /// The bytes that are taken.
+    pub(crate) fn used(&self, state: &State) -> i64 {
+        let kept = state.kept_room.iter().copied();
+        state
+            .volumes
+            .values()
+            .map(|one| one.capacity)
+            .chain(kept)
+            .sum()
     }
 
     /// The answer for a volume that exists: itself, or that it is not what is asked for.
@@ -396,7 +416,10 @@ impl Core {
             return Ok(());
         }
         let mut state = self.state();
-        state.volumes.remove(id);
+        let gone = state.volumes.remove(id);
+        if self.has(Defect::RoomNeverGivenBack) {
+            state.kept_room.extend(gone.map(|volume| volume.capacity));
+        }
         if self.has(Defect::DeleteVolumeTakesSnapshots) {
             state.snapshots.retain(|_, snapshot| snapshot.source != id);
         }

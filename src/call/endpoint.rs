@@ -21,8 +21,9 @@ mod state;
 mod tls;
 mod watched;
 
+pub use super::process_group::ExecOutcome;
 pub use connect::{ConnectOptions, Connector};
-pub use error::{EndpointError, ExecOutcome};
+pub use error::EndpointError;
 pub use handshake::HandshakeError;
 pub use kubectl::kubectl;
 pub use pod::Pod;

@@ -8,6 +8,7 @@ pub mod error;
 pub mod listen;
 pub mod log;
 pub mod pages;
+pub mod process_group;
 pub mod secrets;
 pub mod session;
 pub mod status_details;

@@ -12,7 +12,7 @@ pub use super::facts::{
 pub use super::flags::*;
 pub use super::validation::exchange;
 pub use super::validation::exchange::Agreement::{
-    Check, EveryEntry, InCapacityRange, NewToken, Same,
+    Check, EveryEntry, InCapacityRange, NewToken, NotBelowRequired, Same,
 };
 pub use super::validation::rpc_rules::{PAGE, PLUGIN_NAME, RANGES, SUGGESTED_NAME};
 pub use super::validation::rule::Rule::Required;

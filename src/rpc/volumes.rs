@@ -116,7 +116,7 @@ impl Declare for v1::ControllerExpandVolumeRequest {
     const NEEDS: Needs = &[Controller(C::ExpandVolume)];
     const REQUIRED: Words = &["volume_id", "capacity_range"];
     const REPLY_RULES: Rules = &[Required("capacity_bytes")];
-    const AGREEMENTS: Agreements = &[InCapacityRange("capacity_bytes")];
+    const AGREEMENTS: Agreements = &[NotBelowRequired("capacity_bytes")];
     const NAMES: Words = &["expand-volume", "expand", "exp"];
     const FLAGS: Flags = &[VOLUME_IDS, CAPACITY, CAPABILITY];
     const VIEW: View = View::new(&[

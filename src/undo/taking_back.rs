@@ -54,6 +54,8 @@ pub struct Called<'a> {
     pub request: &'a Bytes,
     /// Whether the RPC makes the item: it was asked for once more, to learn its id.
     pub asks: bool,
+    /// The reply, unless the last try failed.
+    pub reply: Option<&'a Bytes>,
     /// The error of the last try, if it failed.
     pub error: Option<&'a CallError>,
     /// The duration of all tries.
@@ -235,6 +237,7 @@ impl<'a, T: Tool> TakingBack<'a, T> {
             method,
             request,
             asks,
+            reply: result.as_ref().ok(),
             error: result.as_ref().err(),
             took: began.elapsed(),
         });

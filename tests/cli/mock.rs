@@ -270,9 +270,9 @@ fn sanity_passes_inside_and_skips_only_what_nothing_shows() {
         .filter_map(|line| line.split_once("skipped: "));
     let reasons: BTreeSet<&str> = reasons.map(|(_, reason)| reason).collect();
     let expected = [
-        "--restart-command is not given",
         "--secrets-file is not given",
         "both kinds of sources are advertised",
+        "neither --restart-command nor -- COMMAND is given",
         "shown with block",
         "the driver does not mount here: nothing could keep writers out",
         "there is no such RPC",

@@ -2,6 +2,8 @@
 //! Whether it finds defects is shown by `sanity_defects`.
 
 mod cut_short;
+mod own_driver;
+mod shown;
 mod verdicts;
 
 use crate::support::PATIENCE;
@@ -166,11 +168,14 @@ fn one_case_in_every_output() {
     ] {
         assert!(text.stdout.contains(part), "{part}\n{text}");
     }
-    // The command that is shown does the same again, in a shell.
-    let command = text
-        .stdout
-        .lines()
-        .find(|line| line.contains("create-volume --request"));
+    assert!(!text.stdout.contains("--request"), "{text}");
+    text.says(
+        "note: csi sanity explain CASE: the commands that show it again; the last 10 runs are in ",
+    );
+    // The command that is explained does the same again, in a shell.
+    let explained = csi.run(&format!("sanity explain {failing}")).succeeds();
+    let mut lines = explained.stdout.lines();
+    let command = lines.find(|line| line.contains("create-volume --request"));
     let command = command.unwrap().trim().split_once("=$(").unwrap().1;
     let command = command
         .rsplit_once(')')
@@ -394,7 +399,7 @@ fn a_restart_command_that_fails_is_told_with_its_words() {
     for (command, told) in [
         (
             "false",
-            "but: false ended with exit status: 1, without a word\n",
+            "the restart command failed: false ended with exit status: 1, without a word\n",
         ),
         (
             "'echo no such unit >&2; exit 5'",
@@ -402,9 +407,13 @@ fn a_restart_command_that_fails_is_told_with_its_words() {
         ),
     ] {
         let more = format!("--filter restart-in-mid-call --restart-command {command}");
-        let run = sanity(&csi, &more).exits(3);
+        // The driver is not to blame for that.
+        let run = sanity(&csi, &more).exits(4);
         assert!(run.stdout.contains(told), "{run}");
     }
+    // What it leaves running holds its stderr, and is not waited for.
+    let more = "--filter restart-in-mid-call --restart-command 'sleep 100 & echo $! >pid'";
+    sanity(&csi, more).succeeds();
     is_clean(&csi);
 }
 
@@ -445,7 +454,7 @@ fn a_driver_that_is_not_there_or_silent_is_an_error_and_no_result() {
         .says("/nowhere/x is no folder to make staging paths in");
     csi.run("-e /x sanity --restart-between-steps")
         .exits(2)
-        .says("needs --restart-command to restart the driver");
+        .says("needs --restart-command or -- COMMAND to restart the driver");
     csi.run("-e /x sanity --restart-between-steps --restart-command r --read-only")
         .exits(2)
         .says("hint: give one of them");

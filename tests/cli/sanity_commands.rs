@@ -1,26 +1,34 @@
 //! The command lines that `csi sanity` prints for a failure: they show it again, against the same driver, and a right
 //! answer against a right one.
 
+mod every_failure;
+
+use crate::lifecycle::thorough_driver;
 use crate::support::program::{BINARY, Csi};
 use crate::support::reference::ReferenceDriver;
+use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
+use csi_proto::v1;
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// The exit code of a run in which cases failed.
 const CASES_FAILED: i32 = 3;
 
-/// The lines of the only failure, as the readable report shows them.
-fn shown_commands(report: &str) -> Vec<String> {
-    let mut lines = report.lines().map(str::trim);
+/// The lines of a case, as `explain` shows those of the last run.
+fn shown_commands(csi: &Csi, case: &str) -> Vec<String> {
+    let shown = csi.run(&format!("sanity explain {case}")).succeeds().stdout;
+    let mut lines = shown.lines();
     lines
         .by_ref()
-        .find(|line| *line == "to see it again:")
-        .unwrap_or_else(|| panic!("no command lines:\n{report}"));
-    let lines = lines.take_while(|line| !line.is_empty());
-    let commands: Vec<_> = lines.map(str::to_owned).collect();
-    assert!(!commands.is_empty(), "no command lines:\n{report}");
+        .find(|line| *line == "   to see it again:")
+        .unwrap_or_else(|| panic!("no command lines:\n{shown}"));
+    let lines = lines.take_while(|line| line.starts_with("     "));
+    let commands: Vec<_> = lines.map(|line| line.trim().to_owned()).collect();
+    assert!(!commands.is_empty(), "no command lines:\n{shown}");
     commands
 }
 
@@ -37,12 +45,15 @@ fn paste(commands: &[String], csi: &Csi) -> Output {
 }
 
 fn paste_all(commands: &[String], csi: &Csi) -> Output {
+    shell(&(commands.join("\n") + "\n"), csi)
+}
+
+/// Runs a script with the client in its PATH.
+pub fn shell(lines: &str, csi: &Csi) -> Output {
     let bin = Path::new(BINARY).parent().unwrap();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     let mut shell = Command::new("sh");
-    let mut lines = commands.join("\n");
-    lines.push('\n');
-    shell.arg("-c").arg(&lines).env_clear().env("PATH", path);
+    shell.arg("-c").arg(lines).env_clear().env("PATH", path);
     shell.env("HOME", csi.home()).env("LANG", "C.UTF-8");
     shell.output().unwrap()
 }
@@ -67,7 +78,7 @@ fn failing(defect: Defect, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec
         parent.display()
     );
     let report = csi.run(&line).exits(CASES_FAILED);
-    let commands = shown_commands(&report.stdout);
+    let commands = shown_commands(&csi, case);
     assert_eq!(driver.left_behind(), [""; 0], "{report}");
     (driver, csi, commands)
 }
@@ -125,6 +136,87 @@ fn a_refusal_is_seen_again_and_ids_are_taken_over() {
 }
 
 #[test]
+fn whatever_calls_at_the_same_time_make_is_taken_back() {
+    // One driver has at most two ids for them, the other one as many as there are calls.
+    let case = "controller/create-volume/at-the-same-time";
+    let driver = ReferenceDriver::start(Options {
+        pace: Duration::from_millis(50),
+        ..Options::default().with(Defect::ParallelCreateVolumeMakesTwo)
+    });
+    let csi = Csi::at(&driver.endpoint());
+    let parent = driver.workplace();
+    let line = format!(
+        "sanity --filter {case} --cap 1,mount --mount-parent {}",
+        parent.display()
+    );
+    csi.run(&line).exits(CASES_FAILED);
+    let commands = shown_commands(&csi, case);
+    let other = thorough_driver();
+    let mut made = 0;
+    other.answer("CreateVolume", move |_| {
+        made += 1;
+        Reply::message(&v1::CreateVolumeResponse {
+            volume: Some(v1::Volume {
+                volume_id: format!("volume-{made}"),
+                ..Default::default()
+            }),
+        })
+    });
+    let lines = commands.iter();
+    let lines = lines.map(|line| line.replace(&driver.endpoint(), other.endpoint()));
+    let whole = paste_all(&lines.collect::<Vec<_>>(), &csi);
+    let calls = other.requests().into_iter();
+    let calls: Vec<_> = calls
+        .filter(|call| call.path.ends_with("/DeleteVolume"))
+        .collect();
+    let deleted = calls
+        .iter()
+        .map(|call| call.decode::<v1::DeleteVolumeRequest>().volume_id);
+    let deleted: BTreeSet<_> = deleted.collect();
+    let made = other
+        .calls()
+        .iter()
+        .filter(|name| *name == "CreateVolume")
+        .count();
+    assert!(made > 8, "{made}");
+    let all = (1..=made)
+        .map(|number| format!("volume-{number}"))
+        .collect();
+    assert_eq!(deleted, all, "{commands:#?}\n{}", stderr(&whole));
+}
+
+#[test]
+fn what_is_refused_for_want_of_room_is_taken_back_where_there_is_room() {
+    let case = "lifecycle/gives-room-back";
+    let driver = ReferenceDriver::start(Options {
+        max_volumes: 6,
+        ..Options::default().with(Defect::RoomNeverGivenBack)
+    });
+    let csi = Csi::at(&driver.endpoint());
+    let parent = driver.workplace();
+    let line = format!(
+        "sanity --filter {case} --cap 1,mount --volume-size 1Mi --mount-parent {}",
+        parent.display()
+    );
+    csi.run(&line).exits(CASES_FAILED);
+    let commands = shown_commands(&csi, case);
+    assert!(
+        commands
+            .iter()
+            .any(|line| line.ends_with("  # RESOURCE_EXHAUSTED")),
+        "{commands:#?}"
+    );
+    let right = ReferenceDriver::start(Options::default());
+    let whole = paste_all(&moved(&commands, &driver, &right), &csi);
+    assert_eq!(
+        right.left_behind(),
+        [""; 0],
+        "{commands:#?}\n{}",
+        stderr(&whole)
+    );
+}
+
+#[test]
 fn a_failure_on_the_node_is_seen_again_with_its_folders() {
     let case = "node/publish/with-another-readonly";
     let (driver, csi, commands) = failing(Defect::PublishIgnoresReadonly, case, "");
@@ -163,11 +255,12 @@ fn what_a_restart_between_two_steps_shows_is_seen_again() {
         "--filter",
         "!@block",
         "--restart-between-steps",
+        "--volume-size=1Gi",
         "--restart-command",
         &restart,
     ];
-    let report = csi.run_args(line).exits(CASES_FAILED);
-    let commands = shown_commands(&report.stdout);
+    csi.run_args(line).exits(CASES_FAILED);
+    let commands = shown_commands(&csi, case);
     assert!(commands.contains(&restart), "{commands:#?}");
     // The last line asks for the size that the restart before it has undone.
     let size = |output: &Output| {
@@ -201,17 +294,24 @@ fn secrets_come_from_their_file_again_and_are_in_no_report() {
     let junit = std::fs::read_to_string(csi.home().join("report.xml")).unwrap();
     let shown = format!("{}{}{junit}", report.stdout, report.stderr);
     assert!(!shown.contains("not-for-logs"), "{shown}");
-    let commands = shown_commands(&report.stdout);
+    let commands = shown_commands(&csi, "controller/create-snapshot/is-idempotent");
     let again = paste(&commands, &csi);
     ended_with(&again, tonic::Code::AlreadyExists);
 }
 
 #[test]
-fn json_has_the_same_lines_as_the_text() {
+fn json_and_github_have_the_same_lines_as_what_is_explained() {
     let driver = ReferenceDriver::start(Options::default().with(Defect::ProbeFails));
     let csi = Csi::at(&driver.endpoint());
     let line = "sanity --filter identity/probe/answers-ready --seed 7";
-    let text = csi.run(line).exits(CASES_FAILED);
+    let github = csi.run(&format!("{line} -o github")).exits(CASES_FAILED);
+    let explained = shown_commands(&csi, "identity/probe/answers-ready");
+    for command in &explained {
+        assert!(
+            github.stdout.contains(&format!("     {command}\n")),
+            "{github}"
+        );
+    }
     let json = csi
         .run(&format!("{line} -o json"))
         .exits(CASES_FAILED)
@@ -223,7 +323,7 @@ fn json_has_the_same_lines_as_the_text() {
         .unwrap();
     let listed = failed["commands"].as_array().unwrap().iter();
     let listed: Vec<_> = listed.map(|line| line.as_str().unwrap()).collect();
-    assert_eq!(listed, shown_commands(&text.stdout));
+    assert_eq!(listed, explained);
     let commands: Vec<_> = listed.into_iter().map(str::to_owned).collect();
     let again = paste(&commands, &csi);
     ended_with(&again, tonic::Code::Internal);

@@ -1,7 +1,8 @@
 //! Whether `csi sanity` can fail: against the reference driver it passes, and for each defect that this driver can have,
 //! the case that is about it fails, and no other.
 
-mod found_by;
+pub mod found_by;
+mod limits;
 
 use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{CaseOutcome, Report, Settings, run};
@@ -43,7 +44,7 @@ const SKIPPED: [(&str, &str); 5] = [
 ];
 
 /// A driver in which the defect shows, and is the only thing that is wrong.
-fn driver_with(defect: Defect) -> Options {
+pub fn driver_with(defect: Defect) -> Options {
     let options = Options::default().with(defect);
     match defect {
         // It is advertised though what it goes with is not there.
@@ -67,6 +68,15 @@ fn driver_with(defect: Defect) -> Options {
             looks_until_ready: 3,
             ..options
         },
+        // Nobody would notice before all of it is used up.
+        Defect::RoomNeverGivenBack => Options {
+            max_volumes: 6,
+            ..options
+        },
+        Defect::PlacesNeverGivenBack => Options {
+            max_volumes_per_node: 6,
+            ..options
+        },
         Defect::MissingSecretsAreInternal => Options {
             secrets: secrets(),
             ..options
@@ -87,11 +97,12 @@ fn is_about_time(defect: Defect) -> bool {
 }
 
 /// Whether the defect shows by something that never comes, for which nobody should wait long.
-fn is_waited_for(defect: Defect) -> bool {
+pub fn is_waited_for(defect: Defect) -> bool {
     matches!(
         defect,
         Defect::ParallelCallsHang
             | Defect::CancelledCallKeepsLock
+            | Defect::RefusedCreateVolumeKeepsLock
             | Defect::CancelledCreateVolumeLeavesName
             | Defect::CancelledCreateSnapshotLeavesName
             | Defect::SnapshotNeverReady
@@ -100,7 +111,7 @@ fn is_waited_for(defect: Defect) -> bool {
 }
 
 /// Whether the defect shows only when the driver is restarted between two steps of a case that is about something else.
-fn is_between_steps(defect: Defect) -> bool {
+pub fn is_between_steps(defect: Defect) -> bool {
     defect == Defect::ExpansionsLostOnRestart
 }
 
@@ -110,20 +121,20 @@ fn restarts(defect: Defect) -> u64 {
 }
 
 /// All that a run against this driver can be told, so that nothing is skipped for want of it.
-fn settings_for(driver: &mut ReferenceDriver) -> Settings {
+pub fn settings_for(driver: &mut ReferenceDriver) -> Settings {
     let mut settings = Settings::of(driver.endpoint());
     settings.mount_parent = Some(driver.workplace());
     settings.restart_command = Some(driver.restart_command());
     settings.mutable_parameters = [("tier".to_owned(), "fast".to_owned())].into();
     settings.other_node_id = Some("node-2".to_owned());
-    settings.volume_size = 64 << 20;
+    settings.volume_size = Some(64 << 20);
     settings.seed = Some(1);
     // What the specification only recommends counts as well: the reference keeps it, some defects do not.
     settings.strict = true;
     settings
 }
 
-fn secrets() -> BTreeMap<String, String> {
+pub fn secrets() -> BTreeMap<String, String> {
     [("token".to_owned(), "not-for-logs".to_owned())].into()
 }
 
@@ -454,7 +465,7 @@ fn what_an_older_specification_does_not_say_is_no_failure() {
 }
 
 /// Does something with each, several at a time.
-fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
+pub fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {

@@ -3,8 +3,8 @@
 //! Cloneable, because the reason of a lost connection is both kept and returned.
 
 use super::handshake::HandshakeError;
+use crate::call::process_group::ExecOutcome;
 use crate::error::StderrLines;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -142,17 +142,6 @@ pub enum EndpointError {
     },
 }
 
-/// The end of an `exec:` command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExecOutcome {
-    /// It exited with this code.
-    Exited(i32),
-    /// It was killed by this signal.
-    Killed(i32),
-    /// It still runs, but closed its standard output.
-    ClosedOutput,
-}
-
 impl EndpointError {
     /// That the driver of that scheme could not be opened in the folder.
     pub(super) fn inside(
@@ -164,16 +153,6 @@ impl EndpointError {
             driver,
             folder: folder.to_owned(),
             source: Arc::new(cause),
-        }
-    }
-}
-
-impl fmt::Display for ExecOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exited(code) => write!(f, "exited with code {code}"),
-            Self::Killed(signal) => write!(f, "was killed by signal {signal}"),
-            Self::ClosedOutput => f.write_str("closed its standard output"),
         }
     }
 }

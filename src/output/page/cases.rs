@@ -202,7 +202,7 @@ fn verdict(run: &CasesRun, ends: &BTreeMap<CaseEnd, usize>) -> Markup {
             @if let Some(reason) = &run.cut_short { p.note { "The run ended early: " (reason) } }
             @for (expected, actual, names) in run.causes.iter().filter(|(.., names)| names.len() > 1) {
                 div.cause {
-                    p { b { (names.len()) } " failures have one cause:" }
+                    p { b { (names.len()) } " failures are alike:" }
                     (evidence(&Evidence { recommended: false, expected: expected.clone(), actual: actual.clone() }))
                     p.muted.text { (names.join(", ")) }
                 }

@@ -37,6 +37,9 @@ pub enum Agreement {
     EveryEntry(&'static str, &'static str),
     /// The size at the path in the reply lies in the request's `capacity_range`; 0 means that it is not known.
     InCapacityRange(&'static str),
+    /// The size at the path in the reply is at least the one that the request's `capacity_range` requires: of a volume that is
+    /// larger than the limit already.
+    NotBelowRequired(&'static str),
     /// The token of the next page is not the one that this page was asked with: such a list has no end.
     NewToken,
     /// Whatever else must agree.
@@ -64,7 +67,11 @@ impl Agreement {
                     same(&wanted, entry, got, asked, &at, found);
                 }
             }
-            Self::InCapacityRange(path) => in_capacity_range(path, &request, &reply, found),
+            Self::InCapacityRange(path) => {
+                not_below_required(path, &request, &reply, found);
+                not_above_limit(path, &request, &reply, found);
+            }
+            Self::NotBelowRequired(path) => not_below_required(path, &request, &reply, found),
             Self::NewToken => {
                 let token = reply.text("next_token");
                 if !token.is_empty() && token == request.text("starting_token") {
@@ -97,7 +104,7 @@ fn same(
     }
 }
 
-fn in_capacity_range(
+fn not_below_required(
     path: &str,
     request: &MessageView<'_>,
     reply: &MessageView<'_>,
@@ -105,18 +112,35 @@ fn in_capacity_range(
 ) {
     let size = reply.number(path);
     let required = request.number("capacity_range.required_bytes");
-    let limit = request.number("capacity_range.limit_bytes");
     if size > 0 && size < required {
         found.push(
             path,
             format!("{size} is less than the request's required_bytes, {required}"),
         );
     }
+}
+
+fn not_above_limit(
+    path: &str,
+    request: &MessageView<'_>,
+    reply: &MessageView<'_>,
+    found: &mut Broken,
+) {
+    let size = reply.number(path);
+    let limit = request.number("capacity_range.limit_bytes");
     if limit > 0 && size > limit {
         found.push(
             path,
             format!("{size} is more than the request's limit_bytes, {limit}"),
         );
+    }
+}
+
+/// The snapshots are of the volume that the request names, alone: no sentence says that two filters hold together.
+pub fn of_the_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
+    if exchange.request.text("snapshot_id").is_empty() {
+        let agreement = Agreement::EveryEntry("source_volume_id", "snapshot.source_volume_id");
+        agreement.check(exchange, found);
     }
 }
 

@@ -187,8 +187,8 @@ fn the_rules_of_rpcs_name_fields_that_exist() {
                     exists(request, asked);
                     exists(reply, "entries");
                 }
-                Agreement::InCapacityRange(path) => {
-                    exists(request, "capacity_range.limit_bytes");
+                Agreement::InCapacityRange(path) | Agreement::NotBelowRequired(path) => {
+                    exists(request, "capacity_range.required_bytes");
                     exists(reply, path);
                 }
                 Agreement::NewToken => {

@@ -46,6 +46,9 @@ pub struct MockFlags {
     /// The room for volumes; 16Ti without the flag
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = DRIVER)]
     capacity: Option<i64>,
+    /// Refuse larger volumes than this; 1Ti without the flag
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = DRIVER)]
+    max_volume_size: Option<i64>,
     /// The nodes that volumes can be attached to, of which the first is the driver's own; node-1,node-2 without the flag
     #[arg(long, value_name = "NODE", value_delimiter = ',', help_heading = DRIVER)]
     nodes: Vec<String>,
@@ -102,6 +105,7 @@ impl MockFlags {
             max_volumes_per_node: self.max_volumes_per_node,
             max_volumes: self.max_volumes,
             capacity: self.capacity,
+            max_volume_size: self.max_volume_size,
             specification: self.specification,
             ..Settings::default()
         }

@@ -1,7 +1,7 @@
 //! Checks of calls that may either succeed or be refused, and the wording of their answers.
 
-use super::context::{Context, decoded, encoded, must_be_refused, streamed};
-use super::verdict::{Stop, Verdict, answers_ok, any_of, same_code, status_text};
+use super::context::{Context, decoded, encoded};
+use super::verdict::{Stop, Verdict, any_of, ensure, same_code, status_text};
 use csi_proto::Request;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -12,45 +12,15 @@ impl Context {
     /// # Errors
     /// When it is answered with another code, or as [`Context::send`].
     pub fn ok_or<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Option<Q::Reply>, Stop> {
-        must_be_ok_or::<Q>(self.send(request)?, codes)
-    }
-
-    /// Sends a request about an id that no driver has made. Other cases use that id at the same time: a driver that answers
-    /// ABORTED is asked again.
-    ///
-    /// # Errors
-    /// As [`Context::ok_or`].
-    pub fn ok_or_in_the_end<Q: Request>(
-        &self,
-        request: Q,
-        codes: &[Code],
-    ) -> Result<Option<Q::Reply>, Stop> {
-        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
-        must_be_ok_or::<Q>(decoded(Q::METHOD, answer)?, codes)
-    }
-
-    /// Sends a request for a stream that must be OK, after a call that was given up and may still be under way: after
-    /// ABORTED the request is sent again.
-    ///
-    /// # Errors
-    /// When it is not, or as [`Context::stream`].
-    pub fn stream_in_the_end<Q: Request>(&self, request: Q) -> Result<Vec<Q::Reply>, Stop> {
-        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
-        let expected = answers_ok(Q::METHOD);
-        streamed::<Q>(answer)?.map_err(|status| Stop::failed(expected, status_text(&status)))
-    }
-
-    /// Sends a request about such an id, which must be refused with one of the codes.
-    ///
-    /// # Errors
-    /// As [`Context::refused`].
-    pub fn refused_in_the_end<Q: Request>(
-        &self,
-        request: Q,
-        codes: &[Code],
-    ) -> Result<Status, Stop> {
-        let answer = self.in_the_end(Q::METHOD, encoded(&request))?;
-        must_be_refused(Q::METHOD, answer, codes)
+        let answer = self.exchange_for(Q::METHOD, encoded(&request), codes)?;
+        match decoded(Q::METHOD, answer)? {
+            Ok(reply) => Ok(Some(reply)),
+            Err(status) if codes.contains(&status.code()) => Ok(None),
+            Err(status) => {
+                let expected = format!("{} answers OK or {}", Q::METHOD.name, any_of(codes));
+                Err(Stop::failed(expected, status_text(&status)))
+            }
+        }
     }
 
     /// Sends a request that should be refused with one of the codes: OK is a warning, another code a failure.
@@ -58,7 +28,7 @@ impl Context {
     /// # Errors
     /// When it is answered with another code, or as [`Context::send`].
     pub fn should_refuse<Q: Request>(&self, request: Q, codes: &[Code], expected: &str) -> Verdict {
-        match self.send(request)? {
+        match self.exchange_to_refuse(Q::METHOD, encoded(&request), codes)? {
             Ok(_) => self.should(false, expected, "it answered OK"),
             Err(status) => same_code(&status, codes, expected)?,
         }
@@ -87,6 +57,16 @@ impl Context {
         Ok(())
     }
 
+    /// Sends a request that must be refused, whatever the code.
+    ///
+    /// # Errors
+    /// When it is answered with OK, or as [`Context::send`].
+    pub fn must_fail<Q: Request>(&self, request: Q) -> Verdict {
+        let answer = self.send(request)?;
+        let expected = format!("{} is refused", Q::METHOD.name);
+        ensure(answer.is_err(), expected, answer_text(&answer))
+    }
+
     /// Sends a request about a volume that does not exist, which must be refused, best with NOT_FOUND.
     ///
     /// # Errors
@@ -107,28 +87,14 @@ impl Context {
     /// Sends a request, gives the call up after a while, and repeats it: it must be OK then.
     ///
     /// # Errors
-    /// As [`Context::cancelled`] and [`Context::ok_in_the_end`].
+    /// As [`Context::cancelled`] and [`Context::ok`].
     pub fn given_up<Q: Request + Clone>(
         &self,
         request: Q,
         after: Duration,
     ) -> Result<Q::Reply, Stop> {
         self.cancelled(request.clone(), after)?;
-        self.ok_in_the_end(request)
-    }
-}
-
-fn must_be_ok_or<Q: Request>(
-    answer: Result<Q::Reply, Status>,
-    codes: &[Code],
-) -> Result<Option<Q::Reply>, Stop> {
-    match answer {
-        Ok(reply) => Ok(Some(reply)),
-        Err(status) if codes.contains(&status.code()) => Ok(None),
-        Err(status) => {
-            let expected = format!("{} answers OK or {}", Q::METHOD.name, any_of(codes));
-            Err(Stop::failed(expected, status_text(&status)))
-        }
+        self.ok(request)
     }
 }
 

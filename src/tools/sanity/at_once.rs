@@ -44,7 +44,7 @@ impl Context {
         let answers = self.together(vec![request.clone(); count])?.into_iter();
         let replies = answers.filter_map(|answer| ok_or_aborted(answer).transpose());
         let mut replies: Vec<_> = replies.collect::<Result<_, _>>()?;
-        replies.push(self.ok_in_the_end(request)?);
+        replies.push(self.ok(request)?);
         Ok(replies)
     }
 
@@ -63,7 +63,7 @@ impl Context {
     /// Sends equal calls to a driver that may do one thing at a time: calls that end with ABORTED are sent again.
     ///
     /// # Errors
-    /// As [`Context::equal_calls`] and [`Context::ok_in_the_end`].
+    /// As [`Context::equal_calls`] and [`Context::ok`].
     pub fn all_ok_in_the_end<Q: Request + Clone>(
         self: &Arc<Self>,
         requests: Vec<Q>,
@@ -73,7 +73,7 @@ impl Context {
         answers
             .map(|(request, answer)| match ok_or_aborted(answer)? {
                 Some(reply) => Ok(reply),
-                None => self.ok_in_the_end(request),
+                None => self.ok(request),
             })
             .collect()
     }
@@ -88,6 +88,7 @@ impl Context {
         other: impl FnOnce() -> B,
     ) -> Result<(A, B), Stop> {
         self.one_step(|| {
+            let _under_way = self.begins_many();
             thread::scope(|scope| {
                 let one = scope.spawn(one);
                 let other = other();
@@ -109,6 +110,7 @@ impl Context {
         work: impl Fn() -> T + Sync,
     ) -> Result<Vec<T>, Stop> {
         self.one_step(|| {
+            let _under_way = self.begins_many();
             thread::scope(|scope| {
                 let all: Vec<_> = (0..count).map(|_| scope.spawn(&work)).collect();
                 let all = all.into_iter();

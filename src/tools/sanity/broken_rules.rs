@@ -25,7 +25,9 @@ pub struct BrokenRule {
     pub(super) is_default: bool,
     /// The case that got the reply.
     pub(super) case: String,
-    /// The command lines that lead to it.
+    /// The number of steps of that case until then.
+    pub(super) steps: usize,
+    /// The command lines of that case, once it is over.
     pub(super) commands: Vec<String>,
 }
 
@@ -54,11 +56,14 @@ impl BrokenRules {
         self.broken.entry(key).or_insert_with(evidence);
     }
 
-    /// Adds what a case has seen, where it is new.
-    pub(super) fn add(&mut self, seen: Self) {
+    /// Adds what a case has seen, where it is new, with the commands that lead to it.
+    pub(super) fn add(&mut self, seen: Self, commands: impl Fn(&BrokenRule) -> Vec<String>) {
         self.checked.extend(seen.checked);
-        for (key, rule) in seen.broken {
-            self.broken.entry(key).or_insert(rule);
+        for (key, mut rule) in seen.broken {
+            self.broken.entry(key).or_insert_with(|| {
+                rule.commands = commands(&rule);
+                rule
+            });
         }
     }
 
@@ -122,6 +127,7 @@ mod tests {
             rule: rule.to_owned(),
             is_default: false,
             case: String::new(),
+            steps: 0,
             commands: Vec::new(),
         };
         let id = broken("volume.volume_id", "has 140 bytes, at most 128 are allowed");

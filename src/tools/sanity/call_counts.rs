@@ -1,7 +1,9 @@
 //! Counts the calls and refusals of all cases of a run, for the cases that judge them in the end.
 
+use super::room::required;
 use crate::call::secrets::looked_for;
 use crate::error::code_name;
+use crate::undo::requests::with_secrets;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +20,16 @@ pub struct CallCounts {
     pub silent: BTreeSet<String>,
     /// RPCs whose answers hold the value of a secret, as `RPC: where`.
     pub secrets: BTreeSet<String>,
+    /// The command lines that show these, by their words.
+    commands: BTreeMap<String, Vec<String>>,
     /// Values that were sent as secrets beside those of the settings.
     pub made_up: Vec<String>,
+    /// Values of secrets that were also sent where no secrets are.
+    told: BTreeSet<String>,
+    /// The RPCs that have answered OK.
+    pub worked: BTreeSet<&'static str>,
+    /// The largest size that was asked for and was there.
+    pub largest: i64,
 }
 
 /// Shorter values may stand in an answer by chance.
@@ -32,22 +42,43 @@ impl CallCounts {
         looked_for(values.cloned().collect())
     }
 
-    /// Looks at the answer to a call.
+    /// The command lines that show what was found; none where that is of no case.
+    pub(super) fn commands_of(&self, found: &str) -> &[String] {
+        self.commands.get(found).map_or(&[], Vec::as_slice)
+    }
+
+    /// Keeps the command lines that show what was found.
+    pub(super) fn shown_by(&mut self, found: String, commands: Vec<String>) {
+        self.commands.insert(found, commands);
+    }
+
+    /// Looks at the answer to a call; the words for what is found for the first time.
     pub(super) fn look(
         &mut self,
         secrets: &BTreeMap<String, String>,
-        method: &Method,
+        method: &'static Method,
+        request: &Bytes,
         answer: &Result<Vec<Bytes>, Status>,
-    ) {
+    ) -> Vec<String> {
         self.calls += 1;
+        let mut found = Vec::new();
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
+        // A value that stands elsewhere in what was sent is no secret in an answer.
+        let plain = with_secrets(method, request, &BTreeMap::new());
+        let told = values
+            .clone()
+            .filter(|value| holds(&plain, value.as_bytes()));
+        self.told.extend(told.cloned());
+        let values = values.filter(|value| !self.told.contains(*value));
         match answer {
             Ok(messages) => {
+                self.worked.insert(method.name);
+                self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
-                    self.secrets
-                        .insert(format!("{}: in its reply", method.name));
+                    let words = format!("{}: in its reply", method.name);
+                    found.extend(self.secrets.insert(words.clone()).then_some(words));
                 }
             }
             Err(status) => {
@@ -58,19 +89,45 @@ impl CallCounts {
                     .any(|value| holds(status.message().as_bytes(), value) || holds(details, value))
                 {
                     let code = code_name(status.code());
-                    self.secrets
-                        .insert(format!("{}: in the message of {code}", method.name));
+                    let words = format!("{}: in the message of {code}", method.name);
+                    found.extend(self.secrets.insert(words.clone()).then_some(words));
                 }
                 // An UNIMPLEMENTED of the gRPC library has no words of the driver.
                 if status.message().is_empty() && status.code() != Code::Unimplemented {
-                    self.silent
-                        .insert(format!("{}: {}", method.name, code_name(status.code())));
+                    let words = format!("{}: {}", method.name, code_name(status.code()));
+                    found.extend(self.silent.insert(words.clone()).then_some(words));
                 }
             }
         }
+        found
     }
 }
 
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::{Request as _, v1};
+    use prost::Message as _;
+
+    #[test]
+    fn a_value_that_was_sent_elsewhere_is_no_secret() {
+        let secrets = ["hunter2", "sanity"].map(|value| (value.to_owned(), value.to_owned()));
+        let secrets = BTreeMap::from(secrets);
+        let request = v1::CreateVolumeRequest {
+            name: "csi-sanity-1".to_owned(),
+            secrets: secrets.clone(),
+            ..Default::default()
+        };
+        let request = Bytes::from(request.encode_to_vec());
+        for (answer, expected) in [("csi-sanity-1", 0), ("hunter2", 1)] {
+            let answer = Ok(vec![Bytes::from(answer)]);
+            let method = v1::CreateVolumeRequest::METHOD;
+            let found = CallCounts::default().look(&secrets, method, &request, &answer);
+            assert_eq!(found.len(), expected, "{found:?}");
+        }
+    }
 }

@@ -39,6 +39,8 @@ pub enum CaseKind {
     Changes,
     /// Changes volumes as [`CaseKind::Changes`] does, with nothing else running: other cases would disturb it, or be disturbed.
     Alone,
+    /// Does once more, with nothing else running and after all others that call, what worked before them.
+    Closing,
     /// Makes no call: judges the calls of all cases before it.
     Last,
 }

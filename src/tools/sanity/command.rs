@@ -2,7 +2,8 @@
 
 use super::report::instance_name;
 use super::settings::Access;
-use super::{Case, Report, Settings, config, drawn, junit, known_failures, run_watched};
+use super::{Case, Report, Settings, config, drawn, junit, kept, known_failures, run_watched};
+use crate::call::endpoint::Endpoint;
 use crate::error::Error;
 use crate::invocation::contexts::choice::Selection;
 use crate::invocation::contexts::chosen::Chosen;
@@ -12,12 +13,14 @@ use crate::invocation::interrupt::Signals;
 use crate::invocation::offered::Offered;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::{connect, request};
+use crate::output::colour::{self, Brush};
 use crate::output::page::{self, PageFile, Readers};
 use crate::output::shell_word::word;
 use crate::output::{Format, stdout, terminal};
 use crate::say::say;
-use crate::tools::sanity::print::{Progress, list};
+use crate::tools::sanity::print::{Detail, Progress, Shown, list};
 use clap::builder::PossibleValue;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -32,6 +35,9 @@ struct SanityFlags {
     /// Take all of this from a TOML file, whose keys are the names of the flags; flags count more
     #[arg(long, value_name = "FILE", display_order = 0, help_heading = super::settings::DRIVER)]
     config: Option<PathBuf>,
+    /// Show the failures and the end alone
+    #[arg(short, long, help_heading = REPORT)]
+    quiet: bool,
     /// List the cases instead of running them
     #[arg(long, help_heading = REPORT)]
     list: bool,
@@ -44,10 +50,23 @@ struct SanityFlags {
     /// Count failures that this file names as known: they do not fail the run. One case a line, # begins a comment
     #[arg(long, value_name = "FILE", help_heading = REPORT)]
     known_failures: Option<PathBuf>,
-    /// Write the names of the cases that fail to a file, from then on known failures
+    /// Write the names of the cases that fail to a file, for --known-failures of later runs
     #[arg(long, value_name = "FILE", help_heading = REPORT)]
     write_known_failures: Option<PathBuf>,
 }
+
+/// The flags of `csi sanity explain`.
+#[derive(Args, Debug)]
+struct ExplainFlags {
+    /// Its name
+    #[arg(value_name = "CASE", value_parser = Offered(names_of_cases), hide_possible_values = true)]
+    case: String,
+    /// Of the run in this file, which -o json wrote; without the flag the last run in which the case was tried
+    #[arg(long, value_name = "FILE")]
+    run: Option<PathBuf>,
+}
+
+const EXPLAIN: &str = "explain";
 
 /// The command.
 pub fn command() -> Command {
@@ -55,11 +74,16 @@ pub fn command() -> Command {
         .about("Check that a driver keeps the contract of the specification")
         .after_help(
             "Examples:\n  csi -e embedded: sanity\n  \
-             csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n\n\
-             Exit codes: 0 every case passed, 3 some failed, others: it could not be run.",
+             csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n  \
+             csi sanity -- my-driver --endpoint {}\n\n\
+             The last 10 runs are kept for `csi sanity explain CASE`. -v shows each case when it ends.\n\n\
+             Exit codes: 0 every case passed, 3 some failed, 4 none failed and not all could be tried, others: it could not be run.",
         )
         .defer(|command| {
             let command = with_flags::<SanityFlags>(with_flags::<Settings>(command));
+            let explain = Command::new(EXPLAIN)
+                .about("Show what a run has found in a case, and the commands that show it again");
+            let command = command.subcommand(with_flags::<ExplainFlags>(explain));
             command.mut_arg("filter", |filter| {
                 filter.value_parser(Offered(names_of_cases)).hide_possible_values(true)
             })
@@ -77,15 +101,31 @@ fn names_of_cases() -> Vec<PossibleValue> {
 /// # Errors
 /// When the run could not be made, or the driver failed.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    if let Some((EXPLAIN, matches)) = matches.subcommand() {
+        return explain(&parse::flags::<ExplainFlags>(matches)?, globals);
+    }
     let flags = parse::flags::<SanityFlags>(matches)?;
     let mut globals = globals.clone();
     let settings = settings(&flags, matches, &mut globals)?;
-    match decide(settings, flags.list, &globals)? {
+    match decide(settings, flags.list, flags.quiet, &globals)? {
         Task::List(cases, format) => crate::output::print(list(&cases, format).as_bytes()),
         Task::Run(settings, shown) => {
             judged(&execute(*settings, shown, &flags, &globals, defaults)?)
         }
     }
+}
+
+/// Shows what was found in a case.
+fn explain(flags: &ExplainFlags, globals: &Globals) -> Result<(), Error> {
+    globals.tool_format(&[Format::Table], "it is text; -o json of the run has all")?;
+    let name = &flags.case;
+    let of_any = name.strip_suffix("@block").unwrap_or(name);
+    let Some(case) = super::cases().find(|case| case.name == of_any) else {
+        return Err(Error::usage(format!("no case has the name {}", word(name)))
+            .hint("csi sanity --list shows the names of all cases"));
+    };
+    let text = kept::explained(case, name, flags.run.as_deref())?;
+    crate::output::print(text.as_bytes())
 }
 
 /// The settings from a command line and from the file that it names. Flags take precedence; a context that nobody named
@@ -104,6 +144,9 @@ fn settings(
     let taken = settings.take(matches);
     taken.map_err(|error| Error::usage(error.to_string()))?;
     let is_implied = |chosen: &Chosen| chosen.selection != Selection::Flag;
+    if !settings.command.is_empty() {
+        return with_own_driver(settings, matches, globals);
+    }
     if !settings.endpoint.is_empty() && globals.chosen.as_ref().is_some_and(is_implied) {
         globals.name_driver(&settings.endpoint);
     }
@@ -119,6 +162,40 @@ fn settings(
     Ok(settings)
 }
 
+/// The settings of a run that starts the driver. A driver that runs is another one: flags count more than the file, and
+/// of two equals neither does.
+fn with_own_driver(
+    mut settings: Settings,
+    matches: &ArgMatches,
+    globals: &mut Globals,
+) -> Result<Settings, Error> {
+    let is_asked_for = matches.value_source("command") == Some(ValueSource::CommandLine);
+    let names_driver = match &globals.chosen {
+        Some(chosen) => chosen.selection == Selection::Flag,
+        None => globals.endpoint.is_some(),
+    };
+    match (is_asked_for, names_driver) {
+        (true, true) => Err(Error::usage(
+            "-- COMMAND starts a driver, and --endpoint or --context names one that runs",
+        )
+        .hint("give one of them")),
+        (false, true) => {
+            settings.command.clear();
+            settings.endpoint = globals.endpoint.clone().unwrap_or_default();
+            Ok(settings)
+        }
+        (false, false) if !settings.endpoint.is_empty() => Err(Error::usage(
+            "--config: command starts a driver, and endpoint names one that runs",
+        )
+        .hint("give one of them")),
+        _ => {
+            globals.name_driver("");
+            settings.endpoint.clear();
+            Ok(settings)
+        }
+    }
+}
+
 /// The task of a command line.
 #[derive(Debug)]
 enum Task {
@@ -129,7 +206,7 @@ enum Task {
 }
 
 /// Decides what is to be done, and refuses what has no meaning or contradicts itself.
-fn decide(settings: Settings, lists: bool, globals: &Globals) -> Result<Task, Error> {
+fn decide(settings: Settings, lists: bool, quiet: bool, globals: &Globals) -> Result<Task, Error> {
     let own = if lists { Format::Name } else { Format::Github };
     let known = [Format::Table, Format::Json, Format::Jsonl, own];
     let prints = "the results are no table; -o json prints all of them with every detail";
@@ -150,6 +227,11 @@ fn decide(settings: Settings, lists: bool, globals: &Globals) -> Result<Task, Er
     if lists {
         return Ok(Task::List(cases, format));
     }
+    if quiet && globals.verbose > 0 {
+        return Err(Error::usage(
+            "--quiet shows less and -v more: give one of them",
+        ));
+    }
     check(&settings)?;
     Ok(Task::Run(Box::new(settings), format))
 }
@@ -164,8 +246,15 @@ fn execute(
 ) -> Result<Report, Error> {
     let mut globals = globals.clone();
     globals.endpoint = Some(settings.endpoint).filter(|endpoint| !endpoint.is_empty());
-    let endpoint = connect::endpoint_named_for("sanity", &globals)?;
-    settings.endpoint = endpoint.to_string();
+    let endpoint = match settings.command.is_empty() {
+        true => Some(connect::endpoint_named_for("sanity", &globals)?),
+        false => None,
+    };
+    settings.endpoint = endpoint
+        .as_ref()
+        .map(Endpoint::to_string)
+        .unwrap_or_default();
+    settings.start_limit = globals.wait.unwrap_or(settings.start_limit);
     settings.timeout = globals.timeout().unwrap_or(NO_LIMIT);
     settings.metadata = globals.metadata();
     settings.connect = globals.connect_options();
@@ -189,19 +278,31 @@ fn execute(
         }
     }
     let html = PageFile::asked(flags.html.as_ref(), Readers::Umask)?;
-    connect::private_mounts(&endpoint, defaults)?;
-    let live = terminal::width().is_some();
-    let mut progress = Progress::new(stdout(), shown, live, known.clone());
+    if let Some(endpoint) = &endpoint {
+        connect::private_mounts(endpoint, defaults)?;
+    }
+    let columns = terminal::width();
+    let shown = Shown {
+        format: shown,
+        detail: match (flags.quiet, globals.verbose) {
+            (true, _) => Detail::Quiet,
+            (false, 0) => Detail::Usual,
+            (false, _) => Detail::Each,
+        },
+        columns,
+        brush: Brush(colour::is_wanted()),
+    };
+    let mut progress = Progress::new(stdout(), shown, known.clone());
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
-        if globals.wait.is_some() {
+        if let (Some(endpoint), true) = (&endpoint, globals.wait.is_some()) {
             tokio::select! {
-                ready = connect::session(&endpoint, &globals) => drop(ready?),
+                ready = connect::session(endpoint, &globals) => drop(ready?),
                 () = signals.next() => return Err(Error::interrupted()),
             }
         }
-        let mut report = followed(settings, &mut progress, &mut signals, live).await?;
+        let mut report = followed(settings, &mut progress, &mut signals, columns.is_some()).await?;
         report.known = known;
         let documents: [fn(&Report) -> String; 2] = [junit::document, known_failures::written];
         for ((flag, path), document) in files.into_iter().zip(documents) {
@@ -213,11 +314,10 @@ fn execute(
         if let Some(html) = html {
             html.write(&page::cases::page(&drawn::run(&report)))?;
         }
-        if flags.write_known_failures.is_some() {
-            report.known = report.failed().map(str::to_owned).collect();
-        }
+        // A run is as good without: what is not kept is not named.
+        let kept = kept::keep(&report).ok();
         progress
-            .finish(&report)
+            .finish(&report, kept.as_deref())
             .map_err(|error| Error::because("stdout cannot be written", &error))?;
         Ok(report)
     });
@@ -285,21 +385,26 @@ fn check(settings: &Settings) -> Result<(), Error> {
             return Err(Error::usage(problem));
         }
     }
-    if settings.volume_size < 1 {
+    if settings.volume_size.is_some_and(|size| size < 1) {
         return Err(Error::usage("--volume-size must be at least one byte"));
     }
     if settings.jobs == 0 {
         return Err(Error::usage("--jobs must be at least 1"));
     }
     if settings.restart_between_steps > 0 {
-        if settings.restart_command.is_none() {
-            let problem = "--restart-between-steps needs --restart-command to restart the driver";
+        if settings.restart_command.is_none() && settings.command.is_empty() {
+            let problem = "--restart-between-steps needs --restart-command or -- COMMAND to restart the driver";
             return Err(Error::usage(problem));
         }
         if settings.read_only {
             let problem = "--restart-between-steps restarts the driver, and --read-only lets it be";
             return Err(Error::usage(problem).hint("give one of them"));
         }
+    }
+    if settings.restart_command.is_some() && !settings.command.is_empty() {
+        let problem =
+            "-- COMMAND restarts the driver that it starts, and --restart-command another way";
+        return Err(Error::usage(problem).hint("give one of them"));
     }
     if settings.case_limit.is_zero() {
         return Err(
@@ -332,6 +437,9 @@ fn judged(report: &Report) -> Result<(), Error> {
     match &report.cut_short {
         Some(reason) if reason == "interrupted" => Err(Error::interrupted().reported()),
         _ if report.is_success() => Ok(()),
+        _ if report.new_failures().next().is_none() => {
+            Err(Error::incomplete("not all cases could be tried").reported())
+        }
         _ => {
             let counts = report.counts();
             Err(Error::failed(format!(
@@ -363,7 +471,7 @@ mod tests {
         let (_, matches) = matches.subcommand().expect("a command");
         let flags = parse::flags::<SanityFlags>(matches).expect("flags");
         let task = settings(&flags, matches, &mut globals)
-            .and_then(|settings| decide(settings, flags.list, &globals));
+            .and_then(|settings| decide(settings, flags.list, flags.quiet, &globals));
         match task {
             Ok(Task::Run(settings, shown)) => format!("runs {} {shown:?}", settings.endpoint),
             Ok(Task::List(cases, _)) => format!("lists {}", cases.len()),

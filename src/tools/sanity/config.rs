@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(read.capabilities.len(), 2);
         assert_eq!(
             (read.volume_size, read.jobs, read.seed),
-            (2 << 30, 3, Some(16))
+            (Some(2 << 30), 3, Some(16))
         );
         assert_eq!(read.restart_between_steps, 3);
         assert!(read.read_only && read.strict && read.paths == Some(false));
@@ -105,12 +105,12 @@ mod tests {
         .unwrap();
         assert_eq!(read.capabilities.len(), 1);
         assert_eq!(read.filter, ["a"]);
-        assert_eq!(read.volume_size, 4096);
+        assert_eq!(read.volume_size, Some(4096));
         assert_eq!(read.restart_between_steps, 1);
         assert_eq!(read.seed, Some(u64::MAX));
         let none = settings("restart-between-steps = false").unwrap();
         assert_eq!(none.restart_between_steps, 0);
-        assert_eq!((none.jobs, none.volume_size), (8, 1 << 30));
+        assert_eq!((none.jobs, none.volume_size), (8, None));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! volumes and paths to call with come from `fixtures.rs`.
 
 use super::broken_rules::BrokenRules;
+use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
 use super::need::Need;
-use super::premises::Premises;
+use super::premises::{Ground, Premises};
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call, locked};
 use super::settings::{Access, Settings};
@@ -17,18 +18,22 @@ use crate::call::session::{Lost, Session};
 use crate::rpc;
 use bytes::Bytes;
 use csi_proto::Request;
+use csi_proto::path::contents;
 use csi_proto::random;
 use csi_proto::schema::Method;
 use prost::Message;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::{Code, Status};
 
-/// A recommendation that is not followed, and the cases on which that rests.
-pub(super) type Warning = (Failure, Vec<&'static str>);
+/// The places in requests that say that volumes are block ones.
+const BLOCK_VOLUMES: [&str; 2] = ["volume_capabilities.block", "volume_capability.block"];
+
+/// A recommendation that is not followed, and what that rests on.
+pub(super) type Warning = (Failure, Ground);
 
 /// The context of one case.
 pub struct Context {
@@ -41,13 +46,13 @@ pub struct Context {
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
     pub(super) made: MadeItems,
-    /// The recommendations that are not followed, each with the cases that it rests on.
+    /// The recommendations that are not followed, each with what it rests on.
     warnings: Mutex<Vec<Warning>>,
     pub(super) premises: Mutex<Premises>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
-    /// The failure of the first call in which the driver went away.
-    pub(super) lost: OnceLock<Failure>,
+    /// What was found in the answers of this case before any other, and the number of its steps until then.
+    pub(super) first_of: Mutex<Vec<(String, usize)>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
@@ -62,7 +67,7 @@ impl Context {
         restarts: Restarts,
     ) -> Self {
         Self {
-            made: MadeItems::of_case(Arc::clone(&run), number),
+            made: MadeItems::of_case(Arc::clone(&run), number, case.clone()),
             run,
             case,
             number,
@@ -72,7 +77,7 @@ impl Context {
             warnings: Mutex::default(),
             premises: Mutex::default(),
             broken_rules: Mutex::default(),
-            lost: OnceLock::new(),
+            first_of: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
         }
@@ -104,6 +109,11 @@ impl Context {
         format!("{}-{}-{count}", self.run.journal.run_name(), self.number)
     }
 
+    /// Passes over names that others have.
+    pub(super) fn skip_names(&self, count: usize) {
+        self.names.store(count, Ordering::Relaxed);
+    }
+
     /// A number below `limit` that the seed tells, another one each time.
     pub fn random(&self, limit: u64) -> u64 {
         let count = self.names.fetch_add(1, Ordering::Relaxed) as u64;
@@ -115,10 +125,10 @@ impl Context {
     /// # Errors
     /// When the driver goes away, or the reply is no such message.
     pub fn send<Q: Request>(&self, request: Q) -> Result<Result<Q::Reply, Status>, Stop> {
-        self.send_within(self.run.settings.timeout, request)
+        decoded::<Q::Reply>(Q::METHOD, self.exchange(Q::METHOD, encoded(&request))?)
     }
 
-    /// Sends a request as [`Context::send`] does, with a deadline of its own.
+    /// Sends a request as [`Context::send`] does, once, with a deadline of its own.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -127,7 +137,8 @@ impl Context {
         limit: Duration,
         request: Q,
     ) -> Result<Result<Q::Reply, Status>, Stop> {
-        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        self.between_steps()?;
+        let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit))??;
         decoded::<Q::Reply>(Q::METHOD, answer)
     }
 
@@ -136,40 +147,7 @@ impl Context {
     /// # Errors
     /// When it is not, or as [`Context::send`].
     pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        let limit = self.run.settings.timeout;
-        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
-    }
-
-    /// Sends a request as [`Context::ok`] does, after a call that may still be under way: after ABORTED the request is sent
-    /// again, as the specification demands of a caller, for as long as one call may take: no shorter time is too long for a
-    /// driver.
-    ///
-    /// # Errors
-    /// As [`Context::ok`].
-    pub fn ok_in_the_end<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        must_be_ok::<Q>(self.in_the_end(Q::METHOD, encoded(&request))?)
-    }
-
-    /// The answer that is not ABORTED, or the last one.
-    pub(super) fn in_the_end(
-        &self,
-        method: &'static Method,
-        request: Bytes,
-    ) -> Result<Exchanged, Stop> {
-        let limit = self.run.settings.timeout;
-        let end = Instant::now() + limit;
-        let mut pause = Duration::from_millis(10);
-        self.between_steps()?;
-        loop {
-            // A repetition is the same step.
-            match self.wait(self.exchanged(method, request.clone(), limit))?? {
-                Err(status) if status.code() == Code::Aborted && Instant::now() < end => {
-                    self.pause(pause)?;
-                    pause = (pause * 2).min(Duration::from_millis(500));
-                }
-                answer => return Ok(answer),
-            }
-        }
+        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
     }
 
     /// Sends a request as [`Context::ok`] does, to the controller's endpoint, for the calls that both ends serve.
@@ -206,8 +184,7 @@ impl Context {
     /// # Errors
     /// When it is answered with OK or another code.
     pub fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
-        let limit = self.run.settings.timeout;
-        let answer = self.exchange(Q::METHOD, encoded(&request), limit)?;
+        let answer = self.exchange_to_refuse(Q::METHOD, encoded(&request), codes)?;
         must_be_refused(Q::METHOD, answer, codes)
     }
 
@@ -216,8 +193,7 @@ impl Context {
     /// # Errors
     /// As [`Context::send`].
     pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
-        let limit = self.run.settings.timeout;
-        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request), limit)?)
+        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
     }
 
     /// Sends a request and gives the call up after a while, unless it is answered before.
@@ -264,9 +240,34 @@ impl Context {
     /// Reports what the specification recommends and the driver does not do. The case goes on.
     pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
-            let (expected, actual) = (expected.into(), actual.into());
-            let warning = (Failure { expected, actual }, self.premises());
-            locked(&self.warnings).push(warning);
+            self.warns_of(Failure::new(expected, actual));
+        }
+    }
+
+    /// Writes the commands that show what was found in the answers of all cases.
+    pub fn shown_by_commands(&self, found: impl IntoIterator<Item = String>) {
+        for found in found {
+            let commands = locked(&self.run.seen).commands_of(&found).to_vec();
+            commands.into_iter().for_each(|line| self.did(line));
+        }
+    }
+
+    /// Reports a failure that is none by the specification.
+    pub(super) fn warns_of(&self, failure: Failure) {
+        locked(&self.warnings).push((failure, self.ground()));
+    }
+
+    /// Makes demands that the specification does not make. What is not kept of them is a warning.
+    ///
+    /// # Errors
+    /// Where they cannot be shown here.
+    pub fn recommended(&self, demands: impl FnOnce() -> Verdict) -> Verdict {
+        match demands() {
+            Err(Stop::Failed(failure)) if self.made.lost.get().is_none() => {
+                self.warns_of(failure);
+                Ok(())
+            }
+            ended => ended,
         }
     }
 
@@ -287,10 +288,57 @@ impl Context {
         &self,
         method: &'static Method,
         request: Bytes,
-        limit: Duration,
     ) -> Result<Exchanged, Stop> {
+        self.exchange_for(method, request, &[])
+    }
+
+    /// Makes a call as [`Context::exchange`] does, to which these codes are right answers. Where ABORTED is none, the call
+    /// is made again after it, as the specification demands of a caller, for as long as one call may take: no shorter time
+    /// is too long for a driver.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange_for(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        codes: &[Code],
+    ) -> Result<Exchanged, Stop> {
+        let limit = self.run.settings.timeout;
+        let end = Instant::now() + limit;
+        let mut pause = Duration::from_millis(10);
+        let is_pending = |status: &Status| {
+            let code = status.code();
+            code == Code::Aborted && !codes.contains(&code) && Instant::now() < end
+        };
         self.between_steps()?;
-        self.wait(self.exchanged(method, request, limit))?
+        loop {
+            // A repetition is the same step.
+            match self.wait(self.exchanged(method, request.clone(), limit))?? {
+                Err(status) if is_pending(&status) => {
+                    self.pause(pause)?;
+                    pause = (pause * 2).min(Duration::from_millis(500));
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Makes a call as [`Context::exchange_for`] does, to which only these codes are right answers.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange_to_refuse(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        codes: &[Code],
+    ) -> Result<Exchanged, Stop> {
+        let answer = self.exchange_for(method, request, codes)?;
+        if matches!(&answer, Err(status) if !codes.contains(&status.code())) {
+            self.refused_otherwise();
+        }
+        Ok(answer)
     }
 
     /// Makes one call asynchronously. A call whose future is dropped stays recorded as given up.
@@ -308,7 +356,9 @@ impl Context {
         // Cases look for secrets in what the driver says; the runner masks what it shows of that.
         let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
         let before = self.restarts.mark();
+        let timed = CallTimes::begins(&self.run.times, method, &request);
         let answer = call(&session, method, request.clone()).await;
+        drop(timed);
         let ended = match &answer {
             Ok(messages) => Ok(messages.first().cloned().unwrap_or_default()),
             Err(status) => Err(status.code()),
@@ -319,23 +369,32 @@ impl Context {
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)
         {
-            return Err(self.lose(method, &request, peer, lost));
+            let failure = self.made.lose(&self.case, method, &request, lost);
+            return Err(Stop::Failed(failure));
         }
-        locked(&self.run.seen).look(&self.run.settings.secrets, method, &answer);
+        let found =
+            locked(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
+        let steps = locked(&self.steps).all().len();
+        locked(&self.first_of).extend(found.into_iter().map(|words| (words, steps)));
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.
             Err(status) => {
-                self.was_refused(method, status.code());
-                self.works(method, Some(status.code()))?;
+                self.was_refused(method, &request, status);
+                let is_block = |path| !contents(method.request, &request, path).is_empty();
+                let access = match BLOCK_VOLUMES.into_iter().any(is_block) {
+                    true => Access::Block,
+                    false => self.access,
+                };
+                self.works(method, access, Some(status.code()))?;
             }
         }
         Ok(answer)
     }
 
-    /// Skips the case when an RPC does not work here at all, and was answered with that code or will be.
-    pub(super) fn works(&self, method: &Method, code: Option<Code>) -> Verdict {
-        let reason = self.run.does_not_work(method, self.access, code);
+    /// Skips the case when an RPC does not work here at all for volumes of that access type, and was answered with that code or will be.
+    pub(super) fn works(&self, method: &Method, access: Access, code: Option<Code>) -> Verdict {
+        let reason = self.run.does_not_work(method, access, code);
         reason.map_or(Ok(()), |reason| Err(Stop::Skipped(reason)))
     }
 

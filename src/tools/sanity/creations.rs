@@ -35,16 +35,8 @@ impl Context {
     /// # Errors
     /// As [`Context::ok`].
     pub fn made<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
-        self.works(Q::METHOD, None)?;
+        self.works(Q::METHOD, self.access(), None)?;
         identified::<Q>(self.ok(request.clone())?)
-    }
-
-    /// The thing that a request makes, after a call that may still be under way.
-    ///
-    /// # Errors
-    /// As [`Context::ok_in_the_end`].
-    pub fn made_in_the_end<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
-        identified::<Q>(self.ok_in_the_end(request.clone())?)
     }
 
     /// A thing that can be used: the request, repeated until the reply says so, as the specification has it.
@@ -56,7 +48,7 @@ impl Context {
         let mut pause = Duration::from_millis(5);
         self.one_step(|| {
             loop {
-                let thing = self.made_in_the_end(request)?;
+                let thing = self.made(request)?;
                 if Q::is_ready(&thing) {
                     return Ok(thing);
                 }
@@ -116,14 +108,14 @@ impl Context {
     /// is repeated; the thing.
     ///
     /// # Errors
-    /// When it does not, or as [`Context::ok_in_the_end`].
+    /// When it does not, or as [`Context::ok`].
     pub fn made_after_deadline<Q: Creation>(
         &self,
         request: &Q,
         deadline: Duration,
     ) -> Result<Q::Thing, Stop> {
         let first = self.send_within(deadline, request.clone())?;
-        let again = self.made_in_the_end(request)?;
+        let again = self.made(request)?;
         if let Ok(reply) = first {
             same_id(Q::WORD, Q::id(&identified::<Q>(reply)?), Q::id(&again))?;
         }

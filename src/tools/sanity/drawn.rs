@@ -7,7 +7,7 @@ use crate::output::page::cases::{CaseEnd, CasesRun, Evidence, ShownCase};
 /// The run.
 pub fn run(report: &Report) -> CasesRun {
     let causes = report.causes().into_iter().map(|(failure, names)| {
-        let names = names.into_iter().map(str::to_owned).collect();
+        let names = names.into_iter().map(|one| one.name.clone()).collect();
         (failure.expected.clone(), failure.actual.clone(), names)
     });
     CasesRun {
@@ -74,10 +74,7 @@ mod tests {
 
     #[test]
     fn every_end_of_a_case_has_its_own_on_the_page() {
-        let failure = |text: &str| Failure {
-            expected: text.to_owned(),
-            actual: text.to_owned(),
-        };
+        let failure = |text: &str| Failure::new(text, text);
         let cases: Vec<_> = crate::tools::sanity::cases().take(6).collect();
         let result = |index: usize, outcome: CaseOutcome, warnings: Vec<Failure>| CaseResult {
             case: cases[index],
@@ -104,7 +101,9 @@ mod tests {
             ],
             known: [cases[3].name.clone()].into(),
             cut_short: None,
+            untried: Vec::new(),
             took: Duration::ZERO,
+            times: Default::default(),
         };
         let run = run(&report);
         let found: Vec<_> = run

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 /// A size: a text, or a number of bytes.
-pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(
         untagged,
@@ -21,8 +21,8 @@ pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
         Text(String),
     }
     match Size::deserialize(from)? {
-        Size::Bytes(bytes) => Ok(bytes),
-        Size::Text(text) => size::parse(&text).map_err(D::Error::custom),
+        Size::Bytes(bytes) => Ok(Some(bytes)),
+        Size::Text(text) => size::parse(&text).map(Some).map_err(D::Error::custom),
     }
 }
 

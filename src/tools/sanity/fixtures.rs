@@ -198,7 +198,7 @@ impl Context {
 
     /// The size of volumes in bytes.
     pub fn size(&self) -> i64 {
-        self.settings().volume_size
+        self.run.volume_size(self.access())
     }
 
     /// The secrets of the settings.

@@ -21,17 +21,23 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The prefix of all names that a run gives.
 pub const PREFIX: &str = "csi-sanity-";
 
 const FILE: &str = "journal";
 
+/// The number for the items of earlier runs, which is that of no case.
+const OF_EARLIER_RUNS: usize = usize::MAX;
+
 /// The file of a run.
 pub struct Journal {
     name: String,
     folder: PathBuf,
     file: Option<Mutex<File>>,
+    /// The number of items of earlier runs that are noted.
+    earlier: AtomicU64,
 }
 
 /// The items of a run that did not end by itself.
@@ -49,7 +55,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the folder or the file in it cannot be made.
-    pub(super) fn open(parent: &Path, name: String, endpoints: [&str; 2]) -> io::Result<Self> {
+    pub(super) fn open(parent: &Path, name: String, endpoints: &[String; 2]) -> io::Result<Self> {
         let folder = parent.join(&name);
         fs::create_dir(&folder)?;
         let mut file = fs::OpenOptions::new()
@@ -63,6 +69,7 @@ impl Journal {
             name,
             folder,
             file: Some(Mutex::new(file)),
+            earlier: AtomicU64::new(0),
         })
     }
 
@@ -72,6 +79,7 @@ impl Journal {
             name,
             folder: PathBuf::new(),
             file: None,
+            earlier: AtomicU64::new(0),
         }
     }
 
@@ -94,9 +102,18 @@ impl Journal {
         self.line(&json!({ "item": [case, number], "what": what }))
     }
 
-    /// Removes file and folder, when nothing is left.
+    /// Writes down an item that an earlier run has left, and that this one leaves too.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(super) fn take_over(&self, item: &Item) -> io::Result<()> {
+        let number = self.earlier.fetch_add(1, Ordering::Relaxed);
+        self.write(OF_EARLIER_RUNS, number, Some(item))
+    }
+
+    /// Removes file and folder, when this run leaves nothing, and there is nothing of earlier ones.
     pub(super) fn close(&self) {
-        if self.file.is_some() {
+        if self.file.is_some() && self.earlier.load(Ordering::Relaxed) == 0 {
             remove(&self.folder);
         }
     }
@@ -111,14 +128,14 @@ impl Journal {
 }
 
 /// The items that dead runs of this user against these endpoints have left below `parent`.
-pub fn left_below(parent: &Path, endpoints: [&str; 2]) -> Vec<UnfinishedRun> {
+pub fn left_below(parent: &Path, endpoints: &[String; 2]) -> Vec<UnfinishedRun> {
     let folders = run_folder::mine_below(parent, &[PREFIX]).into_iter();
     folders
         .filter_map(|folder| read(folder, endpoints))
         .collect()
 }
 
-fn read(folder: PathBuf, endpoints: [&str; 2]) -> Option<UnfinishedRun> {
+fn read(folder: PathBuf, endpoints: &[String; 2]) -> Option<UnfinishedRun> {
     let file = run_folder::open_mine(&folder.join(FILE)).ok()?;
     file.try_lock().ok()?;
     let text = io::read_to_string(&file).ok()?;
@@ -206,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_not_gone_is_read_back_once_the_run_is_dead() {
         let parent = tempfile::tempdir().unwrap();
-        let endpoints = ["a", "b"];
+        let endpoints = &["a", "b"].map(str::to_owned);
         let name = format!("{PREFIX}x");
         let journal = Journal::open(parent.path(), name, endpoints).unwrap();
         let mut made = Made::default();
@@ -232,7 +249,7 @@ mod tests {
         assert!(left_below(parent.path(), endpoints).is_empty(), "it lives");
         drop(journal);
         assert!(
-            left_below(parent.path(), ["a", "c"]).is_empty(),
+            left_below(parent.path(), &["a", "c"].map(str::to_owned)).is_empty(),
             "another driver"
         );
         let left = left_below(parent.path(), endpoints);

@@ -4,13 +4,14 @@
 //! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
 //! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
 //! `context.rs`, `answers.rs`, `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, all of which
-//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`, what becomes of its failure in `judging.rs`;
+//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`, one try of it in `trial.rs`, what becomes of that in `judging.rs`;
 //! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
 
 mod answers;
 mod at_once;
 mod broken_rules;
 mod call_counts;
+mod call_times;
 mod case;
 mod cases;
 pub(crate) mod command;
@@ -21,14 +22,18 @@ mod data;
 mod drawn;
 mod driver_info;
 mod file_values;
+mod finding;
 mod fixtures;
 mod journal;
+mod json;
 mod judging;
 mod junit;
+mod kept;
 mod known_failures;
 mod losses;
 mod need;
 mod observer;
+mod own_driver;
 mod paths;
 mod premises;
 mod presence;
@@ -38,15 +43,21 @@ mod report;
 mod restart;
 mod restarts;
 mod resting;
+mod room;
 mod run;
 mod runner;
+mod script;
 mod settings;
+mod sizes;
 mod sources;
 mod steps;
+mod summary;
 mod taking_down;
+mod trial;
 mod verdict;
 mod vocabulary;
 
+pub use call_times::{CallTimes, StepTime};
 pub use case::{Case, CaseKind, Failure, Need};
 pub use cases::all as cases;
 pub use observer::{Asked, Observer, Plan};
@@ -61,8 +72,11 @@ use csi_proto::random;
 use driver_info::DriverInfo;
 use journal::Journal;
 use observer::Silent;
-use run::{Ends, Run};
+use own_driver::OwnDriver;
+use room::Limits;
+use run::{Ends, Run, locked};
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use taking_down::MadeItems;
@@ -101,9 +115,9 @@ pub async fn run(settings: Settings) -> Result<Report, CannotRun> {
 /// # Errors
 /// As [`run`].
 pub async fn run_watched(
-    settings: Settings,
+    mut settings: Settings,
     observer: &mut dyn Observer,
-    asked: Asked,
+    mut asked: Asked,
 ) -> Result<Report, CannotRun> {
     let started = Instant::now();
     // Else every case that stages would be skipped, and the run pass.
@@ -118,6 +132,7 @@ pub async fn run_watched(
             .hint("--staging-parent names a folder that this user and the driver can use")
             .into());
     }
+    let own = start_own(&mut settings, &mut asked).await?;
     let node = open(&settings, &settings.endpoint).await?;
     let controller = match &settings.controller_endpoint {
         Some(text) => open(&settings, text).await?,
@@ -126,68 +141,119 @@ pub async fn run_watched(
     let mut ends = Ends {
         node: &node,
         controller: &controller,
+        unanswered: BTreeSet::new(),
     };
     let two_processes = settings.controller_endpoint.is_some();
     let driver = DriverInfo::ask(&mut ends, two_processes).await?;
-    let endpoints = [&node, &controller].map(|peer| peer.endpoint.named_everywhere());
-    let endpoints = [endpoints[0].as_str(), endpoints[1].as_str()];
+    let tells_capacity = driver.has(case::needs::GET_CAPACITY) == Some(true);
+    let (places, place) = (
+        driver.node_info.max_volumes_per_node,
+        driver.node_info.accessible_topology.clone(),
+    );
+    let limits = Limits::ask(&mut ends, &settings, places, place, tells_capacity).await?;
+    let unanswered = Mutex::new(std::mem::take(&mut ends.unanswered));
+    let own_driver = own.as_ref().map(|own| Arc::clone(&own.0));
+    let endpoints = run::ends_named(&node, &controller, own_driver.as_deref());
     let [name, new_seed] = drawn()?;
     let name = format!("{}{:08x}", journal::PREFIX, name as u32);
     let parent = settings.mount_folder();
     let journal = match settings.read_only {
         true => Journal::none(name),
-        false => Journal::open(&parent, name, endpoints).map_err(|error| {
+        false => Journal::open(&parent, name, &endpoints).map_err(|error| {
             let problem = format!("no folder for this run can be made in {}", parent.display());
             Error::because(problem, &error)
                 .hint("--mount-parent names a folder that this user and the driver can use")
         })?,
     };
     let seed = settings.seed.unwrap_or(new_seed);
-    let mut accesses = runner::accesses_of(&settings);
+    let asked_for = runner::accesses_of(&settings);
+    let size = settings.volume_size.unwrap_or(settings::DEFAULT_SIZE);
     let run = Arc::new(Run {
         settings,
         node,
         controller,
         driver,
+        own_driver,
         accesses: OnceLock::new(),
+        sizes: [AtomicI64::new(size), AtomicI64::new(size)],
         journal,
+        postponed: Mutex::default(),
         left: Mutex::default(),
         seen: Mutex::default(),
+        times: Mutex::default(),
         broken_rules: Mutex::default(),
         losses: Mutex::default(),
         bringing_back: tokio::sync::Mutex::default(),
         broken_calls: Mutex::default(),
+        unanswered,
+        lacking: Mutex::default(),
+        limits,
+        shown: OnceLock::new(),
         seed,
         runtime: Handle::current(),
     });
     if !run.settings.read_only && !run.settings.keep_leftovers {
         take_down_leftovers(&run, observer).await;
     }
-    accesses.extend(runner::tried_block(&run).await);
+    let _ = run.shown.set(presence::shown(&run).await);
+    let accesses = tokio::select! {
+        accesses = sizes::accesses(&run, asked_for) => accesses,
+        () = trial::times(&mut asked, 2) => return Err(Error::interrupted().into()),
+    };
     let _ = run.accesses.set(accesses);
     let planned = runner::plan(&run);
     observer.begins(&Plan {
         driver: (&run.driver.name, &run.driver.version),
-        endpoint: &run.settings.endpoint,
+        endpoint: &run.driver_named(),
         cases: planned
             .iter()
             .filter(|one| runner::is_asked_for(&run, one))
             .count(),
         seed,
-        jobs: run.settings.jobs(),
+        jobs: run.jobs(),
     });
     let (results, cut_short) = runner::run(&run, planned, observer, asked).await;
     Ok(Report {
         driver: run.driver.name.clone(),
         version: run.driver.version.clone(),
-        endpoint: run.settings.endpoint.clone(),
+        endpoint: run.driver_named(),
         run: run.journal.run_name().to_owned(),
         seed,
         results,
         known: BTreeSet::new(),
         cut_short,
+        untried: run.untried(),
         took: started.elapsed(),
+        times: locked(&run.times).clone(),
     })
+}
+
+/// The run's own driver, which ends with this.
+struct UntilTheEnd(Arc<OwnDriver>);
+
+impl Drop for UntilTheEnd {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Starts the driver that the settings name by a command; its endpoint is that of the settings then.
+async fn start_own(
+    settings: &mut Settings,
+    asked: &mut Asked,
+) -> Result<Option<UntilTheEnd>, Error> {
+    if settings.command.is_empty() {
+        return Ok(None);
+    }
+    let own = OwnDriver::of(&settings.command)
+        .map_err(|error| Error::because("no folder for the driver's socket can be made", &error))?;
+    let own = UntilTheEnd(Arc::new(own));
+    settings.endpoint = own.0.endpoint();
+    tokio::select! {
+        up = own.0.comes_up(settings) => up?,
+        () = trial::times(asked, 1) => return Err(Error::interrupted()),
+    }
+    Ok(Some(own))
 }
 
 async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
@@ -203,10 +269,10 @@ async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
 
 /// Takes down what runs of this user have left that were killed, as far as it can be done soon.
 async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
-    let endpoints = [&run.node, &run.controller].map(|peer| peer.endpoint.named_everywhere());
+    let endpoints = run.ends_named();
     let parent = run.settings.mount_folder();
     let end = tokio::time::Instant::now() + run.settings.leftovers_limit;
-    for left in journal::left_below(&parent, endpoints.each_ref().map(String::as_str)) {
+    for left in journal::left_below(&parent, &endpoints) {
         let (count, folder) = (left.made.len(), left.folder.display());
         observer.note(&format!(
             "taking down what an earlier run left ({count} in {folder}); --keep-leftovers leaves it"
@@ -221,9 +287,14 @@ async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
             observer.note(&format!(
                 "took down what an earlier run left ({count} in {folder})"
             ));
+            continue;
         }
-        for problem in problems {
+        for problem in &problems {
             observer.note(&format!("left by an earlier run ({folder}): {problem}"));
+        }
+        // One journal for all that is left, however many runs have left it.
+        if made.hand_over(&left.folder) {
+            left.forget();
         }
     }
 }

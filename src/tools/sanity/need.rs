@@ -140,7 +140,8 @@ impl std::fmt::Display for Need {
             Self::Block | Self::Mount => write!(f, "the driver has no {name} volumes"),
             Self::EachAccess => f.write_str("the driver has no volumes of any access type"),
             Self::Paths => f.write_str("the node's paths are not visible here"),
-            Self::Restart | Self::MutableParameters | Self::OtherNode => {
+            Self::Restart => f.write_str("neither --restart-command nor -- COMMAND is given"),
+            Self::MutableParameters | Self::OtherNode => {
                 write!(f, "{name} is not given")
             }
         }

@@ -1,5 +1,7 @@
-//! The premises of a case at a point of its way: rules that other cases are about. Plain data, which `resting.rs` fills.
+//! The ground of a case at a point of its way: rules that other cases are about, and what the driver says it lacks. Plain
+//! data, which `resting.rs` fills.
 
+use super::room::{Lack, Shortage};
 use super::run::locked;
 use crate::rpc;
 use crate::rpc::facts::NAME;
@@ -10,6 +12,29 @@ use csi_proto::value::Value;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+/// What a failure or a warning rests on.
+#[derive(Clone, Debug, Default)]
+pub struct Ground {
+    /// The cases about other rules.
+    pub(super) on: Vec<&'static str>,
+    /// What the driver lacks, where the answer that did not fit said so.
+    pub(super) shortage: Option<Shortage>,
+}
+
+impl Ground {
+    /// The cases about other rules, and about whether what the driver lacks was given back.
+    pub(super) fn cases(&self) -> impl Iterator<Item = &'static str> {
+        let lack = self.shortage.as_ref().map(|shortage| shortage.lack);
+        let back = lack.and_then(Lack::case);
+        self.on.clone().into_iter().chain(back)
+    }
+
+    /// Whether it rests on nothing but the case's own rule.
+    pub(super) fn is_empty(&self) -> bool {
+        self.on.is_empty() && self.shortage.is_none()
+    }
+}
+
 /// What a case rests on at a point of its way.
 #[derive(Default)]
 pub struct Premises {
@@ -17,6 +42,8 @@ pub struct Premises {
     rest: Vec<&'static str>,
     /// Those on whose rules the answer to the last call rests that changed something.
     answer: Vec<&'static str>,
+    /// What the driver lacks, as an answer since then has said.
+    shortage: Option<Shortage>,
     /// What was asked for: by its name where it has one, else the request.
     asked: BTreeSet<(&'static str, Vec<u8>)>,
     /// The calls under way.
@@ -33,11 +60,17 @@ impl Premises {
     ) {
         if self.under_way == 0 && !rpc::only_reads(method) {
             self.answer.clear();
+            self.shortage = None;
         }
         self.under_way += 1;
         if !self.asked.insert((method.name, subject(method, request))) {
             self.answer.extend(repetition);
         }
+    }
+
+    /// Calls begin, one beside another: what one of them was answered is not over when the next begins.
+    pub(super) fn begin_many(&mut self) {
+        self.under_way += 1;
     }
 
     /// A call has ended, or was given up.
@@ -62,9 +95,24 @@ impl Premises {
         self.answer.push(on);
     }
 
-    /// The cases on whose rules the case rests now.
-    pub(super) fn now(&self) -> Vec<&'static str> {
-        [&self.rest[..], &self.answer].concat()
+    /// The answer says that the driver lacks something.
+    pub(super) fn lacks(&mut self, shortage: Shortage) {
+        self.shortage = Some(shortage);
+    }
+
+    /// Another refusal is demanded than the one that said so.
+    pub(super) fn in_place_of_another(&mut self) {
+        if let Some(shortage) = &mut self.shortage {
+            shortage.in_place_of_another = true;
+        }
+    }
+
+    /// What the case rests on now.
+    pub(super) fn now(&self) -> Ground {
+        Ground {
+            on: [&self.rest[..], &self.answer].concat(),
+            shortage: self.shortage.clone(),
+        }
     }
 }
 

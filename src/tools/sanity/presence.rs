@@ -1,17 +1,23 @@
-//! Whether the driver is there: the calls in which it went away, and how it comes back.
+//! Whether the driver is there: the calls in which it went away, how it comes back, and whether somebody else uses it.
 
 use super::context::Context;
+use super::losses::{Loss, suspects};
+use super::own_driver::NOT_YET;
 use super::restarts::Restarts;
 use super::run::{Run, call, locked};
 use super::settings::Access;
 use super::steps::request_text;
 use super::verdict::{Failure, Stop};
-use crate::call::session::{Connection, Lost};
+use crate::call::session::Lost;
+use crate::rpc;
+use crate::rpc::facts::IdKind;
 use bytes::Bytes;
 use csi_proto::Request as _;
+use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::v1;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tonic::Code;
@@ -19,77 +25,180 @@ use tonic::Code;
 /// The time that a driver which has gone has to come back before the run is given up.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
+/// The time within which a driver that a call takes down after its answer is expected to be gone.
+const SOON: Duration = Duration::from_millis(250);
+
+/// The pause between two looks for the driver.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// The most of a request that a failure shows.
 const REQUEST_AT_MOST: usize = 300;
 
-impl Context {
-    /// Notes that the driver went away in a call, and ends the case with that: whatever it is about, the driver must still
-    /// be there.
-    pub(super) fn lose(
+impl Run {
+    /// Whether the run has started the driver, and it has ended by itself.
+    fn is_dead(&self) -> bool {
+        self.own_driver
+            .as_ref()
+            .is_some_and(|own| own.is_dead().is_some())
+    }
+
+    /// Notes that the driver went away in a call of a case.
+    pub(super) fn lost(
         &self,
+        case: &str,
         method: &'static Method,
         request: &Bytes,
-        peer: &Connection,
         lost: &Lost,
-    ) -> Stop {
+    ) -> Loss {
+        let peer = self.peer(method);
         // What the endpoint knows says more, where no other call has connected again.
         let known = peer.endpoint.last_error().map(|error| error.to_string());
         let text = request_text(method, request);
         let shown: String = text.chars().take(REQUEST_AT_MOST).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
-        let failure = Failure {
-            expected: format!(
-                "the driver is there to answer {} {shown}{more}",
-                method.name
-            ),
-            actual: format!(
-                "it went away: UNAVAILABLE: {}",
-                known.unwrap_or_else(|| lost.to_string())
-            ),
+        let expected = format!(
+            "the driver is there to answer {} {shown}{more}",
+            method.name
+        );
+        let actual = format!(
+            "it went away: UNAVAILABLE: {}",
+            known.unwrap_or_else(|| lost.to_string())
+        );
+        let loss = Loss {
+            case: case.to_owned(),
+            method: method.name,
+            failure: Failure::new(expected, actual),
         };
-        if self.lost.set(failure.clone()).is_ok() {
-            locked(&self.run.losses).note(self.case.clone(), failure.clone());
-        }
-        Stop::Failed(failure)
+        locked(&self.losses).note(loss.clone());
+        loss
     }
 }
 
-/// Waits until the driver answers. One that is not there is restarted by the command in the settings.
+/// Waits until the driver answers. One that is not there is restarted by the command in the settings. One that did not come
+/// back is not waited for again.
 ///
 /// # Errors
 /// When it does not come back; the reason in words.
 pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
-    let _others_wait = run.bringing_back.lock().await;
-    let end = Instant::now() + BACK_WITHIN;
-    let mut restarts = run.settings.restart_command.is_some();
+    let mut gone = run.bringing_back.lock().await;
+    if let Some(reason) = &*gone {
+        return Err(reason.clone());
+    }
+    let back = is_back(run).await.map_err(|reason| {
+        let losses = locked(&run.losses);
+        let during = losses
+            .unexplained()
+            .last()
+            .map(|lost| suspects(&lost.calls));
+        let during =
+            during.map_or_else(String::new, |lost| format!("; it went away during {lost}"));
+        format!("the driver does not answer any more: {reason}{during}")
+    });
+    match &back {
+        Ok(()) => locked(&run.losses).is_back(),
+        Err(reason) => *gone = Some(reason.clone()),
+    }
+    back
+}
+
+/// Waits for a moment, in which a driver may go away that has answered; what says that it has.
+pub async fn goes_away(run: &Run) -> Option<String> {
+    tokio::time::sleep(SOON).await;
+    answers(run, Duration::ZERO).await.err()
+}
+
+async fn is_back(run: &Arc<Run>) -> Result<(), String> {
+    let Err(mut problem) = answers(run, Duration::ZERO).await else {
+        return Ok(());
+    };
+    if let Some(own) = &run.own_driver {
+        // A process whose connections have ended may be about to end, or to answer again.
+        match answers(run, BACK_WITHIN).await {
+            Ok(()) => return Ok(()),
+            Err(now) => match own.is_dead() {
+                Some(death) => locked(&run.losses).died(death),
+                None => problem = now,
+            },
+        }
+    }
+    if run.restarter().is_some() {
+        let restarts = Restarts::asked_for();
+        let context = Context::new(Arc::clone(run), String::new(), 0, Access::Mount, restarts);
+        let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
+        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.is_dead()) {
+            let said = failure
+                .stderr
+                .last()
+                .map(|line| format!(": {}", escaped(line)));
+            problem = format!(
+                "started again, {}{}",
+                failure.actual,
+                said.unwrap_or_default()
+            );
+        }
+    }
+    match run.is_dead() {
+        true => Err(problem),
+        // Somebody else may still bring it back.
+        false => answers(run, BACK_WITHIN).await,
+    }
+}
+
+/// Waits for that long until both ends answer Probe; whether that succeeds is a case's rule. A driver of the run's own that has
+/// died is not waited for.
+///
+/// # Errors
+/// When one does not answer; the reason in words.
+pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
+    let end = Instant::now() + patience;
     for peer in [&run.node, &run.controller] {
-        loop {
-            let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
-            let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await else {
-                break;
-            };
+        // Not a step of a case: nobody who runs its commands by hand has to ask.
+        let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
+        while let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await {
             let reason = match (peer.endpoint.last_error(), Lost::of(&status)) {
-                (Some(error), _) => error.to_string(),
-                (None, Some(lost)) => lost.to_string(),
+                (Some(error), _) => Some(error.to_string()),
+                (None, Some(lost)) => Some(lost.to_string()),
                 (None, None) if status.code() == Code::DeadlineExceeded => {
-                    return Err("the driver does not answer any more".to_owned());
+                    Some("the driver does not answer Probe".to_owned())
                 }
-                (None, None) => break,
+                (None, None) => None,
             };
-            if std::mem::take(&mut restarts) {
-                let restarts = Restarts::asked_for();
-                let context =
-                    Context::new(Arc::clone(run), String::new(), 0, Access::Mount, restarts);
-                // Where it fails, somebody else may still bring the driver back.
-                let _ = tokio::task::spawn_blocking(move || context.restart()).await;
-            } else if Instant::now() > end {
-                let reason = escaped(&reason).into_owned();
-                return Err(format!("the driver does not answer any more: {reason}"));
-            } else {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            let is_over = Instant::now() >= end || run.is_dead();
+            match reason {
+                Some(reason) if is_over => return Err(escaped(&reason).into_owned()),
+                None if is_over || !NOT_YET.contains(&status.code()) => break,
+                _ => tokio::time::sleep(LOOK).await,
             }
         }
     }
-    locked(&run.losses).is_back();
     Ok(())
+}
+
+/// The volumes that the driver shows; `None` where it lists none.
+pub async fn shown(run: &Run) -> Option<BTreeSet<Vec<u8>>> {
+    let (method, path) = rpc::lister(IdKind::Volume)?;
+    let mut needs = rpc::facts(method)?.needs.iter();
+    if !needs.all(|need| run.driver.advertises(*need)) {
+        return None;
+    }
+    let session = run.controller.session.clone();
+    let session = session.with_timeout(Some(run.settings.timeout));
+    let pages = call(&session, method, Bytes::new()).await.ok()?;
+    let page = pages.first()?;
+    if !contents(method.response, page, "next_token")
+        .concat()
+        .is_empty()
+    {
+        // More than one page tells nothing of who has what.
+        return None;
+    }
+    let ids = contents(method.response, page, path).into_iter();
+    Some(ids.map(<[u8]>::to_vec).collect())
+}
+
+/// Whether somebody else has volumes there, beside those that were there at the beginning; `None` where the driver does not
+/// tell. To be asked where no case runs.
+pub async fn has_others(run: &Run) -> Option<bool> {
+    let before = run.shown.get()?.as_ref()?;
+    Some(!shown(run).await?.is_subset(before))
 }

@@ -1,34 +1,89 @@
-//! Prints a run of `csi sanity`: a line for each case while it runs, its findings, and a summary; or JSON.
+//! Prints a run of `csi sanity`: a line for each case while it runs, or one that tells how far the run is, and the end; or JSON.
 //!
-//! Everything that a driver said is escaped. JUnit XML, which goes to a file, is in `junit.rs`.
+//! What is found in a case is worded in `finding.rs`, the end in `summary.rs`, JSON in `json.rs`; JUnit XML, which goes to a
+//! file, in `junit.rs`. Everything that a driver said is escaped.
 
-use super::case::{Case, CaseKind};
+use super::case::Case;
 use super::cases::first::MAKE_AND_REMOVE;
+use super::finding::Finding;
+use super::kept::KEPT;
 use super::observer::{Observer, Plan};
 use super::report::{CaseOutcome, CaseResult, Report};
+use super::summary::counted;
 use super::verdict::Failure;
+use super::{json, summary};
+use crate::output::colour::{Brush, Colour};
 use crate::output::columns::{Columns, aligned};
-use crate::output::{Format, figure, terminal};
+use crate::output::{Format, terminal};
 use crate::say::say;
+use csi_proto::duration;
 use csi_proto::text::escaped;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
+use serde_json::json as object;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// How wide a name may be before its time moves to the right.
 const NAME_WIDTH: usize = 62;
 
+/// The columns of text that no terminal shows.
+const NO_TERMINAL: usize = 160;
+
+/// How much is shown of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Failures and the end.
+    Quiet,
+    /// That, and warnings; how far the run is on a terminal, elsewhere a line a case.
+    Usual,
+    /// A line a case.
+    Each,
+}
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown {
+    /// One JSON document in the end, a JSON object a line as it happens, or text for people, with annotations where GitHub
+    /// shows them beside a change.
+    pub format: Format,
+    /// How much.
+    pub detail: Detail,
+    /// The columns of the terminal, where there is one.
+    pub columns: Option<usize>,
+    /// What paints.
+    pub brush: Brush,
+}
+
+impl Shown {
+    /// Whether a line about what runs stands below the rest and is replaced.
+    fn is_live(&self) -> bool {
+        let is_text = !matches!(self.format, Format::Json | Format::Jsonl);
+        self.columns.is_some() && self.detail != Detail::Quiet && is_text
+    }
+
+    /// Whether each case has a line when it ends.
+    fn tells_each(&self) -> bool {
+        match self.detail {
+            Detail::Quiet => false,
+            Detail::Usual => self.columns.is_none() || self.format == Format::Github,
+            Detail::Each => true,
+        }
+    }
+}
+
 /// Shows a run while it goes on.
 pub struct Progress<W: Write> {
     out: W,
-    /// One JSON document in the end, a JSON object a line as it happens, or lines for people, with annotations where GitHub
-    /// shows them beside a change.
-    shown: Format,
-    /// Whether a line about what runs stands below the rest and is replaced.
-    live: bool,
+    shown: Shown,
+    begun: Instant,
     total: usize,
     done: usize,
+    failed: usize,
+    /// The case that began last.
+    latest: String,
     /// The names of the cases that are known to fail.
     known: BTreeSet<String>,
     /// Whether so little works that only what is wrong is worth a line.
@@ -38,29 +93,31 @@ pub struct Progress<W: Write> {
 }
 
 impl<W: Write> Progress<W> {
-    /// Shows on `out`; `live` where it is a terminal.
-    pub fn new(out: W, shown: Format, live: bool, known: BTreeSet<String>) -> Self {
+    /// Shows on `out`.
+    pub fn new(out: W, shown: Shown, known: BTreeSet<String>) -> Self {
         Self {
             out,
             shown,
-            live: live && !matches!(shown, Format::Json | Format::Jsonl),
+            begun: Instant::now(),
             total: 0,
             done: 0,
+            failed: 0,
+            latest: String::new(),
             known,
             terse: false,
             broken: None,
         }
     }
 
-    /// Shows the end.
+    /// Shows the end. `kept` is the file in which the run is kept.
     ///
     /// # Errors
     /// When `out` could not be written, now or before.
-    pub fn finish(mut self, report: &Report) -> io::Result<()> {
-        let text = match self.shown {
-            Format::Json => format!("{:#}\n", report_json(report)),
-            Format::Jsonl => format!("{}\n", summary_json(report)),
-            _ => format!("\n{}\n", summary(report)),
+    pub fn finish(mut self, report: &Report, kept: Option<&Path>) -> io::Result<()> {
+        let text = match self.shown.format {
+            Format::Json => format!("{:#}\n", json::report(report)),
+            Format::Jsonl => format!("{}\n", json::summary(report)),
+            _ => self.ending(report, kept),
         };
         self.write(&text);
         match self.broken {
@@ -70,13 +127,95 @@ impl<W: Write> Progress<W> {
         }
     }
 
+    /// The end in words.
+    fn ending(&self, report: &Report, kept: Option<&Path>) -> String {
+        let Shown {
+            brush,
+            columns,
+            detail,
+            ..
+        } = self.shown;
+        let columns = columns.unwrap_or(NO_TERMINAL);
+        let mut out = String::new();
+        if self.shown.tells_each() {
+            out.push('\n');
+            out.push_str(&summary::failed(report));
+        } else {
+            let findings = summary::findings(report, detail != Detail::Quiet, columns, brush);
+            out.push_str(&findings);
+            out.push_str(&summary::skipped(report, columns));
+        }
+        out.push_str(&summary::notes(report));
+        let has_found = report.results.iter().any(|one| !one.commands.is_empty());
+        if let (Some(folder), true) = (kept.and_then(Path::parent), has_found) {
+            let folder = from_home(folder);
+            let told = format!(
+                "csi sanity explain CASE: the commands that show it again; the last {KEPT} runs are in {folder}"
+            );
+            match self.shown.columns {
+                Some(_) => out.push_str(&(told + "\n")),
+                None => say!("note: {told}"),
+            }
+        }
+        let colour = match report.is_success() {
+            true => Colour::Green,
+            false => Colour::Red,
+        };
+        out.push_str(&brush.paint(colour, &summary::numbers(report)));
+        out.push('\n');
+        out
+    }
+
     fn write(&mut self, text: &str) {
         if self.broken.is_some() {
             return;
         }
-        let clear = if self.live { "\r\x1b[K" } else { "" };
+        let clear = if self.shown.is_live() { "\r\x1b[K" } else { "" };
         let written = write!(self.out, "{clear}{text}").and_then(|()| self.out.flush());
         self.broken = written.err();
+    }
+
+    /// Draws the line that tells how far the run is.
+    fn draw(&mut self) {
+        let Some(columns) = self.shown.columns.filter(|_| self.shown.is_live()) else {
+            return;
+        };
+        let seconds = Duration::from_secs(self.begun.elapsed().as_secs());
+        let counts = format!("[{}/{}] ", self.done, self.total);
+        let failed = match self.failed {
+            0 => String::new(),
+            failed => format!("{failed} failed, "),
+        };
+        let rest = format!("{}, {}", duration::human(seconds), self.latest);
+        // A line that fills the terminal would not be replaced.
+        let room = columns.saturating_sub(counts.len() + failed.len() + 1);
+        let rest = terminal::cut(&rest, room);
+        let text = format!(
+            "{counts}{}{rest}",
+            self.shown.brush.paint(Colour::Red, &failed)
+        );
+        self.write(&text);
+    }
+
+    /// The line of a case.
+    fn line(&self, result: &CaseResult) -> String {
+        let brush = self.shown.brush;
+        let milliseconds = result.took.as_secs_f64() * 1000.0;
+        let time = format!("{milliseconds:8.1} ms");
+        let name = &result.name;
+        let (sign, colour) = match &result.outcome {
+            CaseOutcome::Passed if result.is_warned() => ("??", Colour::Yellow),
+            CaseOutcome::Passed => ("ok", Colour::Green),
+            CaseOutcome::Failed(_) if self.known.contains(name) => ("~~", Colour::Dim),
+            CaseOutcome::Failed(_) => ("!!", Colour::Red),
+            CaseOutcome::Skipped(_) => ("--", Colour::Dim),
+        };
+        let end = match &result.outcome {
+            CaseOutcome::Skipped(why) => format!(" skipped: {}", escaped(why)),
+            CaseOutcome::Failed(_) if self.known.contains(name) => " known to fail".to_owned(),
+            _ => time,
+        };
+        format!("{} {name:NAME_WIDTH$} {end}\n", brush.paint(colour, sign))
     }
 }
 
@@ -84,13 +223,14 @@ impl<W: Write> Observer for Progress<W> {
     fn begins(&mut self, plan: &Plan<'_>) {
         self.total = plan.cases;
         let (name, version) = plan.driver;
-        match self.shown {
+        match self.shown.format {
             Format::Json => {}
             Format::Jsonl => {
-                let line = json!({"driver": name, "version": version, "endpoint": plan.endpoint,
+                let line = object!({"driver": name, "version": version, "endpoint": plan.endpoint,
                     "cases": plan.cases, "seed": plan.seed.to_string()});
                 self.write(&format!("{line}\n"));
             }
+            _ if self.shown.detail == Detail::Quiet => {}
             _ => {
                 let name = if name.is_empty() {
                     "(a driver without a name)"
@@ -98,9 +238,8 @@ impl<W: Write> Observer for Progress<W> {
                     name
                 };
                 let text = format!(
-                    "{} {} at {}: {}, {} at a time, seed {}\n",
-                    escaped(name),
-                    escaped(version),
+                    "{} at {}: {}, {} at a time, seed {}\n",
+                    escaped(format!("{name} {version}").trim_end()),
                     escaped(plan.endpoint),
                     counted(plan.cases, "case"),
                     plan.jobs,
@@ -112,159 +251,51 @@ impl<W: Write> Observer for Progress<W> {
     }
 
     fn case_begins(&mut self, name: &str) {
-        if self.live {
-            let text = format!("[{}/{}] {name}", self.done, self.total);
-            let width = terminal::width().unwrap_or(80).saturating_sub(1);
-            let text: String = text.chars().take(width).collect();
-            self.write(&text);
-        }
+        name.clone_into(&mut self.latest);
+        self.draw();
     }
 
     fn case_ended(&mut self, result: &CaseResult) {
         self.done += 1;
-        match self.shown {
+        let is_known = self.known.contains(&result.name);
+        self.failed += usize::from(result.is_failed() && !is_known);
+        match self.shown.format {
             Format::Json => {}
-            Format::Jsonl => self.write(&format!("{}\n", result_json(result))),
-            _ => {
-                let is_known = self.known.contains(&result.name);
-                let mut text = match result.is_failed() && is_known {
-                    true => format!("~~ {:NAME_WIDTH$}  known to fail\n", result.name),
-                    false => format!("{}\n{}", line(result), details(result)),
-                };
-                if self.shown == Format::Github && !is_known {
+            Format::Jsonl => self.write(&format!("{}\n", json::result(result))),
+            format => {
+                let mut text = self.line(result);
+                let finding = Finding::of(result).filter(|_| !is_known);
+                text.push_str(&finding.map_or_else(String::new, |one| match format {
+                    Format::Github => one.whole(),
+                    _ => one.brief(self.shown.columns),
+                }));
+                if format == Format::Github && !is_known {
                     text.push_str(&annotations(result));
                 }
                 self.terse |= result.is_failed() && result.name == MAKE_AND_REMOVE;
-                if !self.terse || result.is_failed() {
+                if self.shown.tells_each() && (!self.terse || result.is_failed()) {
                     self.write(&text);
                 }
+                self.draw();
             }
         }
     }
 
     fn note(&mut self, text: &str) {
-        if self.live {
+        if self.shown.is_live() {
             self.write("");
         }
         say!("note: {}", escaped(text));
     }
 }
 
-/// `1 case`, `2 cases`.
-fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
-}
-
-/// The line of a case.
-fn line(result: &CaseResult) -> String {
-    let milliseconds = result.took.as_secs_f64() * 1000.0;
-    let time = format!("{milliseconds:8.1} ms");
-    let name = &result.name;
-    match &result.outcome {
-        CaseOutcome::Passed if !result.warnings.is_empty() => {
-            format!("?? {name:NAME_WIDTH$} {time}")
-        }
-        CaseOutcome::Passed => format!("ok {name:NAME_WIDTH$} {time}"),
-        CaseOutcome::Failed(_) => format!("!! {name:NAME_WIDTH$} {time}"),
-        CaseOutcome::Skipped(why) => format!("-- {name:NAME_WIDTH$}  skipped: {}", escaped(why)),
+/// A folder as a user writes it.
+fn from_home(folder: &Path) -> String {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    match home.and_then(|home| Some(folder.strip_prefix(home).ok()?.to_owned())) {
+        Some(rest) => format!("~/{}", rest.display()),
+        None => folder.display().to_string(),
     }
-}
-
-/// The findings of a case, and the commands that show them again; nothing for a case without findings.
-pub fn details(result: &CaseResult) -> String {
-    let mut out = String::new();
-    let failed = match &result.outcome {
-        CaseOutcome::Failed(failure) => Some(failure),
-        _ => None,
-    };
-    if failed.is_none() && result.warnings.is_empty() {
-        return out;
-    }
-    let case = result.case;
-    let _ = writeln!(out, "   {}.", case.sentence);
-    let _ = writeln!(
-        out,
-        "   CSI {}, section {:?}",
-        csi_proto::SPEC_VERSION,
-        case.section
-    );
-    if let Some(failure) = failed {
-        finding(&mut out, "expected", failure);
-    }
-    for warning in &result.warnings {
-        if Some(warning) != failed {
-            finding(&mut out, "recommended", warning);
-        }
-    }
-    if !result.commands.is_empty() {
-        let _ = writeln!(out, "   to see it again:");
-        for command in &result.commands {
-            let _ = writeln!(out, "     {command}");
-        }
-    }
-    out
-}
-
-fn finding(out: &mut String, what: &str, failure: &Failure) {
-    let _ = writeln!(out, "   {what:>11}: {}", escaped(&failure.expected));
-    let _ = writeln!(out, "   {:>11}: {}", "but", escaped(&failure.actual));
-}
-
-/// The last lines.
-pub fn summary(report: &Report) -> String {
-    let counts = report.counts();
-    let mut out = String::new();
-    for (failure, names) in report.causes() {
-        for name in &names {
-            let _ = writeln!(out, "failed: {name}");
-        }
-        if names.len() > 1 {
-            let (expected, actual) = (escaped(&failure.expected), escaped(&failure.actual));
-            let _ = writeln!(
-                out,
-                "  these {} alike: {expected}, but {actual}",
-                names.len()
-            );
-        }
-    }
-    let mut first = report.results.iter();
-    if first.any(|one| one.is_failed() && one.case.kind == CaseKind::First) {
-        out.push_str("what depends on that was skipped\nhint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
-    }
-    let rest = report.results.iter().filter(|one| one.rests_on.is_some());
-    match rest.count() {
-        0 => {}
-        1 => out.push_str("1 case rests on a failed one and was not judged\n"),
-        count => {
-            let _ = writeln!(out, "{count} cases rest on failed ones and were not judged");
-        }
-    }
-    for name in report.mended() {
-        let _ = writeln!(out, "mended: {name}: no longer a known failure");
-    }
-    if let Some(reason) = &report.cut_short {
-        let _ = writeln!(out, "ended early: {reason}");
-    }
-    let _ = write!(
-        out,
-        "{} passed ({} with {}), {} failed{}, {} skipped in {:.1} s",
-        counts.passed,
-        counts.warned,
-        if counts.warned == 1 {
-            "a warning"
-        } else {
-            "warnings"
-        },
-        counts.failed,
-        match report.known_failures() {
-            0 => String::new(),
-            known => format!(" ({known} known)"),
-        },
-        counts.skipped,
-        report.took.as_secs_f64()
-    );
-    out
 }
 
 /// The findings of a case as GitHub's workflow commands.
@@ -275,7 +306,13 @@ fn annotations(result: &CaseResult) -> String {
     };
     let warnings = result.warnings.iter().map(|one| ("warning", one));
     let mut out = String::new();
-    for (level, Failure { expected, actual }) in failed.into_iter().chain(warnings) {
+    for (
+        level,
+        Failure {
+            expected, actual, ..
+        },
+    ) in failed.into_iter().chain(warnings)
+    {
         let sentence = &result.case.sentence;
         let (expected, actual) = (escaped(expected), escaped(actual));
         // Line ends are escaped, so that a driver can end no command. A % begins an escape of GitHub's.
@@ -285,71 +322,16 @@ fn annotations(result: &CaseResult) -> String {
     out
 }
 
-fn result_json(result: &CaseResult) -> Json {
-    let (outcome, failure, reason) = match &result.outcome {
-        CaseOutcome::Passed => ("passed", None, None),
-        CaseOutcome::Failed(failure) => ("failed", Some(failure), None),
-        CaseOutcome::Skipped(why) => ("skipped", None, Some(why)),
-    };
-    let mut out = json!({
-        "name": result.name,
-        "outcome": outcome,
-        "sentence": result.case.sentence,
-        "section": result.case.section,
-        "milliseconds": figure::milliseconds(result.took),
-    });
-    for (key, value) in [
-        ("failure", json!(failure)),
-        ("reason", json!(reason)),
-        ("restsOn", json!(result.rests_on)),
-        ("warnings", json!(result.warnings)),
-        ("commands", json!(result.commands)),
-    ] {
-        if value != Json::Null && value != json!([]) {
-            out[key] = value;
-        }
-    }
-    out
-}
-
-fn summary_json(report: &Report) -> Json {
-    let counts = report.counts();
-    json!({
-        "passed": counts.passed,
-        "warned": counts.warned,
-        "failed": counts.failed,
-        "known": report.known_failures(),
-        "mended": report.mended().collect::<Vec<_>>(),
-        "skipped": counts.skipped,
-        "cutShort": report.cut_short,
-        "seconds": figure::seconds(report.took),
-    })
-}
-
-fn report_json(report: &Report) -> Json {
-    let results: Vec<_> = report.results.iter().map(result_json).collect();
-    json!({
-        "driver": report.driver,
-        "version": report.version,
-        "endpoint": report.endpoint,
-        "specification": csi_proto::SPEC_VERSION,
-        "run": report.run,
-        "seed": report.seed.to_string(),
-        "results": results,
-        "summary": summary_json(report),
-    })
-}
-
 /// The list of cases in a format of output; for people where the format is one of tables.
 pub fn list(cases: &[&Case], format: Format) -> String {
     let mut out = String::new();
     match format {
         Format::Json => {
-            let cases: Vec<_> = cases.iter().map(|case| case_json(case)).collect();
+            let cases: Vec<_> = cases.iter().map(|case| json::case(case)).collect();
             let _ = writeln!(out, "{:#}", Json::from(cases));
         }
         Format::Jsonl => cases.iter().for_each(|case| {
-            let _ = writeln!(out, "{}", case_json(case));
+            let _ = writeln!(out, "{}", json::case(case));
         }),
         Format::Name => cases.iter().for_each(|case| {
             let _ = writeln!(out, "{}", case.name);
@@ -364,24 +346,12 @@ pub fn list(cases: &[&Case], format: Format) -> String {
     out
 }
 
-fn case_json(case: &Case) -> Json {
-    let needs: Vec<_> = case.needs.iter().map(|need| need.name()).collect();
-    json!({
-        "name": case.name,
-        "sentence": case.sentence,
-        "section": case.section,
-        "needs": needs,
-        "changes": matches!(case.kind, CaseKind::First | CaseKind::Changes | CaseKind::Alone),
-        "alone": case.kind == CaseKind::Alone,
-    })
-}
-
 /// Every failure and warning with the commands that lead to it, for the message of a test that fails.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for result in &self.results {
-            f.write_str(&details(result))?;
+        for finding in self.results.iter().filter_map(Finding::of) {
+            f.write_str(&finding.whole())?;
         }
-        writeln!(f, "{}", summary(self))
+        writeln!(f, "{}", summary::summary(self))
     }
 }

@@ -1,5 +1,6 @@
 //! The results of a run, as plain data. `print.rs` and `junit.rs` print them.
 
+use super::call_times::CallTimes;
 use super::case::Case;
 use super::settings::Access;
 use super::verdict::Failure;
@@ -27,8 +28,12 @@ pub struct Report {
     pub known: BTreeSet<String>,
     /// Why the run ended before all cases had run.
     pub cut_short: Option<String>,
+    /// What could not be tried at all, in words: then nothing is known of it, and the run is incomplete.
+    pub untried: Vec<String>,
     /// The duration of the run.
     pub took: Duration,
+    /// The driver's part of it.
+    pub times: CallTimes,
 }
 
 /// The result of one case.
@@ -55,6 +60,18 @@ impl CaseResult {
     /// Whether the case failed.
     pub fn is_failed(&self) -> bool {
         matches!(self.outcome, CaseOutcome::Failed(_))
+    }
+
+    /// Whether the case passed with warnings.
+    pub fn is_warned(&self) -> bool {
+        self.outcome == CaseOutcome::Passed && !self.warnings.is_empty()
+    }
+
+    /// Takes the case for one that shows nothing.
+    pub(super) fn skip(&mut self, reason: String) {
+        self.outcome = CaseOutcome::Skipped(reason);
+        self.commands.clear();
+        self.warnings.clear();
     }
 }
 
@@ -103,49 +120,56 @@ impl Report {
                 CaseOutcome::Failed(_) => counts.failed += 1,
                 CaseOutcome::Skipped(_) => counts.skipped += 1,
             }
-            let warned = !result.warnings.is_empty() && result.outcome == CaseOutcome::Passed;
-            counts.warned += usize::from(warned);
+            counts.warned += usize::from(result.is_warned());
         }
         counts
     }
 
     /// Whether every case that could run has passed, or failed as is known, and all could be tried.
     pub fn is_success(&self) -> bool {
-        self.cut_short.is_none() && self.new_failures().next().is_none()
+        self.is_complete() && self.new_failures().next().is_none()
     }
 
-    /// The failures by their causes: what was expected and what came instead, with the names of the cases. Ids and names
-    /// of things, which differ from case to case, do not tell causes apart.
-    pub fn causes(&self) -> Vec<(&Failure, Vec<&str>)> {
-        let mut causes: Vec<(String, &Failure, Vec<&str>)> = Vec::new();
+    /// Whether all could be tried.
+    pub fn is_complete(&self) -> bool {
+        self.cut_short.is_none() && self.untried.is_empty()
+    }
+
+    /// The failures by their causes: what was expected and what came instead, with the results of the cases. Ids and
+    /// names of things, which differ from case to case, do not tell causes apart.
+    pub fn causes(&self) -> Vec<(&Failure, Vec<&CaseResult>)> {
+        let mut causes: Vec<(String, &Failure, Vec<&CaseResult>)> = Vec::new();
         for result in self.new_failures() {
             let CaseOutcome::Failed(failure) = &result.outcome else {
                 continue;
             };
             let key = self.without_names(&failure.expected) + &self.without_names(&failure.actual);
-            let name = result.name.as_str();
             match causes.iter_mut().find(|(known, ..)| *known == key) {
-                Some((_, _, names)) => names.push(name),
-                None => causes.push((key, failure, vec![name])),
+                Some((_, _, results)) => results.push(result),
+                None => causes.push((key, failure, vec![result])),
             }
         }
         let causes = causes.into_iter();
-        causes.map(|(_, failure, names)| (failure, names)).collect()
+        causes
+            .map(|(_, failure, results)| (failure, results))
+            .collect()
     }
 
-    /// A text without the names that this run gave, and without numbers.
+    /// A text without the names that this run gave, and without words with digits.
     fn without_names(&self, text: &str) -> String {
         let mut parts = text.split(self.run.as_str());
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             out.push_str(part.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit()));
         }
-        out.retain(|letter| !letter.is_ascii_digit());
-        out
+        // An id, or a part of one.
+        let words = out.split_inclusive(|letter: char| !letter.is_alphanumeric());
+        let is_word = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit());
+        words.filter(is_word).collect()
     }
 
     /// The cases that failed and are not known to.
-    fn new_failures(&self) -> impl Iterator<Item = &CaseResult> {
+    pub(super) fn new_failures(&self) -> impl Iterator<Item = &CaseResult> {
         let results = self.results.iter();
         results.filter(|one| one.is_failed() && !self.known.contains(&one.name))
     }

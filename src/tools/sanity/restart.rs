@@ -1,13 +1,17 @@
-//! Restarts the driver in the middle of a case, by the command in the settings: where a case asks for it, and between
-//! its steps where the settings do.
+//! Restarts the driver in the middle of a case, by the command in the settings, or by starting the run's own anew: where a case
+//! asks for it, and between its steps where the settings do.
 
 use super::context::Context;
-use super::run::locked;
+use super::fixtures::Volume;
+use super::own_driver::{OwnDriver, Restarter};
+use super::presence::answers;
+use super::run::{Run, locked};
 use super::steps::Step;
-use super::verdict::{Stop, Verdict, ensure, status_text};
-use csi_proto::Request;
-use csi_proto::v1;
+use super::verdict::{Failure, Stop, Verdict, skip_unless};
+use crate::call::process_group::Stderr;
+use std::io;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tonic::Code;
@@ -16,19 +20,24 @@ use tonic::Code;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the old driver may hold its connections once the command has returned: one that was killed is not gone at once.
-/// Behind a proxy nothing of it is seen.
+/// Behind a proxy nothing of it is seen; then it may also end later.
 const GONE_WITHIN: Duration = Duration::from_millis(250);
 
-/// The pause between two looks for the end of the old driver, or for the new one.
+/// The pause between two looks for the end of the old driver.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// The codes of a driver that does not serve its calls yet.
-const NOT_YET: [Code; 4] = [
-    Code::Unavailable,
-    Code::DeadlineExceeded,
-    Code::FailedPrecondition,
-    Code::Cancelled,
-];
+impl Run {
+    /// What restarts the driver, if anything does.
+    pub(super) fn restarter(&self) -> Option<Restarter> {
+        let own = self.own_driver.clone().map(Restarter::Own);
+        own.or_else(|| {
+            self.settings
+                .restart_command
+                .clone()
+                .map(Restarter::Command)
+        })
+    }
+}
 
 impl Context {
     /// Restarts the driver before a step, where the settings ask for it.
@@ -57,59 +66,116 @@ impl Context {
     /// # Errors
     /// When there is no command, it fails, or the driver does not come back.
     pub fn restart(&self) -> Verdict {
-        let Some(command) = self.settings().restart_command.clone() else {
+        let Some(restarter) = self.run.restarter() else {
             return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
         self.rests_on_restart();
         self.restarts.begin();
-        let restarted = self.restart_by(&command);
+        let restarted = self.restart_by(&restarter);
         self.restarts.end();
         restarted
     }
 
-    fn restart_by(&self, command: &str) -> Verdict {
-        locked(&self.steps).push(Step::Restart(command.to_owned()));
+    /// Restarts the driver as [`Context::restart`] does, while it has this volume. One that keeps nothing over a restart is
+    /// another case's subject.
+    ///
+    /// # Errors
+    /// As [`Context::restart`], or when it does not know the volume any more.
+    pub fn restart_knowing(&self, volume: &Volume) -> Verdict {
+        self.restart()?;
+        skip_unless(
+            self.knows(volume)?,
+            "the driver knows no volume after a restart",
+        )
+    }
+
+    /// Whether nothing says that the driver has forgotten a volume.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn knows(&self, volume: &Volume) -> Result<bool, Stop> {
+        let answer = self.send(self.validate_request(volume))?;
+        if answer.is_err_and(|status| status.code() == Code::NotFound) {
+            return Ok(false);
+        }
+        // Who counts from the beginning again gives a new one its id.
+        let new = self
+            .send(self.create_request()?)?
+            .ok()
+            .and_then(|reply| reply.volume);
+        let Some(new) = new else { return Ok(true) };
+        let is_another = new.volume_id != volume.id();
+        self.ok(self.delete_request(new.volume_id))?;
+        Ok(is_another)
+    }
+
+    fn restart_by(&self, restarter: &Restarter) -> Verdict {
+        locked(&self.steps).push(Step::Restart(restarter.clone()));
+        let begun = Instant::now();
+        match restarter {
+            Restarter::Command(command) => self.run_command(command)?,
+            Restarter::Own(own) => self.start_again(own)?,
+        }
+        let Err(problem) = self.wait(answers(&self.run, PATIENCE))? else {
+            return Ok(());
+        };
+        let mut failure = Failure::new("the driver answers after its restart", problem);
+        if let Restarter::Own(own) = restarter
+            && let Some(death) = own.death(begun)
+        {
+            failure.actual = format!("it {}", death.outcome);
+            failure.stderr = death.said;
+        }
+        Err(Stop::Failed(failure))
+    }
+
+    /// Starts the run's own driver anew.
+    fn start_again(&self, own: &Arc<OwnDriver>) -> Verdict {
+        let own = Arc::clone(own);
+        let started = self.wait(async {
+            let started = tokio::task::spawn_blocking(move || own.start()).await;
+            started.map_err(io::Error::other).flatten()
+        })?;
+        started.map_err(|error| Stop::failed("the driver can be started again", error.to_string()))
+    }
+
+    fn run_command(&self, command: &str) -> Verdict {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).kill_on_drop(true);
         shell.stdin(Stdio::null()).stdout(Stdio::null());
-        let ended = self.wait(async { tokio::time::timeout(PATIENCE, shell.output()).await })?;
-        let expected = "the restart command succeeds";
-        match ended {
-            Err(_) => return Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
-            Ok(Err(error)) => return Err(Stop::failed(expected, error.to_string())),
-            Ok(Ok(output)) => {
-                let words = String::from_utf8_lossy(&output.stderr);
-                let actual = match words.trim_end() {
-                    "" => format!("{command} ended with {}, without a word", output.status),
-                    words => format!("{command} ended with {}: {words}", output.status),
-                };
-                ensure(output.status.success(), expected, actual)?;
+        // What it leaves running, such as the driver, may hold its stderr.
+        let ended = self.wait(async {
+            let mut shell = shell.stderr(Stdio::piped()).spawn()?;
+            let stderr = shell.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            let stderr = Stderr::keep(stderr.into_owned_fd()?)?;
+            let status = tokio::time::timeout(PATIENCE, shell.wait()).await?;
+            io::Result::Ok((status?, stderr.since(0)))
+        })?;
+        let problem = match ended {
+            Ok((status, _)) if status.success() => None,
+            Ok((status, words)) => match words.trim_end() {
+                "" => Some(format!("{command} ended with {status}, without a word")),
+                words => Some(format!("{command} ended with {status}: {words}")),
+            },
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Some(format!("{command} ran for {PATIENCE:?}"))
             }
+            Err(error) => Some(format!("{command}: {error}")),
+        };
+        if let Some(problem) = problem {
+            // The driver is not to blame for that.
+            let problem = format!("the restart command failed: {problem}");
+            locked(&self.run.unanswered).insert(problem.clone());
+            return Err(Stop::Skipped(problem));
         }
         let ends = [&self.run.node, &self.run.controller];
-        let end = Instant::now() + GONE_WITHIN;
         let is_gone = || ends.iter().any(|peer| peer.endpoint.last_error().is_some());
+        let end = Instant::now() + GONE_WITHIN;
         while !is_gone() && Instant::now() < end {
             self.pause(LOOK)?;
         }
-        for peer in ends {
-            let end = Instant::now() + PATIENCE;
-            // Not a step of the case: nobody who runs its commands by hand has to ask.
-            let session = peer
-                .session
-                .clone()
-                .with_timeout(Some(Duration::from_secs(5)));
-            let probe = v1::ProbeRequest::METHOD;
-            while let Err(status) = self.unrecorded(&session, probe, bytes::Bytes::new())? {
-                // Whether Probe succeeds is another case's rule.
-                if !NOT_YET.contains(&status.code()) {
-                    break;
-                }
-                let actual = status_text(&status);
-                let expected = "the driver answers after its restart";
-                ensure(Instant::now() < end, expected, actual)?;
-                self.pause(LOOK)?;
-            }
+        if !is_gone() {
+            self.restarts.is_unseen();
         }
         Ok(())
     }

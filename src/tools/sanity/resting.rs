@@ -1,18 +1,20 @@
 //! Notes the premises of a case: rules that other cases are about. A case says that itself, of a demand or of all that
 //! follows; what follows from the calls alone is found here: a call that is repeated, something taken back that is not there,
-//! an RPC that is not served, a restart.
+//! an RPC that is not served, a question that is not answered, a lock that is not given back, a restart, and what the driver lacks.
 //!
 //! What becomes of a case that fails and rests on others is `judging.rs`'s.
 
+use super::case::CaseKind;
 use super::context::Context;
-use super::premises::UnderWay;
+use super::premises::{Ground, UnderWay};
+use super::room::{Lack, Shortage};
 use super::run::locked;
 use super::verdict::Stop;
 use crate::rpc;
 use crate::rpc::facts::{Capability, Effect};
 use bytes::Bytes;
 use csi_proto::schema::Method;
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// The case about what a driver remembers over a restart.
 const RESTART: &str = "lifecycle/restart-between-any-two-steps";
@@ -21,11 +23,17 @@ const RESTART: &str = "lifecycle/restart-between-any-two-steps";
 const SERVICES: &str = "identity/plugin-capabilities/services-are-there";
 const ADVERTISED: &str = "controller/capabilities/advertised-rpcs-are-there";
 
+/// The case about whether a refused call gives its lock back.
+const LOCKS: &str = "lifecycle/gives-locks-back";
+
 /// The cases about the RPCs that take back what others have made.
 pub fn taking_back() -> Vec<&'static str> {
     let takes_back = |name: &str| rpc::makers().any(|(_, making)| making.undone_by.name == name);
     let about = super::cases().filter(|case| takes_back(&case.section));
-    about.map(|case| case.name.as_str()).collect()
+    about
+        .map(|case| case.name.as_str())
+        .chain([LOCKS])
+        .collect()
 }
 
 /// The case about the repetition of an RPC.
@@ -37,6 +45,12 @@ fn repetition(method: &Method) -> Option<&'static str> {
     Some(&found.name)
 }
 
+/// The case about what is answered to an RPC that asks without a word.
+fn question(method: &Method) -> Option<&'static str> {
+    let found = super::cases().find(|case| case.section == method.name)?;
+    Some(&found.name)
+}
+
 impl Context {
     /// Notes that a call begins.
     pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
@@ -44,8 +58,22 @@ impl Context {
         UnderWay(&self.premises)
     }
 
+    /// Notes that calls begin of which none comes before another.
+    pub(super) fn begins_many(&self) -> UnderWay<'_> {
+        locked(&self.premises).begin_many();
+        UnderWay(&self.premises)
+    }
+
     /// Notes that a call was refused.
-    pub(super) fn was_refused(&self, method: &'static Method, code: Code) {
+    pub(super) fn was_refused(&self, method: &'static Method, request: &Bytes, status: &Status) {
+        let code = status.code();
+        let (largest, has_worked) = {
+            let seen = locked(&self.run.seen);
+            (seen.largest, seen.worked.contains(method.name))
+        };
+        if let Some(shortage) = Shortage::of(method, request, status, largest) {
+            locked(&self.premises).lacks(shortage);
+        }
         let facts = rpc::facts(method);
         let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
         let is_of_service = |one: &Capability| matches!(one, Capability::Plugin(_));
@@ -53,12 +81,28 @@ impl Context {
         let on = match code {
             // Whatever is to be taken back: it is not there, as after the first of two calls.
             Code::NotFound if undoes => repetition(method),
-            Code::Unimplemented if is_service => Some(SERVICES),
-            Code::Unimplemented => Some(ADVERTISED),
+            Code::Unimplemented => {
+                self.answer_rests_on(ADVERTISED);
+                is_service.then_some(SERVICES)
+            }
+            Code::Aborted => Some(LOCKS),
+            // A question without a word in it is answered, or nothing that is asked with it can be told.
+            _ if request.is_empty() && method.request.fields.is_empty() => question(method),
+            // One that never answers OK is one mistake.
+            _ if !has_worked && !self.is_first() => repetition(method).or_else(|| question(method)),
             _ => None,
         };
         if let Some(on) = on {
             self.answer_rests_on(on);
+        }
+    }
+
+    /// Notes that another refusal was demanded than the one that came. A case that has something may have no room for more.
+    pub(super) fn refused_otherwise(&self) {
+        let mut premises = locked(&self.premises);
+        let lack = premises.now().shortage.map(|shortage| shortage.lack);
+        if lack == Some(Lack::Service) || !locked(&self.steps).have_made() {
+            premises.in_place_of_another();
         }
     }
 
@@ -95,11 +139,20 @@ impl Context {
         ended
     }
 
-    /// The other cases on whose rules this case rests now.
-    pub(super) fn premises(&self) -> Vec<&'static str> {
-        let mut all = locked(&self.premises).now();
-        let own = self.case.strip_suffix("@block").unwrap_or(&self.case);
-        all.retain(|one| *one != own);
-        all
+    /// What this case rests on now, beside its own rule.
+    pub(super) fn ground(&self) -> Ground {
+        let mut ground = locked(&self.premises).now();
+        ground.on.retain(|one| *one != self.rule());
+        ground
+    }
+
+    /// The name of the case, whatever the access type.
+    fn rule(&self) -> &str {
+        self.case.strip_suffix("@block").unwrap_or(&self.case)
+    }
+
+    /// Whether the case is one of those on which most others depend.
+    fn is_first(&self) -> bool {
+        super::cases().any(|one| one.kind == CaseKind::First && one.name == self.rule())
     }
 }

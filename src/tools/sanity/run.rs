@@ -2,20 +2,28 @@
 
 use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
+use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::losses::Losses;
+use super::own_driver::OwnDriver;
+use super::room::Limits;
 use super::settings::{Access, Settings};
+use super::verdict::status_text;
 use crate::call::advertised::{Asks, DriverEnd};
 use crate::call::error::call_error;
-use crate::call::session::{Connection, Session};
+use crate::call::session::{Connection, Lost, Session};
 use crate::error::Error;
 use crate::rpc;
+use crate::undo::made::Item;
 use bytes::Bytes;
 use csi_proto::Request;
 pub use csi_proto::lock::lock as locked;
 use csi_proto::schema::Method;
-use std::sync::{Mutex, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
@@ -23,7 +31,16 @@ use tonic::{Code, Status};
 pub struct Ends<'a> {
     pub(super) node: &'a Connection,
     pub(super) controller: &'a Connection,
+    /// The RPCs that were UNAVAILABLE, with the answers.
+    pub(super) unanswered: BTreeSet<String>,
 }
+
+/// The pauses before a question that was UNAVAILABLE is asked again.
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+];
 
 impl Asks for Ends<'_> {
     type Error = Error;
@@ -38,15 +55,31 @@ impl Asks for Ends<'_> {
             DriverEnd::Node => self.node,
             DriverEnd::Controller => self.controller,
         };
-        match peer.session.ask(&request).await {
-            Ok(reply) => Ok(Some(reply)),
-            Err(error) => match error.status.code() {
-                Code::Unavailable | Code::DeadlineExceeded => {
-                    let doing = format!("asking {} what the driver can do", Q::METHOD.name);
-                    Err(call_error(&error, &peer.endpoint).doing(doing))
-                }
-                _ => Ok(None),
-            },
+        let rpc = Q::METHOD.name;
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let error = match peer.session.ask(&request).await {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(error) => error,
+            };
+            let code = error.status.code();
+            if code != Code::Unavailable && code != Code::DeadlineExceeded {
+                return Ok(None);
+            }
+            let pause = pauses.next();
+            // Without its capabilities nothing can be demanded of a driver.
+            let is_vital = pause.is_none() && rpc.ends_with("Capabilities");
+            let is_silent = code == Code::DeadlineExceeded || Lost::of(&error.status).is_some();
+            if is_vital || is_silent {
+                let doing = format!("asking {rpc} what the driver can do");
+                return Err(call_error(&error, &peer.endpoint).doing(doing));
+            }
+            let Some(pause) = pause else {
+                let told = format!("{rpc}: {}", status_text(&error.status));
+                self.unanswered.insert(told);
+                return Ok(None);
+            };
+            tokio::time::sleep(pause).await;
         }
     }
 }
@@ -60,17 +93,32 @@ pub struct Run {
     pub(super) node: Connection,
     pub(super) controller: Connection,
     pub(super) driver: DriverInfo,
+    /// The driver, where the run has started it itself.
+    pub(super) own_driver: Option<Arc<OwnDriver>>,
     /// The access types that the driver supports, once that is known.
     pub(super) accesses: OnceLock<Vec<Access>>,
+    /// The sizes of volumes in bytes, by their access types.
+    pub(super) sizes: [AtomicI64; 2],
     pub(super) journal: Journal,
+    /// What cases have made that were cut off, by the cases' names: the next try takes it down.
+    pub(super) postponed: Mutex<Vec<(String, Item)>>,
     /// The items that could not be taken down, with the reasons.
     pub(super) left: Mutex<Vec<String>>,
     pub(super) seen: Mutex<CallCounts>,
+    pub(super) times: Mutex<CallTimes>,
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The calls in which the driver went away.
     pub(super) losses: Mutex<Losses>,
-    /// Held by the one who brings the driver back.
-    pub(super) bringing_back: tokio::sync::Mutex<()>,
+    /// Held by the one who brings the driver back; why it did not come back.
+    pub(super) bringing_back: tokio::sync::Mutex<Option<String>>,
+    /// The answers of RPCs without which most cases can show nothing, and what else never worked.
+    pub(super) unanswered: Mutex<BTreeSet<String>>,
+    /// The RPCs for which the driver lacked something, with its answer.
+    pub(super) lacking: Mutex<BTreeMap<&'static str, String>>,
+    /// The limits that the driver tells.
+    pub(super) limits: Limits,
+    /// The volumes that were there before this run made any, as far as the driver lists them.
+    pub(super) shown: OnceLock<Option<BTreeSet<Vec<u8>>>>,
     /// The calls that do not work here, as the first cases have found.
     pub(super) broken_calls: Mutex<Vec<BrokenCall>>,
     pub(super) seed: u64,
@@ -114,6 +162,28 @@ impl Run {
         }
     }
 
+    /// What could not be tried at all, in words.
+    pub(super) fn untried(&self) -> Vec<String> {
+        let seen = locked(&self.seen);
+        let lacking = locked(&self.lacking);
+        let never = lacking
+            .iter()
+            .filter(|(method, _)| !seen.worked.contains(**method));
+        let mut all: BTreeSet<_> = never.map(|(_, told)| told.clone()).collect();
+        all.extend(locked(&self.unanswered).iter().cloned());
+        all.into_iter().collect()
+    }
+
+    /// How many cases run at a time.
+    pub(super) fn jobs(&self) -> usize {
+        let sizes = self
+            .accesses()
+            .iter()
+            .map(|access| self.volume_size(*access));
+        let size = sizes.max().unwrap_or_default();
+        self.limits.jobs(self.settings.jobs(), size)
+    }
+
     /// The end of the driver that serves a method.
     pub(super) fn peer(&self, method: &Method) -> &Connection {
         match rpc::is_at_node(method) {
@@ -122,11 +192,37 @@ impl Run {
         }
     }
 
+    /// The driver as a report names it: its endpoint, or the command that has started it.
+    pub(super) fn driver_named(&self) -> String {
+        match &self.own_driver {
+            Some(own) => own.named(),
+            None => self.settings.endpoint.clone(),
+        }
+    }
+
+    /// Controller and node as the journal of a run names them: the same for every run against this driver.
+    pub(super) fn ends_named(&self) -> [String; 2] {
+        ends_named(&self.node, &self.controller, self.own_driver.as_deref())
+    }
+
     /// Whether the paths of the node are those of this machine.
     pub(super) fn sees_paths(&self) -> bool {
         let paths = self.settings.paths;
         paths.unwrap_or_else(|| self.node.endpoint.is_on_this_machine())
     }
+}
+
+/// Controller and node as the journal of a run names them. A driver that runs start has another socket each time.
+pub(super) fn ends_named(
+    node: &Connection,
+    controller: &Connection,
+    own: Option<&OwnDriver>,
+) -> [String; 2] {
+    let socket = own.map(OwnDriver::endpoint);
+    [node, controller].map(|peer| match own {
+        Some(own) if Some(peer.endpoint.to_string()) == socket => own.named(),
+        _ => peer.endpoint.named_everywhere(),
+    })
 }
 
 /// Makes one call, unary or streaming.

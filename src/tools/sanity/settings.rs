@@ -22,6 +22,9 @@ use std::time::Duration;
 pub(super) const DRIVER: &str = "What the driver is sent";
 const RUN: &str = "What is run";
 
+/// The size of volumes that every driver should have.
+pub(super) const DEFAULT_SIZE: i64 = 1 << 30;
+
 /// Keys with values, such as parameters.
 type Parameters = BTreeMap<String, String>;
 
@@ -34,6 +37,10 @@ pub struct Settings {
     /// The driver: of its node, and of its controller where that is not another one.
     #[arg(skip)]
     pub endpoint: String,
+    /// Start the driver with this command, on a socket of its own, whose endpoint replaces {} and is in CSI_ENDPOINT; restart
+    /// it when it dies, and end it
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
     /// The driver's controller, where that is another endpoint than the node's
     #[arg(long, value_name = "ENDPOINT", help_heading = DRIVER)]
     pub controller_endpoint: Option<String>,
@@ -61,10 +68,10 @@ pub struct Settings {
     #[arg(long = "cap", id = "cap", value_name = "MODE,TYPE[,FS[,FLAG…]]", value_parser = capability::parse, help_heading = DRIVER)]
     #[serde(rename = "cap", deserialize_with = "file_values::capabilities")]
     pub capabilities: Vec<VolumeCapability>,
-    /// Size of volumes, which are expanded to its double [default: 1Gi]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, required = false, help_heading = DRIVER)]
+    /// Size of volumes, which are expanded to its double [default: the first of 64Mi, 512Mi and 1Gi that the driver takes]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = DRIVER)]
     #[serde(deserialize_with = "file_values::size")]
-    pub volume_size: i64,
+    pub volume_size: Option<i64>,
     /// An existing volume to ask about, for --read-only; it is never changed
     #[arg(long, value_name = "ID", help_heading = DRIVER)]
     pub volume_id: Option<String>,
@@ -123,7 +130,7 @@ pub struct Settings {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
         action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub keep_leftovers: bool,
-    /// How long one case may take, longer than 0, without restarts of the driver, and without taking down what it made
+    /// How long a case may go on without an answer of the driver, longer than 0. Restarts do not count
     /// [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, required = false, help_heading = RUN)]
     #[serde(deserialize_with = "file_values::duration")]
@@ -132,6 +139,10 @@ pub struct Settings {
     #[arg(skip)]
     #[serde(skip)]
     pub timeout: Duration,
+    /// How long the driver that `command` starts may take until it answers.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub start_limit: Duration,
     /// How long taking down what dead runs left may take.
     #[arg(skip)]
     #[serde(skip)]
@@ -159,6 +170,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             endpoint: String::new(),
+            command: Vec::new(),
             controller_endpoint: None,
             parameters: Parameters::new(),
             mutable_parameters: Parameters::new(),
@@ -166,7 +178,7 @@ impl Default for Settings {
             group_snapshot_parameters: Parameters::new(),
             secrets_file: None,
             capabilities: Vec::new(),
-            volume_size: 1 << 30,
+            volume_size: None,
             volume_id: None,
             mount_parent: None,
             staging_parent: None,
@@ -185,6 +197,7 @@ impl Default for Settings {
             keep_leftovers: false,
             case_limit: Duration::from_secs(120),
             timeout: Duration::from_secs(60),
+            start_limit: Duration::from_secs(60),
             leftovers_limit: Duration::from_secs(10),
             metadata: Vec::new(),
             secrets: Parameters::new(),
@@ -401,7 +414,6 @@ mod tests {
         let settings = Settings::default();
         for default in [
             settings.jobs.to_string(),
-            size::human(settings.volume_size),
             duration::human(settings.case_limit),
         ] {
             assert!(

@@ -3,21 +3,26 @@
 //!
 //! What is noted and how it is taken back is `undo`'s; the file is `journal.rs`'s.
 
+use super::call_times::CallTimes;
+use super::losses::Loss;
 use super::paths::mounts_below;
+use super::room::Shortage;
 use super::run::{Run, locked};
-use super::steps::StepAnswer;
-use super::verdict::{Stop, Verdict, status_text};
-use crate::call::session::CallError;
+use super::steps::{Call, Step, StepAnswer};
+use super::verdict::{Failure, Stop, Verdict, status_text};
+use crate::call::session::{CallError, Lost};
+use crate::output::shell_word::word;
 use crate::undo::made::{Item, Made};
 use crate::undo::requests::with_secrets;
 use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
 use crate::undo::tries::Tries;
 use bytes::Bytes;
 use csi_proto::schema::Method;
+use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tonic::Code;
 
@@ -40,31 +45,40 @@ const ALSO_AFTER: &[Code] = &[
 /// The items that one case has made, or a run before this one.
 pub struct MadeItems {
     run: Arc<Run>,
-    /// The number of the case, when it is one of this run.
-    case: Option<usize>,
+    /// The number and the name of the case, when it is one of this run.
+    case: Option<(usize, String)>,
     list: Mutex<Made>,
+    /// The first call in which the driver went away, also of those that take something down.
+    pub(super) lost: OnceLock<Loss>,
     /// The items that could not be taken down, with the reasons.
     problems: Mutex<Vec<String>>,
+    /// What the driver lacked for that.
+    shortage: Mutex<Option<Shortage>>,
     /// The calls that took something down, and the folders that were removed.
-    tidied: Mutex<Vec<Tidied>>,
+    tidied: Mutex<Vec<Step>>,
 }
 
-/// Something that was taken down.
-pub enum Tidied {
-    /// By this call.
-    Call(&'static Method, Bytes),
-    /// A folder.
-    Folder(PathBuf),
+/// A folder that was removed.
+#[derive(Debug, Default)]
+struct RemovedFolder {
+    /// Its path.
+    path: PathBuf,
+    /// The mounts in it, which the driver has left.
+    unmounted: Vec<PathBuf>,
+    /// Whether the driver has left something else in it.
+    had_content: bool,
 }
 
 impl MadeItems {
     /// The empty list of a new case.
-    pub(super) fn of_case(run: Arc<Run>, case: usize) -> Self {
+    pub(super) fn of_case(run: Arc<Run>, number: usize, name: String) -> Self {
         Self {
             run,
-            case: Some(case),
+            case: Some((number, name)),
             list: Mutex::default(),
+            lost: OnceLock::new(),
             problems: Mutex::default(),
+            shortage: Mutex::default(),
             tidied: Mutex::default(),
         }
     }
@@ -79,7 +93,9 @@ impl MadeItems {
             run: Arc::clone(run),
             case: None,
             list: Mutex::new(list),
+            lost: OnceLock::new(),
             problems: Mutex::default(),
+            shortage: Mutex::default(),
             tidied: Mutex::default(),
         }
     }
@@ -116,10 +132,10 @@ impl MadeItems {
     }
 
     fn write(&self, list: &Made, number: u64) -> Verdict {
-        let Some(case) = self.case else {
+        let Some((case, _)) = &self.case else {
             return Ok(());
         };
-        let written = self.run.journal.write(case, number, list.get(number));
+        let written = self.run.journal.write(*case, number, list.get(number));
         written.map_err(|error| {
             // A failure, though the driver is not to blame: a run that could try nothing must not pass.
             let expected = "the journal of what is made can be written";
@@ -153,6 +169,14 @@ impl MadeItems {
         }
     }
 
+    /// Notes what is left of an earlier run in the journal of this one, with the folder of that run; whether all of it is noted.
+    pub(super) fn hand_over(&self, folder: &Path) -> bool {
+        let mut list = locked(&self.list);
+        list.add(Item::Folder(folder.to_owned()));
+        let mut all = list.all();
+        all.all(|(_, item)| self.run.journal.take_over(item).is_ok())
+    }
+
     /// Takes everything down; what could not be, and why.
     pub(super) async fn take_down(&self) -> Vec<String> {
         let limit = self.run.settings.timeout.min(CALL_AT_MOST);
@@ -166,21 +190,77 @@ impl MadeItems {
         std::mem::take(&mut *locked(&self.problems))
     }
 
-    /// Forgets what was asked for and may not be there: to ask again could drive the driver away again. The case that runs
-    /// again asks for the same.
-    pub(super) fn forget_asked(&self) {
-        let asked: Vec<u64> = {
+    /// Leaves items to the next try of the case. To ask again at once for what may not be there could drive the driver away again.
+    pub(super) fn postpone(&self, which: impl Fn(&Item) -> bool) {
+        let Some((_, case)) = &self.case else { return };
+        let items: Vec<(u64, Item)> = {
             let list = locked(&self.list);
-            let all = list.all();
-            let asked = all.filter(|(_, item)| matches!(item, Item::Asked { .. }));
-            asked.map(|(number, _)| number).collect()
+            let all = list.all().filter(|(_, item)| which(item));
+            all.map(|(number, item)| (number, item.clone())).collect()
         };
-        asked.into_iter().for_each(|number| self.forget(number));
+        for (number, item) in items {
+            self.forget(number);
+            locked(&self.run.postponed).push((case.clone(), item));
+        }
+    }
+
+    /// Takes over what the tries before this one have left.
+    pub(super) fn take_postponed(&self) {
+        let Some((_, case)) = &self.case else { return };
+        let mut postponed = locked(&self.run.postponed);
+        let own = postponed.extract_if(.., |(of, _)| of == case);
+        for (_, item) in own {
+            let mut list = locked(&self.list);
+            let number = list.add(item);
+            // What is not in the file is left where this run is killed.
+            let _ = self.write(&list, number);
+        }
     }
 
     /// What has been taken down since this was asked last.
-    pub(super) fn take_tidied(&self) -> Vec<Tidied> {
+    pub(super) fn take_tidied(&self) -> Vec<Step> {
         std::mem::take(&mut *locked(&self.tidied))
+    }
+
+    /// Notes that the driver went away in a call.
+    pub(super) fn lose(
+        &self,
+        case: &str,
+        method: &'static Method,
+        request: &Bytes,
+        lost: &Lost,
+    ) -> Failure {
+        let loss = self
+            .lost
+            .get_or_init(|| self.run.lost(case, method, request, lost));
+        loss.failure.clone()
+    }
+
+    /// Whether an answer is the driver's last word on a request. An RPC that is not served has not made anything.
+    fn is_refusal(&self, error: &CallError) -> bool {
+        match error.status.code() {
+            Code::Unavailable => {
+                Lost::of(&error.status).is_none()
+                    && !locked(&self.run.seen).worked.contains(error.method.name)
+            }
+            code => !matches!(
+                code,
+                Code::Aborted | Code::DeadlineExceeded | Code::Cancelled
+            ),
+        }
+    }
+
+    /// Notes that the driver lacked something for a call that takes something down.
+    fn lacks(&self, error: &CallError) {
+        let (method, status) = (error.method, &error.status);
+        if Lost::of(status).is_none() {
+            *locked(&self.shortage) = Shortage::of(method, &Bytes::new(), status, 0);
+        }
+    }
+
+    /// What the driver lacked when something could not be taken down.
+    pub(super) fn shortage(&self) -> Option<Shortage> {
+        locked(&self.shortage).clone()
     }
 
     fn forget(&self, number: u64) {
@@ -200,25 +280,44 @@ impl Tool for MadeItems {
         let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
-        let answer = session.call(method, request).await;
+        let timed = CallTimes::begins(&self.run.times, method, &request);
+        let answer = session.call(method, request.clone()).await;
+        drop(timed);
+        let lost = answer
+            .as_ref()
+            .err()
+            .and_then(|error| Lost::of(&error.status));
+        if let (Some(lost), Some((_, case))) = (lost, &self.case) {
+            self.lose(case, method, &request, lost);
+        }
         answer.map(tonic::Response::into_inner)
     }
 
     async fn remove(&self, folder: &Path) -> io::Result<()> {
-        let folder = folder.to_owned();
-        locked(&self.tidied).push(Tidied::Folder(folder.clone()));
-        let removed = tokio::task::spawn_blocking(move || remove_folder(&folder));
-        match tokio::time::timeout(FOLDER, removed).await {
-            Ok(removed) => removed.map_err(io::Error::other)?,
-            Err(_) => Err(io::Error::other("it does not answer")),
-        }
+        let path = folder.to_owned();
+        let removed = tokio::task::spawn_blocking(move || remove_folder(path));
+        let removed = match tokio::time::timeout(FOLDER, removed).await {
+            Ok(removed) => removed.map_err(io::Error::other)??,
+            Err(_) => return Err(io::Error::other("it does not answer")),
+        };
+        let lines = removing(&removed).into_iter().map(Step::Shell);
+        locked(&self.tidied).extend(lines);
+        Ok(())
     }
 
     fn called(&self, call: &Called<'_>) {
-        if !call.asks {
-            let tidied = Tidied::Call(call.method, call.request.clone());
-            locked(&self.tidied).push(tidied);
+        // What could not be had again is nothing to repeat.
+        if call.asks && call.error.is_some() {
+            return;
         }
+        let answer = match call.error {
+            Some(error) => Err(error.status.code()),
+            None => Ok(call.reply.cloned().unwrap_or_default()),
+        };
+        // Where they are is shown with the call.
+        let request = with_secrets(call.method, call.request, &self.run.settings.secrets);
+        let step = Call::over(call.method, request, answer);
+        locked(&self.tidied).push(Step::Call(step));
     }
 
     fn changed(&self, number: u64) {
@@ -231,10 +330,11 @@ impl Tool for MadeItems {
         let problem = match why {
             // The driver makes no such thing. Whatever it has left, nobody will learn its id.
             Why::NoId(_) => return self.forget(number),
-            Why::Failed(error) if is_asked && is_refusal(error.status.code()) => {
+            Why::Failed(error) if is_asked && self.is_refusal(&error) => {
                 return self.forget(number);
             }
             Why::Failed(error) => {
+                self.lacks(&error);
                 format!("could not be taken down: {}", status_text(&error.status))
             }
             Why::NotRemoved(error) => format!("could not be taken down: {error}"),
@@ -245,23 +345,80 @@ impl Tool for MadeItems {
     }
 }
 
-/// Whether a code is the driver's last word on a request.
-fn is_refusal(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled
-    )
+/// Removes a folder of ours with what the driver left in it. A mount there is nobody else's; where it cannot be unmounted, all
+/// stays.
+fn remove_folder(path: PathBuf) -> io::Result<RemovedFolder> {
+    let mut removed = RemovedFolder::default();
+    let mut mounts = mounts_below(&path);
+    // One on top of another, or in it, goes first.
+    mounts.reverse();
+    for mount in mounts {
+        unmount(&mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).map_err(|error| {
+            let problem = format!("{} is still mounted: {error}", mount.display());
+            io::Error::new(io::ErrorKind::ResourceBusy, problem)
+        })?;
+        removed.unmounted.push(mount);
+    }
+    match fs::remove_dir(&path) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            fs::remove_dir_all(&path)?;
+            removed.had_content = true;
+        }
+        other => other?,
+    }
+    removed.path = path;
+    Ok(removed)
 }
 
-/// Removes a folder of ours with what the driver left in it, unless something is mounted in it.
-fn remove_folder(path: &Path) -> io::Result<()> {
-    match fs::remove_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
-        other => return other,
+/// The lines that remove a folder.
+fn removing(folder: &RemovedFolder) -> Vec<String> {
+    let path = folder.path.to_string_lossy();
+    let mounts = folder.unmounted.iter();
+    let mut lines: Vec<_> = mounts
+        .map(|mount| format!("umount -l {}", word(&mount.to_string_lossy())))
+        .collect();
+    lines.push(match folder.had_content {
+        // Never through a mount.
+        true => format!(
+            "grep -qF {} /proc/self/mountinfo || rm -r {}",
+            word(&format!(" {path}/")),
+            word(&path)
+        ),
+        false => format!("rmdir {}", word(&path)),
+    });
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::mount::mount_bind;
+
+    #[test]
+    fn what_a_driver_has_left_in_a_folder_goes_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.join("target")).unwrap();
+            path
+        };
+        let full = remove_folder(folder("full")).unwrap();
+        assert!(full.had_content && full.unmounted.is_empty());
+        let (storage, mounted) = (folder("storage"), folder("mounted"));
+        fs::write(storage.join("data"), "kept").unwrap();
+        // Only who may mount can have left a mount.
+        if mount_bind(&storage, mounted.join("target")).is_ok() {
+            let removed = remove_folder(mounted.clone()).unwrap();
+            assert_eq!(removed.unmounted, [mounted.join("target")]);
+            assert_eq!(mounts_below(place.path()), [] as [PathBuf; 0]);
+            assert!(!mounted.exists());
+            assert_eq!(fs::read_to_string(storage.join("data")).unwrap(), "kept");
+            let lines = removing(&removed).join("\n");
+            let path = mounted.display();
+            let expected = format!(
+                "umount -l {path}/target\ngrep -qF ' {path}/' /proc/self/mountinfo || rm -r {path}"
+            );
+            assert_eq!(lines, expected);
+        }
     }
-    if let Some(mount) = mounts_below(path).first() {
-        let problem = format!("{} is still mounted", mount.display());
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, problem));
-    }
-    fs::remove_dir_all(path)
 }

@@ -4,7 +4,7 @@ use crate::call::secrets::masked;
 use crate::call::session::Lost;
 use crate::error::code_name;
 use csi_proto::schema::Method;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use tonic::{Code, Status};
@@ -19,20 +19,36 @@ pub enum Stop {
 }
 
 /// The expected and the actual answer. Texts of a driver are kept as they came: escape them before showing them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The demand of the specification.
     pub expected: String,
     /// The behaviour of the driver.
     pub actual: String,
+    /// The end of the stderr of a driver that the run has started and that died in it, line by line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stderr: Vec<String>,
 }
 
 impl Failure {
+    pub(super) fn new(expected: impl Into<String>, actual: impl Into<String>) -> Self {
+        Self {
+            expected: expected.into(),
+            actual: actual.into(),
+            stderr: Vec::new(),
+        }
+    }
+
     /// The same with secrets masked that a driver has repeated.
     pub(super) fn masked(&self, secrets: &[String]) -> Self {
         Self {
             expected: masked(&self.expected, secrets).into_owned(),
             actual: masked(&self.actual, secrets).into_owned(),
+            stderr: self
+                .stderr
+                .iter()
+                .map(|line| masked(line, secrets).into_owned())
+                .collect(),
         }
     }
 }
@@ -40,10 +56,7 @@ impl Failure {
 impl Stop {
     /// The driver broke the rule.
     pub fn failed(expected: impl Into<String>, actual: impl Into<String>) -> Self {
-        Self::Failed(Failure {
-            expected: expected.into(),
-            actual: actual.into(),
-        })
+        Self::Failed(Failure::new(expected, actual))
     }
 
     /// The rule cannot be shown here.

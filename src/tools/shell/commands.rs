@@ -213,7 +213,7 @@ impl Shell {
                 ErrorKind::Rpc(code) => code_name(code),
                 ErrorKind::Usage => "USAGE",
                 ErrorKind::Local => "LOCAL",
-                ErrorKind::Failed => "FAILED",
+                ErrorKind::Failed | ErrorKind::Incomplete => "FAILED",
                 ErrorKind::Interrupted => return Err(Error::interrupted()),
             },
         };

@@ -80,9 +80,8 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/sanity/cases", &[]),
             ("src/tools/sanity/fixtures.rs", &[]),
             ("src/tools/sanity/sources.rs", &[]),
-            ("src/tools/sanity/runner.rs", &["CreateVolume"]),
             ("src/tools/sanity/presence.rs", &["Probe"]),
-            ("src/tools/sanity/restart.rs", &["Probe"]),
+            ("src/tools/sanity/own_driver.rs", &["Probe"]),
         ],
     },
     Subject {
@@ -103,6 +102,7 @@ const SUBJECTS: &[Subject] = &[
                 "src/tools/sanity/driver_info.rs",
                 &["GetPluginInfo", "NodeGetInfo"],
             ),
+            ("src/tools/sanity/room.rs", &["GetCapacity"]),
             // Capabilities of these names.
             (
                 "src/tools/sanity/need.rs",

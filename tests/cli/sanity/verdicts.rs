@@ -67,10 +67,12 @@ fn failures_are_grouped_by_their_cause() {
     let csi = Csi::at(&driver.endpoint());
     let parent = driver.workplace();
     let line = format!(
-        "sanity --mount-parent {} --filter node/publish/is-idempotent",
+        "sanity --mount-parent {} --filter node/publish/is-idempotent --html p.html",
         parent.display()
     );
     let run = csi.run(&line).exits(3);
+    let page = fs::read_to_string(csi.home().join("p.html")).unwrap();
+    assert!(page.contains("<b>2</b> failures are alike:"), "{page}");
     let summary = "\nfailed: node/publish/is-idempotent\nfailed: node/publish/is-idempotent@block\n  these 2 alike: NodePublishVolume answers OK, but it answered ";
     assert!(run.stdout.contains(summary), "{run}");
 }
@@ -132,7 +134,9 @@ fn known_failures_do_not_fail_a_run_and_mended_ones_are_told() {
     let csi = Csi::at(&driver.endpoint());
     let list = csi.home().join("known").display().to_string();
     let line = "--filter create-volume/without --filter probe";
-    sanity(&csi, &format!("{line} --write-known-failures {list}")).succeeds();
+    let run = sanity(&csi, &format!("{line} --write-known-failures {list}")).exits(3);
+    let told = format!("\nfailed: {failing}\n");
+    assert!(run.stdout.contains(&told), "{run}");
     let written = fs::read_to_string(&list).unwrap();
     let expected = "\ncontroller/create-volume/without-name  # CreateVolume answers INVALID_ARGUMENT, but it answered OK\n";
     assert!(written.contains(expected), "{written}");
@@ -144,6 +148,14 @@ fn known_failures_do_not_fail_a_run_and_mended_ones_are_told() {
         "{run}"
     );
     assert!(run.stdout.contains(", 1 failed (1 known), "), "{run}");
+    sanity(&csi, &format!("{known} --junit junit.xml --html p.html")).succeeds();
+    let junit = fs::read_to_string(csi.home().join("junit.xml")).unwrap();
+    assert!(
+        junit.contains(" failures=\"0\" errors=\"0\" skipped=\"1\" "),
+        "{junit}"
+    );
+    let told = "<skipped message=\"known to fail: expected: CreateVolume answers INVALID_ARGUMENT, but it answered OK\"/>";
+    assert!(junit.contains(told), "{junit}");
     let mended = ReferenceDriver::start(Options::default());
     let run = sanity(&Csi::at(&mended.endpoint()), &known).succeeds();
     assert!(

@@ -68,10 +68,10 @@ pub fn cases(list: &mut Cases) {
             ok_or_aborted(deleted?)?;
             // Whatever came first: the name leads to a volume that can be used, and that can be deleted.
             let mut found = volume.clone();
-            found.volume = c.made_in_the_end(&volume.request)?;
+            found.volume = c.made(&volume.request)?;
             c.ok(c.validate_request(&found))?;
-            c.ok_in_the_end(c.delete_request(found.id()))?;
-            c.ok_in_the_end(c.delete_request(volume.id()))
+            c.ok(c.delete_request(found.id()))?;
+            c.ok(c.delete_request(volume.id()))
         })
     });
     list.about("lifecycle", "Volume Lifecycle");

@@ -42,9 +42,15 @@ pub fn cases(list: &mut Cases) {
         let copy = c.volume_of(c.restore(&snapshot)?)?;
         let is_own = copy.id() != volume.id();
         ensure(is_own, "a volume of its own", "it is the snapshot's source")?;
-        large_enough(c, &copy.volume, snapshot.size_bytes)?;
-        c.is_made_again(&copy)
+        large_enough(c, &copy.volume, snapshot.size_bytes)
     });
+    list.rule("CreateVolume from a snapshot, repeated, answers with the volume that it has made");
+    list.also(EACH_ACCESS)
+        .changes("from-snapshot-is-idempotent", |c| {
+            let (_, snapshot) = c.volume_and_snapshot()?;
+            let copy = c.volume_of(c.restore(&snapshot)?)?;
+            c.is_made_again(&copy)
+        });
     list.rule("CreateVolume from a snapshot that is larger than required_bytes makes a volume of the snapshot's size, or answers OUT_OF_RANGE");
     list.changes("from-larger-snapshot", |c| {
         let (_, snapshot) = c.volume_and_snapshot()?;
@@ -76,10 +82,18 @@ pub fn cases(list: &mut Cases) {
         let is_own = copy.id() != volume.id();
         ensure(is_own, "a volume of its own", "it is its source")?;
         large_enough(c, &copy.volume, volume.volume.capacity_bytes)?;
-        c.is_made_again(&copy)?;
         // And of a copy.
         c.ok(c.clone_of(copy.id())?)
     });
+    list.rule(
+        "CreateVolume from another volume, repeated, answers with the volume that it has made",
+    );
+    list.also(EACH_ACCESS)
+        .changes("from-volume-is-idempotent", |c| {
+            let volume = c.volume()?;
+            let copy = c.volume_of(c.clone_of(volume.id())?)?;
+            c.is_made_again(&copy)
+        });
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
     list.error("CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS");
     list.changes("name-of-a-volume-from-elsewhere", |c| {
@@ -92,7 +106,8 @@ pub fn cases(list: &mut Cases) {
             false => c.should_refuse(request, &[AlreadyExists], "ALREADY_EXISTS"),
         };
         let source = request.volume_content_source.take();
-        refused(request.clone())?;
+        // Whether a volume from elsewhere fits a request that names no source no sentence says.
+        c.recommended(|| c.refused(request.clone(), &[AlreadyExists]).map(drop))?;
         request.volume_content_source = c.restore(&other)?.volume_content_source;
         refused(request.clone())?;
         request.volume_content_source = source;
@@ -124,7 +139,8 @@ pub fn cases(list: &mut Cases) {
         let copy = c.volume_of(c.restore(&snapshot)?)?;
         let delete = c.delete_snapshot(&snapshot.snapshot_id);
         match c.ok_or(delete, &[FailedPrecondition])? {
-            Some(_) => c.is_made_again(&copy),
+            // To ask for it by its name would need the source.
+            Some(_) => c.ok(c.validate_request(&copy)).map(drop),
             None => Ok(()),
         }
     });

@@ -61,10 +61,16 @@ pub fn cases(list: &mut Cases) {
     list.error("ControllerExpandVolume does not exceed limit_bytes, or answers OUT_OF_RANGE");
     list.changes("keeps-limit-bytes", |c| {
         let volume = c.volume()?;
-        let size = 2 * c.size();
-        c.ok_or(expand(c, &volume, size, size), &[OutOfRange])?;
+        let (size, before) = (2 * c.size(), volume.volume.capacity_bytes);
+        let reply = c.ok_or(expand(c, &volume, size, size), &[OutOfRange])?;
+        let now = reply.map_or(0, |reply| reply.capacity_bytes);
+        // One that has more already has no less afterwards.
+        let kept = now <= size || before > size || before == 0;
+        let expected = format!("at most {size} bytes, for the volume had {before}");
+        ensure(kept, expected, format!("{now} bytes"))?;
         // A limit that the volume exceeds already.
         c.ok_or(expand(c, &volume, 1, 2), &[OutOfRange, InvalidArgument])
+            .map(drop)
     });
     list.error("ControllerExpandVolume to a size that no storage has answers OUT_OF_RANGE, unless the plugin knows no limit");
     list.changes("to-an-impossible-size", |c| {

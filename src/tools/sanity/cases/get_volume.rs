@@ -10,9 +10,7 @@ pub fn cases(list: &mut Cases) {
     list.about("controller/get-volume", "ControllerGetVolume");
     list.needs(&[GET_VOLUME]);
     list.error("ControllerGetVolume of a volume that does not exist answers NOT_FOUND");
-    list.reads("of-an-unknown-id", |c| {
-        c.refused(get(c.name()), &[NotFound])
-    });
+    list.reads("of-an-unknown-id", |c| c.best_not_found(get(c.name())));
     list.error("ControllerGetVolume of a volume that was deleted answers NOT_FOUND");
     list.also(&[CREATE_DELETE_VOLUME]);
     list.changes("of-a-deleted-volume", |c| {
@@ -85,7 +83,7 @@ pub fn cases(list: &mut Cases) {
 /// The parameters of the settings: they may say which storage is meant, and a driver with several cannot do without.
 fn parameters(c: &Context) -> Result<BTreeMap<String, String>, Stop> {
     // What makes no volume has no capacity either.
-    c.works(v1::CreateVolumeRequest::METHOD, None)?;
+    c.works(v1::CreateVolumeRequest::METHOD, c.access(), None)?;
     Ok(c.settings().parameters.clone())
 }
 

@@ -14,11 +14,11 @@ pub fn cases(list: &mut Cases) {
         let group = new_group(c)?;
         let mut snapshots = group.snapshots.iter();
         if let Some(alone) = snapshots.find(|one| one.group_snapshot_id.is_empty()) {
-            c.ok_in_the_end(c.delete_snapshot(&alone.snapshot_id))?;
+            c.ok(c.delete_snapshot(&alone.snapshot_id))?;
             // The group is what is left.
             let mut request = delete(c, &group);
             request.snapshot_ids.retain(|id| *id != alone.snapshot_id);
-            return c.ok_in_the_end(request).map(drop);
+            return c.ok(request).map(drop);
         }
         for id in members(&group) {
             if let Err(status) = c.send(c.delete_snapshot(id))? {
@@ -33,14 +33,14 @@ pub fn cases(list: &mut Cases) {
     list.rule("DeleteVolumeGroupSnapshot of a group that is gone answers OK");
     list.changes("is-idempotent", |c| {
         let group = new_group(c)?;
-        each(0..3, |_| c.ok_in_the_end(delete(c, &group)))
+        each(0..3, |_| c.ok(delete(c, &group)))
     });
     list.rule("DeleteVolumeGroupSnapshot deletes the group's snapshots, and no other snapshot of the volumes");
     list.changes("deletes-the-snapshots", |c| {
         let volume = c.volume()?;
         let kept = c.ready(&c.group_request(&[&volume]))?;
         let group = c.ready(&c.group_request(&[&volume]))?;
-        c.ok_in_the_end(delete(c, &group))?;
+        c.ok(delete(c, &group))?;
         c.lists_snapshots(&volume.id(), 1)?;
         for snapshot in &group.snapshots {
             if c.has(GET_SNAPSHOT) {
@@ -79,7 +79,7 @@ pub fn cases(list: &mut Cases) {
         ok_or_aborted(deleted?)?;
         ok_or_aborted(created?)?;
         let group = c.ready(&request)?;
-        let now = c.ok_in_the_end(get(c, &group))?.group_snapshot;
+        let now = c.ok(get(c, &group))?.group_snapshot;
         same_group(&group, &now.unwrap_or_default())?;
         c.resting_on(
             "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
@@ -90,7 +90,7 @@ pub fn cases(list: &mut Cases) {
     list.rule("DeleteVolumeGroupSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm");
     list.changes("strange-ids", |c| {
         each(strange_ids(), |id| {
-            c.ok_or_in_the_end(delete(c, &of_id(id)), &[InvalidArgument])
+            c.ok_or(delete(c, &of_id(id)), &[InvalidArgument])
         })
     });
     list.about(GET, "GetVolumeGroupSnapshot");
@@ -99,7 +99,7 @@ pub fn cases(list: &mut Cases) {
     list.reads("strange-ids", |c| {
         c.resting_on(UNKNOWN, || {
             each(strange_ids(), |id| {
-                c.refused_in_the_end(get(c, &of_id(id)), &[NotFound, InvalidArgument])
+                c.refused(get(c, &of_id(id)), &[NotFound, InvalidArgument])
             })
         })
     });
@@ -118,7 +118,7 @@ pub fn cases(list: &mut Cases) {
     list.error("GetVolumeGroupSnapshot of a group that does not exist answers NOT_FOUND");
     list.changes("unknown", |c| {
         let group = new_group(c)?;
-        c.ok_in_the_end(delete(c, &group))?;
+        c.ok(delete(c, &group))?;
         c.refused(get(c, &group), &[NotFound])
     });
     list.rule("GetVolumeGroupSnapshot answers with the group as CreateVolumeGroupSnapshot does, also to calls at the same time");

@@ -46,7 +46,7 @@ pub fn cases(list: &mut Cases) {
         let mut request = c.snapshot_request(&volume);
         let snapshot = c.ready(&request)?;
         let id = &snapshot.snapshot_id;
-        c.ok_in_the_end(c.delete_snapshot(id))?;
+        c.ok(c.delete_snapshot(id))?;
         c.lists_snapshots(&volume.id(), 0)?;
         if c.has(GET_SNAPSHOT) {
             c.resting_on(UNKNOWN, || c.refused(c.get_snapshot(id), &[NotFound]))?;
@@ -61,7 +61,7 @@ pub fn cases(list: &mut Cases) {
         let gone = c.snapshot(&volume)?;
         let request = c.snapshot_request(&volume);
         let kept = c.made(&request)?;
-        c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+        c.ok(c.delete_snapshot(&gone.snapshot_id))?;
         same_snapshot(&kept, &c.made(&request)?)?;
         c.is_made_again(&volume)
     });
@@ -87,7 +87,7 @@ pub fn cases(list: &mut Cases) {
         ok_or_aborted(created?)?;
         // Whichever came first, the name leads to a snapshot that can be used.
         let snapshot = c.ready(&request)?;
-        c.ok_in_the_end(c.restore(&snapshot)?)?;
+        c.ok(c.restore(&snapshot)?)?;
         c.resting_on("controller/create-snapshot/is-idempotent", || {
             c.lists_snapshots(&volume.id(), 1)
         })
@@ -104,7 +104,7 @@ pub fn cases(list: &mut Cases) {
     list.rule("DeleteSnapshot with an id that no driver makes answers OK, or INVALID_ARGUMENT, and does no harm");
     list.changes("strange-ids", |c| {
         each(strange_ids(), |id| {
-            c.ok_or_in_the_end(c.delete_snapshot(&id), &[InvalidArgument])
+            c.ok_or(c.delete_snapshot(&id), &[InvalidArgument])
         })
     });
     list.about("controller/delete-volume", "DeleteVolume");
@@ -143,7 +143,7 @@ pub fn cases(list: &mut Cases) {
     list.reads("strange-ids", |c| {
         c.resting_on(UNKNOWN, || {
             each(strange_ids(), |id| {
-                c.refused_in_the_end(c.get_snapshot(&id), &[NotFound, InvalidArgument])
+                c.refused(c.get_snapshot(&id), &[NotFound, InvalidArgument])
             })
         })
     });

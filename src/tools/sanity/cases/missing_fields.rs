@@ -310,16 +310,16 @@ fn needs(subject: &Subject, fields: &[&'static str]) -> Vec<Need> {
     needs
 }
 
-/// Sends the request without the field, which must be refused. Cases beside this one may send an equal one: a driver that
-/// answers ABORTED is asked again.
+/// Sends the request without the field, which must be refused.
 fn lacks(c: &Arc<Context>, subject: &Subject, field: &'static str) -> Verdict {
     let method = subject.method;
     let request = without(method, &(subject.request)(c, Missing(field))?, field);
-    let answer = c.in_the_end(method, request)?;
     let codes = [InvalidArgument];
     if subject.may_be_ok != Some(field) {
+        let answer = c.exchange_to_refuse(method, request, &codes)?;
         return must_be_refused(method, answer, &codes).map(drop);
     }
+    let answer = c.exchange(method, request)?;
     let expected = format!("{} answers OK or {}", method.name, any_of(&codes));
     match answer {
         Err(status) => same_code(&status, &codes, &expected),

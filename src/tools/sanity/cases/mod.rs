@@ -10,6 +10,7 @@ mod delete_volume;
 mod expand;
 pub(super) mod first;
 mod get_volume;
+mod giving_back;
 mod group_snapshots;
 mod identity;
 mod lifecycle;
@@ -64,6 +65,7 @@ const SUBJECTS: &[fn(&mut Cases)] = &[
     node_unpublish::cases,
     node_stats::cases,
     lifecycle::cases,
+    giving_back::cases,
     limits::cases,
     protocol::cases,
     secrets::cases,

@@ -44,9 +44,9 @@ pub fn cases(list: &mut Cases) {
             ok_or_aborted(one?)?;
             // It may have come first.
             c.resting_on("node/unpublish/is-idempotent", || ok_or_aborted(other?))?;
-            c.ok_in_the_end(placed.publish())?;
+            c.ok(placed.publish())?;
             c.is_published(&placed)?;
-            c.ok_in_the_end(placed.unpublish())?;
+            c.ok(placed.unpublish())?;
             c.is_gone(&placed)
         })
     });

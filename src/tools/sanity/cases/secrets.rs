@@ -90,7 +90,9 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[]);
     list.rule("No answer to any call of this run held the value of a secret");
     list.last("were-in-no-answer", |c| {
-        let found = Vec::from_iter(locked(&c.run.seen).secrets.clone()).join(", ");
+        let found = locked(&c.run.seen).secrets.clone();
+        c.shown_by_commands(found.clone());
+        let found = Vec::from_iter(found).join(", ");
         c.rests_on("secrets/are-not-in-errors");
         c.rests_on("secrets/are-not-in-errors-of-the-node");
         c.rests_on("secrets/are-not-in-the-volume");
@@ -99,9 +101,11 @@ pub fn cases(list: &mut Cases) {
     list.about("errors", "Error Scheme");
     list.rule("Every error of this run had a message that a person can read");
     list.last("have-messages", |c| {
-        let seen = locked(&c.run.seen);
-        skip_unless(seen.refusals > 0, "no call was refused")?;
-        let found = Vec::from_iter(seen.silent.clone()).join(", ");
+        let refusals = locked(&c.run.seen).refusals;
+        skip_unless(refusals > 0, "no call was refused")?;
+        let found = locked(&c.run.seen).silent.clone();
+        c.shown_by_commands(found.clone());
+        let found = Vec::from_iter(found).join(", ");
         let expected = "every status other than OK has a message";
         ensure(found.is_empty(), expected, found)
     });

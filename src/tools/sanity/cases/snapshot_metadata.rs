@@ -6,6 +6,7 @@
 
 use super::made_snapshots::strange_ids;
 use crate::tools::sanity::need::Need;
+use crate::tools::sanity::verdict::answers_ok;
 use crate::tools::sanity::vocabulary::*;
 use csi_proto::Request;
 use std::collections::BTreeSet;
@@ -45,7 +46,10 @@ struct Ranges {
 }
 
 fn ranges<Q: RangeRequest>(c: &Context, request: Q) -> Result<Ranges, Stop> {
-    c.stream_in_the_end(request).map(all_of::<Q>)
+    let expected = answers_ok(Q::METHOD);
+    let messages = c.stream(request)?;
+    let messages = messages.map_err(|status| Stop::failed(expected, status_text(&status)));
+    messages.map(all_of::<Q>)
 }
 
 /// Joins the messages of a stream.
@@ -297,7 +301,7 @@ pub fn cases(list: &mut Cases) {
         let volume = block_volume(c)?;
         let snapshot = c.ready_snapshot(&volume)?;
         let gone = c.ready_snapshot(&volume)?;
-        c.ok_in_the_end(c.delete_snapshot(&gone.snapshot_id))?;
+        c.ok(c.delete_snapshot(&gone.snapshot_id))?;
         c.rests_on("controller/delete-snapshot/deletes");
         c.refused(delta(c, &gone, &snapshot), &[NotFound])?;
         c.refused(delta(c, &snapshot, &gone), &[NotFound])
@@ -310,7 +314,7 @@ pub fn cases(list: &mut Cases) {
             each(strange_ids(), |snapshot_id| {
                 let mut request = allocated(c, &v1::Snapshot::default());
                 request.snapshot_id = snapshot_id;
-                c.refused_in_the_end(request, &[NotFound, InvalidArgument])
+                c.refused(request, &[NotFound, InvalidArgument])
             })
         })
     });

@@ -1,0 +1,88 @@
+//! What a driver takes for a call or for a volume, and must give back: room, places on the node, locks.
+
+use crate::tools::sanity::case::CaseKind;
+use crate::tools::sanity::run::locked;
+use crate::tools::sanity::vocabulary::*;
+use std::time::{Duration, Instant};
+
+/// How often something is made and taken back: more often than a driver with small limits has room for it at a time.
+const OFTEN: usize = 8;
+
+/// The pauses before something is tried again that the driver lacks room for: it may give back later what was taken back.
+const PAUSES: [u64; 9] = [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000];
+
+/// Does something often, but for a part of the time only that a case has.
+fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
+    let end = Instant::now() + c.settings().case_limit / 4;
+    let mut pauses = PAUSES.map(Duration::from_millis).into_iter();
+    let rounds = (0..OFTEN).take_while(|round| *round == 0 || Instant::now() < end);
+    each(rounds, |_| {
+        loop {
+            let ended = work();
+            let is_lacking = ended.is_err() && c.ground().shortage.is_some();
+            let Some(pause) = is_lacking.then(|| pauses.next()).flatten() else {
+                return ended;
+            };
+            c.pause(pause)?;
+        }
+    })
+}
+
+/// Skips a case about what was given back where it is known that something was not.
+fn is_tidy(c: &Context) -> Verdict {
+    let is_tidy = locked(&c.run.left).is_empty();
+    skip_unless(is_tidy, "something that cases made could not be taken down")?;
+    let was_there = locked(&c.run.losses).count() == 0;
+    skip_unless(
+        was_there,
+        "the driver went away, and something may be left of that",
+    )
+}
+
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("lifecycle", "DeleteVolume");
+    list.needs(&[CREATE_DELETE_VOLUME]);
+    list.rule("The room that deleted volumes took is there again: what could be created at first can be created at last");
+    list.add(CaseKind::Closing, "gives-room-back", |c| {
+        is_tidy(c)?;
+        often(c, || c.ok(c.delete_request(c.volume()?.id())).map(drop))
+    });
+    list.rule("The places of unpublished volumes on a node are there again: what could be published at first can be published at last");
+    list.under("ControllerUnpublishVolume");
+    list.also(&[PUBLISH_UNPUBLISH_VOLUME, NODE_SERVICE]);
+    list.add(CaseKind::Closing, "gives-places-back", |c| {
+        is_tidy(c)?;
+        let mut unattached = None;
+        often(c, || {
+            let (volume, request) = match unattached.take() {
+                Some(both) => both,
+                None => c.volume_to_attach()?,
+            };
+            unattached = Some((volume.clone(), request.clone()));
+            c.ok(request)?;
+            unattached = None;
+            c.ok(c.detach_request(&volume))?;
+            c.ok(c.delete_request(volume.id())).map(drop)
+        })
+    });
+    list.rule("A CreateVolume that was refused is over: it keeps no later call of that name from its work");
+    list.under("Error Scheme");
+    list.changes("gives-locks-back", |c| {
+        let volume = c.volume()?;
+        let mut other = volume.request.clone();
+        other.capacity_range = range(3 * c.size(), 2 * c.size());
+        let refused = c.send(other)?;
+        skip_unless(
+            refused.is_err(),
+            "the driver takes a range that has no size",
+        )?;
+        match c.send(volume.request)? {
+            Err(status) if status.code() == Aborted => {
+                let expected = "CreateVolume does not answer ABORTED, for no call is under way";
+                Err(Stop::failed(expected, status_text(&status)))
+            }
+            _ => Ok(()),
+        }
+    });
+}

@@ -1,0 +1,335 @@
+//! One try of a case: its time limit, the taking down of what it made, and what came of it. Whether the try counts is
+//! `judging.rs`'s.
+
+use super::broken_rules::BrokenRule;
+use super::case::{Case, Failure, Need, Stop};
+use super::context::Context;
+use super::losses::Loss;
+use super::observer::Asked;
+use super::premises::Ground;
+use super::presence::{bring_back, goes_away};
+use super::report::{CaseOutcome, CaseResult, instance_name};
+use super::restarts::Restarts;
+use super::resting::taking_back;
+use super::room::Shortage;
+use super::run::{Run, locked};
+use super::settings::Access;
+use super::steps::{Call, Step};
+use super::verdict::list_text;
+use crate::rpc;
+use crate::undo::made::Item;
+use csi_proto::schema::Method;
+use csi_proto::text::escaped;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinError;
+use tonic::Code;
+
+/// The time that a case has to notice that it is over.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The most RPCs that are told of which one may have taken the driver down after its answer.
+const SUSPECTS: usize = 3;
+
+/// More names than a try gives.
+const NAMES_OF_A_TRY: usize = 10_000;
+
+/// A case that is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub(super) case: &'static Case,
+    pub(super) number: usize,
+    pub(super) access: Access,
+    /// The number of tries before.
+    pub(super) tries: usize,
+    /// Whether the driver went away in one of them.
+    pub(super) cut_off: bool,
+}
+
+impl Planned {
+    /// The name of the case, or of its run for an access type.
+    pub(super) fn name(&self) -> String {
+        // Only of two runs of a case one has its access type in the name.
+        match self.case.needs.contains(&Need::EachAccess) {
+            true => instance_name(self.case, self.access),
+            false => self.case.name.clone(),
+        }
+    }
+}
+
+/// Returns when somebody has asked to stop that often.
+pub async fn times(asked: &mut Asked, count: u8) {
+    if asked.wait_for(|times| *times >= count).await.is_err() {
+        // Nobody is left who could ask.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The expectation of a case whose things could not be taken down.
+const TAKEN_DOWN: &str = "what the case made can be taken down";
+
+/// The end of a try.
+pub struct Ended {
+    pub(super) result: CaseResult,
+    /// The call in which the driver went away.
+    pub(super) lost: Option<Loss>,
+    /// Whether the driver went away meanwhile, in whatever call.
+    pub(super) is_cut_off: bool,
+    /// The last call that was refused, and its code.
+    pub(super) refused: Option<(&'static Method, Code)>,
+    /// What its failure rests on.
+    pub(super) ground: Ground,
+    /// Why the driver is gone for good.
+    pub(super) gone: Option<String>,
+}
+
+impl Ended {
+    /// What the driver lacks, where the case failed at that.
+    pub(super) fn shortage(&self) -> Option<&Shortage> {
+        self.ground
+            .shortage
+            .as_ref()
+            .filter(|_| self.result.is_failed())
+    }
+}
+
+/// Runs a case once.
+pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
+    let restarts = Restarts::between_steps(
+        run.settings.restart_between_steps,
+        one.case.name.starts_with("lifecycle/"),
+        run.seed,
+        one.number as u64,
+    );
+    let context = Context::new(
+        Arc::clone(&run),
+        one.name(),
+        one.number,
+        one.access,
+        restarts,
+    );
+    // What a try before it has made may still be there.
+    context.skip_names(one.tries * NAMES_OF_A_TRY);
+    let context = Arc::new(context);
+    if one.cut_off && goes_away(&run).await.is_some() {
+        // In what was before; whether it comes back is told by the first call.
+        let _ = bring_back(&run).await;
+    }
+    let losses = || locked(&run.losses).count();
+    let losses_before = losses();
+    let started = Instant::now();
+    let own = run.own_driver.clone();
+    let mark = own.as_ref().map(|own| own.mark());
+    let limit = run.settings.case_limit;
+    let in_thread = Arc::clone(&context);
+    let mut body = tokio::task::spawn_blocking(move || (one.case.body.0)(&in_thread));
+    let mut over = false;
+    let ended = tokio::select! {
+        ended = &mut body => {
+            over = true;
+            ended.unwrap_or_else(|error| Err(panicked(error)))
+        }
+        () = used_up(limit, started, &context) => {
+            Err(Stop::failed("the case comes to its end", format!("it was not over after {limit:?}")))
+        }
+        () = times(&mut asked, 1) => Err(Stop::Skipped("interrupted".to_owned())),
+    };
+    // What it still had under way is cancelled, and nothing more is noted.
+    context.end();
+    if !over {
+        // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
+        let _ = tokio::time::timeout(ENDS_WITHIN, body).await;
+    }
+    let took = started.elapsed();
+    let mut outcome = match ended {
+        Ok(()) => CaseOutcome::Passed,
+        Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
+        Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
+    };
+    let mut ground = context.ground();
+    let refused = locked(&context.steps).last_refusal();
+    let (problems, mut gone) = taken_down(&context, losses_before).await;
+    let tidied = context.take_tidied();
+    locked(&run.left).extend(problems.iter().cloned());
+    if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
+        outcome = CaseOutcome::Failed(Failure::new(TAKEN_DOWN, problems.join("; ")));
+        ground = Ground {
+            on: taking_back(),
+            shortage: context.made.shortage(),
+        };
+    }
+    let mut lost = context.made.lost.get().cloned();
+    let answered = answered_last(locked(&context.steps).all(), &tidied);
+    if one.cut_off
+        && lost.is_none()
+        && let Some((last, problem)) = answered.last().zip(goes_away(&run).await)
+    {
+        let failure = Failure::new(
+            "the driver is there after the calls of the case",
+            format!("it went away: {problem}"),
+        );
+        let loss = Loss {
+            case: one.name(),
+            method: last.name,
+            failure,
+        };
+        locked(&run.losses).note(loss.clone());
+        lost = Some(loss);
+        gone = bring_back(&run).await.err();
+    }
+    if let Some(lost) = &lost {
+        outcome = CaseOutcome::Failed(lost.failure.clone());
+        ground = Ground::default();
+    }
+    let warnings = context.take_warnings();
+    if outcome == CaseOutcome::Passed {
+        // Best one that nothing else explains. What rests on what the driver lacks recommends nothing.
+        let first = warnings.iter().find(|(_, rest)| rest.is_empty());
+        let lacking = warnings.iter().find(|(_, rest)| rest.shortage.is_some());
+        let strict = first.or(warnings.first()).filter(|_| run.settings.strict);
+        if let Some((first, rest)) = strict.or(lacking) {
+            outcome = CaseOutcome::Failed(first.clone());
+            ground.clone_from(rest);
+        }
+    }
+    if let (CaseOutcome::Failed(failure), Some(own), Some(mark)) = (&mut outcome, own, mark) {
+        own.explain(failure, lost.is_some(), started, mark);
+    }
+    if let (CaseOutcome::Failed(failure), true) = (&mut outcome, lost.is_some()) {
+        // A call may take it down after its answer.
+        if !answered.is_empty() {
+            let names = list_text(answered.iter().map(|method| method.name));
+            let _ = write!(failure.actual, "; before that it had answered {names}");
+        }
+        locked(&run.losses).tell(&context.case, failure);
+    }
+    let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
+    let outcome = outcome.masked(&secrets);
+    let warnings: Vec<Failure> = warnings
+        .iter()
+        .map(|(warning, _)| warning.masked(&secrets))
+        .collect();
+    let failed = matches!(outcome, CaseOutcome::Failed(_));
+    // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
+    if !failed || ground.on.iter().any(|one| one.starts_with("replies/")) {
+        let seen = std::mem::take(&mut *locked(&context.broken_rules));
+        let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
+        locked(&run.broken_rules).add(seen, commands);
+    }
+    for (words, steps) in std::mem::take(&mut *locked(&context.first_of)) {
+        let commands = context.script_with(steps, &words, &tidied);
+        locked(&run.seen).shown_by(words, commands);
+    }
+    let found = failed || !warnings.is_empty();
+    let commands = match found {
+        true => {
+            remarks(&context, &outcome, &warnings);
+            context.script(&tidied)
+        }
+        false => Vec::new(),
+    };
+    Ended {
+        lost,
+        is_cut_off: losses() != losses_before,
+        refused,
+        ground,
+        gone,
+        result: CaseResult {
+            case: one.case,
+            name: one.name(),
+            outcome,
+            rests_on: None,
+            warnings,
+            commands,
+            took,
+        },
+    }
+}
+
+/// The last RPCs that may have changed something and were answered, each once.
+fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
+    let mut last: Vec<&'static Method> = Vec::new();
+    for step in taken_down.iter().rev().chain(steps.iter().rev()) {
+        if let Step::Call(Call { method, ended, .. }) = step
+            && matches!(ended, Some((_, Ok(_))))
+            && !rpc::only_reads(method)
+            && last.iter().all(|one| one.name != method.name)
+        {
+            last.push(*method);
+        }
+    }
+    last.truncate(SUSPECTS);
+    last.reverse();
+    last
+}
+
+/// Adds to the steps of a case what it found, and how what it made is taken down.
+fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
+    let failed = match outcome {
+        CaseOutcome::Failed(failure) => vec![failure],
+        _ => warnings.iter().collect(),
+    };
+    for Failure {
+        expected, actual, ..
+    } in failed
+    {
+        let (expected, actual) = (escaped(expected), escaped(actual));
+        let line = format!("# expected {expected}, but {actual}");
+        locked(&context.steps).remark(line);
+    }
+}
+
+/// Takes down what was made, and brings the driver back before it where it has gone away since it had so often: what could not
+/// be taken down, and why the driver is gone for good.
+pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, Option<String>) {
+    let (made, count) = (&context.made, || locked(&context.run.losses).count());
+    let mut is_first = true;
+    loop {
+        if count() != losses {
+            losses = count();
+            if let Err(gone) = bring_back(&context.run).await {
+                return (made.take_down().await, Some(gone));
+            }
+        }
+        match made.lost.get() {
+            Some(_) => made.postpone(|item| matches!(item, Item::Asked { .. })),
+            None => made.take_postponed(),
+        }
+        let problems = made.take_down().await;
+        // What was cut off of that is done now.
+        if count() == losses {
+            return (problems, None);
+        }
+        if !std::mem::take(&mut is_first) {
+            made.postpone(|_| true);
+            return (Vec::new(), None);
+        }
+    }
+}
+
+/// Returns when the driver has answered nothing to a case for that long, without the restarts of the driver: how long all of
+/// its answers take together says nothing.
+async fn used_up(limit: Duration, started: Instant, context: &Context) {
+    loop {
+        let since = locked(&context.steps).last_answer().unwrap_or(started);
+        let left = (limit + context.restarts.spent()).saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left).await;
+    }
+}
+
+fn panicked(error: JoinError) -> Stop {
+    let expected = "the case comes to its end";
+    let text = match error.try_into_panic() {
+        Ok(panic) => panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())),
+        Err(_) => None,
+    };
+    let text = text.unwrap_or_default();
+    Stop::failed(expected, format!("it panicked, a defect of csi: {text}"))
+}
