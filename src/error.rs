@@ -23,17 +23,27 @@ const OF_GRPC: u8 = 64;
 /// What shells have for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// All exit codes of the program, in order, with what each says. Help and manual pages have their lists from here.
-pub fn exit_codes() -> Vec<(u8, String)> {
-    let answers = csi_proto::codes::NAMES.iter().zip(OF_GRPC..).skip(1);
-    let answers = answers.map(|(name, code)| (code, format!("the driver answered {name}")));
-    let own = [
-        (SUCCESS, "success"),
-        (LOCAL, "an error on this side"),
-        (
-            USAGE,
-            "the command line, the request, or a file that they name is wrong",
+/// Begins what an exit code says that is an answer of the driver; the name of a gRPC code follows.
+pub const ANSWERED: &str = "the driver answered ";
+
+/// All exit codes of the program, in order, with what each says. Help and manual pages have their lists from here. Some of
+/// `csc`'s say two things.
+pub fn exit_codes(style: Style) -> Vec<(u8, String)> {
+    let (first, local, usage) = match style {
+        Style::Csc => (0, "an error that is no answer of the driver", None),
+        Style::Text | Style::Json => (
+            OF_GRPC,
+            "an error on this side",
+            Some((
+                USAGE,
+                "the command line, the request, or a file that they name is wrong",
+            )),
         ),
+    };
+    let answers = csi_proto::codes::NAMES.iter().zip(first..).skip(1);
+    let answers = answers.map(|(name, code)| (code, format!("{ANSWERED}{name}")));
+    let own = [(SUCCESS, "success"), (LOCAL, local)];
+    let own = own.into_iter().chain(usage).chain([
         (
             FAILED,
             "a check ran, and something is wrong with the driver",
@@ -42,10 +52,12 @@ pub fn exit_codes() -> Vec<(u8, String)> {
             INCOMPLETE,
             "a check ran and found nothing wrong, but could not try everything",
         ),
-    ];
-    let own = own.map(|(code, text)| (code, text.to_owned())).into_iter();
-    let interrupted = (INTERRUPTED, "interrupted by a signal".to_owned());
-    own.chain(answers).chain([interrupted]).collect()
+        (INTERRUPTED, "interrupted by a signal"),
+    ]);
+    let own = own.map(|(code, text)| (code, text.to_owned()));
+    let mut all: Vec<(u8, String)> = own.chain(answers).collect();
+    all.sort_by_key(|(code, _)| *code);
+    all
 }
 
 /// The kind of an error, in the terms that a script acts on.
@@ -96,6 +108,16 @@ pub enum Style {
     Json,
     /// As `csc` does: the message alone, then a pointer to the help, and bare gRPC codes as exit codes.
     Csc,
+}
+
+impl Style {
+    /// The style of a program of that name, where no flag asks for another.
+    pub fn of_program(name: &str) -> Self {
+        match name {
+            "csc" => Self::Csc,
+            _ => Self::Text,
+        }
+    }
 }
 
 impl Error {
@@ -442,8 +464,8 @@ mod tests {
         let page = std::fs::read_to_string(page).unwrap();
         let page = page.split("## Errors and exit codes").nth(1).unwrap();
         let page = page.split("\n## ").next().unwrap();
-        for (code, text) in exit_codes() {
-            let row = match text.strip_prefix("the driver answered ") {
+        for (code, text) in exit_codes(Style::Text) {
+            let row = match text.strip_prefix(ANSWERED) {
                 Some(name) => format!("\n| {code} | {name}"),
                 None => format!("\n| {code} | {text}"),
             };
@@ -453,7 +475,7 @@ mod tests {
             let cell = line.strip_prefix("| ").unwrap_or_default();
             cell.starts_with(|letter: char| letter.is_ascii_digit())
         });
-        assert_eq!(rows.count(), exit_codes().len());
+        assert_eq!(rows.count(), exit_codes(Style::Text).len());
         let kinds = (0..=16).map(|code| ErrorKind::Rpc(Code::from_i32(code)));
         let kinds = kinds.skip(1).chain([
             ErrorKind::Local,
@@ -461,11 +483,18 @@ mod tests {
             ErrorKind::Failed,
             ErrorKind::Interrupted,
         ]);
-        for kind in kinds {
-            let code = Error::new(kind, String::new()).exit_code(Style::Text);
-            let known = exit_codes();
+        for (kind, style) in kinds.flat_map(|kind| [(kind, Style::Text), (kind, Style::Csc)]) {
+            let code = Error::new(kind, String::new()).exit_code(style);
+            let known = exit_codes(style);
             let mut known = known.iter().map(|(known, _)| ExitCode::from(*known));
             assert!(known.any(|known| known == code), "{kind:?}");
         }
+        let not_found = (5, "the driver answered NOT_FOUND".to_owned());
+        assert!(exit_codes(Style::Csc).contains(&not_found));
+        assert!(
+            exit_codes(Style::Csc)
+                .iter()
+                .all(|(code, _)| *code <= 16 || *code == INTERRUPTED)
+        );
     }
 }

@@ -80,10 +80,9 @@ fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsStrin
     if !error.use_stderr() {
         return ended(output::print(asked().as_bytes()), Style::Text);
     }
-    let style = match name {
-        "csc" => Style::Csc,
-        _ if wants_json(arguments) => Style::Json,
-        _ => Style::Text,
+    let style = match Style::of_program(name) {
+        Style::Text if wants_json(arguments) => Style::Json,
+        style => style,
     };
     let text = error.to_string();
     let is_help = error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;

@@ -1,10 +1,11 @@
 //! The values of flags and how they are parsed: sizes, maps, metadata, capabilities, topologies, secrets, requests.
 //!
-//! One file a syntax. Each offers `parse(&str)`, which a flag can use as its value parser, with errors that say what would
-//! be right. Nothing here knows of flags, connects or prints. The errors hold their cause in their own text and name no
-//! source, because whoever reports a bad argument shows that text alone.
+//! One file a syntax, and `likest` for what a mistyped name may mean. Each syntax offers `parse(&str)`, which a flag can use as its
+//! value parser, with errors that say what would be right. Nothing here knows of flags, connects or prints. The errors hold their
+//! cause in their own text and name no source, because whoever reports a bad argument shows that text alone.
 
 pub mod capability;
+pub mod likest;
 pub mod map;
 pub mod metadata;
 mod record;

@@ -4,18 +4,19 @@
 //! also the end of what the program writes to stderr, and how it ended. Must not know what the program is for.
 
 use csi_proto::lock::lock;
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncReadExt as _;
-use tokio::process::ChildStderr;
+use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinHandle;
 
 /// The number of bytes that are kept of the end of stderr.
@@ -75,7 +76,7 @@ impl ProcessGroup {
     /// When that was asked for before.
     pub fn stderr(&mut self) -> io::Result<Stderr> {
         let stderr = self.child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        Ok(Stderr::keep(ChildStderr::from_std(stderr)?))
+        Stderr::keep(stderr.into())
     }
 
     /// The program's number, and its group's.
@@ -123,34 +124,69 @@ struct Tail {
     before: usize,
 }
 
+impl Tail {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+        let surplus = self.bytes.len().saturating_sub(STDERR_KEPT);
+        self.bytes.drain(..surplus);
+        self.before += surplus;
+    }
+}
+
 /// The end of what a program writes to stderr.
 #[derive(Clone)]
 pub struct Stderr {
-    tail: Arc<Mutex<Tail>>,
+    pipe: Arc<Pipe>,
     reader: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
-impl Stderr {
-    fn keep(mut stderr: ChildStderr) -> Self {
-        let tail = Arc::new(Mutex::new(Tail::default()));
-        let kept = Arc::clone(&tail);
-        let reader = tokio::spawn(async move {
-            let mut chunk = [0; 4096];
-            while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
-                let mut kept = lock(&kept);
-                kept.bytes.extend(&chunk[..count]);
-                let surplus = kept.bytes.len().saturating_sub(STDERR_KEPT);
-                kept.bytes.drain(..surplus);
-                kept.before += surplus;
+struct Pipe {
+    end: Receiver,
+    tail: Mutex<Tail>,
+}
+
+impl Pipe {
+    /// Takes in all that has been written until now; whether there may be more. What is written before something else happens
+    /// is here when that has happened.
+    fn drain(&self) -> bool {
+        let mut tail = lock(&self.tail);
+        let mut chunk = [0; 4096];
+        loop {
+            let read = match rustix::io::read(&self.end, &mut chunk) {
+                // So that the reader waits for more.
+                Err(Errno::WOULDBLOCK) => self.end.try_read(&mut chunk),
+                read => read.map_err(io::Error::from),
+            };
+            match read {
+                Ok(0) => return false,
+                Ok(count) => tail.add(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
             }
-        });
-        Self {
-            tail,
-            reader: Arc::new(Mutex::new(Some(reader))),
         }
     }
+}
 
-    /// The text of stderr when all has been read, or at `deadline`: a child of the program may hold stderr open.
+impl Stderr {
+    /// Keeps what comes out of a pipe. Needs a runtime.
+    ///
+    /// # Errors
+    /// When it is no pipe.
+    pub fn keep(pipe: OwnedFd) -> io::Result<Self> {
+        let pipe = Arc::new(Pipe {
+            end: Receiver::from_owned_fd(pipe)?,
+            tail: Mutex::default(),
+        });
+        let kept = Arc::clone(&pipe);
+        let reader =
+            tokio::spawn(async move { while kept.end.readable().await.is_ok() && kept.drain() {} });
+        Ok(Self {
+            pipe,
+            reader: Arc::new(Mutex::new(Some(reader))),
+        })
+    }
+
+    /// The text of stderr when nobody can write to it any more, or at `deadline`: a child of the program may hold it open.
     pub async fn text(&self, deadline: Instant) -> String {
         let reader = lock(&self.reader).take();
         if let Some(reader) = reader {
@@ -159,15 +195,17 @@ impl Stderr {
         self.since(0)
     }
 
-    /// The number of bytes that have been read.
+    /// The number of bytes that have been written.
     pub fn count(&self) -> usize {
-        let tail = lock(&self.tail);
+        self.pipe.drain();
+        let tail = lock(&self.pipe.tail);
         tail.before + tail.bytes.len()
     }
 
-    /// The text of what has been read and kept, without so many bytes of all before it.
+    /// The text of what has been written and kept, without so many bytes of all before it.
     pub fn since(&self, count: usize) -> String {
-        let mut tail = lock(&self.tail);
+        self.pipe.drain();
+        let mut tail = lock(&self.pipe.tail);
         let from = count.saturating_sub(tail.before).min(tail.bytes.len());
         String::from_utf8_lossy(&tail.bytes.make_contiguous()[from..]).into_owned()
     }

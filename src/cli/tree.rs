@@ -2,7 +2,7 @@
 
 use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
-use crate::error::exit_codes;
+use crate::error::{ANSWERED, Style, exit_codes};
 use crate::invocation::globals::Globals;
 use crate::invocation::help::{JOINT, help_all};
 use crate::rpc::{GROUPS, Group};
@@ -20,7 +20,10 @@ pub fn command(name: &'static str) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(false)
-        .after_help(format!("{AFTER_HELP}{}", listed_exit_codes()))
+        .after_help(format!(
+            "{AFTER_HELP}{}",
+            listed_exit_codes(Style::of_program(name))
+        ))
         .arg(help_all());
     // The doc comments of the structs would become the commands' own descriptions.
     let mut root = Globals::augment_args(root);
@@ -45,16 +48,14 @@ fn long_version() -> &'static str {
     })
 }
 
-/// All exit codes in a sentence.
-fn listed_exit_codes() -> String {
-    let codes = exit_codes().into_iter();
-    let codes = codes.map(
-        |(code, text)| match text.strip_prefix("the driver answered ") {
-            Some(name) => format!("{code}{JOINT}{name}"),
-            None => format!("{code}{JOINT}{text}"),
-        },
-    );
-    codes.collect::<Vec<_>>().join(", ") + "."
+/// All exit codes in a sentence. What they say has commas.
+fn listed_exit_codes(style: Style) -> String {
+    let codes = exit_codes(style).into_iter();
+    let codes = codes.map(|(code, text)| {
+        let text = text.trim_start_matches(ANSWERED);
+        format!("{code}{JOINT}{text}")
+    });
+    codes.collect::<Vec<_>>().join("; ") + "."
 }
 
 const AFTER_HELP: &str = "\

@@ -3,15 +3,12 @@
 //! Owns both. The tree of commands has neither: it would take longer to build, in every call. Aliases name nothing without
 //! their group, since most of them are a letter or two.
 
+use crate::arguments::likest::likest;
 use crate::rpc::{GROUPS, Group, Rpc};
 use clap::Command;
 use csi_proto::schema::summary;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use strsim::jaro_winkler;
-
-/// How like a word must be to be meant, as clap judges it.
-const LIKE: f64 = 0.8;
 
 /// The command before which no group has to stand: it takes whole commands.
 pub const HELP: &str = "help";
@@ -127,11 +124,11 @@ pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
         .filter(|command| !command.is_hide_set())
         .map(|command| {
             let names = command.get_all_aliases().chain([command.get_name()]);
-            (likeness(word, names), command.get_name().to_owned())
+            (names.collect(), command.get_name().to_owned())
         });
     let rpcs = all().map(|(group, rpc)| {
         let names = rpc.names.iter().copied().chain([rpc.method.kebab_name]);
-        (likeness(word, names), group.command_of(rpc))
+        (names.collect(), group.command_of(rpc))
     });
     // In a group its own commands are named as they are typed there.
     let is_here = |name: &str| {
@@ -139,22 +136,15 @@ pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
             .is_some_and(|rest| rest.starts_with(' '))
     };
     let rpcs = rpcs.filter(|(_, name)| !is_here(name));
-    let mut like: Vec<(f64, String)> = known.chain(rpcs).filter(|(like, _)| *like > LIKE).collect();
-    like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    like.into_iter().take(MOST).map(|(_, name)| name).collect()
+    let mut like = likest(word, known.chain(rpcs));
+    like.truncate(MOST);
+    like
 }
 
 fn all() -> impl Iterator<Item = (&'static Group, &'static Rpc)> {
     GROUPS
         .iter()
         .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)))
-}
-
-/// How like the word is to the likest of these names: 1 where it is one of them.
-fn likeness<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> f64 {
-    names
-        .map(|name| jaro_winkler(word, name))
-        .fold(0.0, f64::max)
 }
 
 #[cfg(test)]

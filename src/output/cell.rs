@@ -1,7 +1,7 @@
 //! Turns a value into the text of a table's cell. A column reads that value from a row.
 
 use super::colour::Colour;
-use super::jsonpath::{ExpressionColumn, NameError};
+use super::jsonpath::{ExpressionColumn, NameError, without_braces};
 use super::view::{CellFormat, Column};
 use crate::arguments::{map, size};
 use csi_proto::duration;
@@ -10,6 +10,7 @@ use csi_proto::schema::{Field, Message};
 use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, TimestampText, Value, ValueError, decode, enum_text};
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -94,6 +95,9 @@ impl CellSource {
     }
 }
 
+/// A row as JSON, which the first expression makes for all of that row's.
+pub type RowJson = OnceCell<serde_json::Value>;
+
 /// A column that can read.
 #[derive(Debug)]
 pub struct Reader {
@@ -133,10 +137,7 @@ impl Reader {
     /// # Errors
     /// When the messages have no such field.
     pub fn typed(path: &str, types: RowTypes) -> Result<Self, PathError> {
-        let bare = path
-            .strip_prefix('{')
-            .and_then(|path| path.strip_suffix('}'));
-        let path = bare.unwrap_or(path);
+        let path = without_braces(path);
         let path = path.strip_prefix('.').unwrap_or(path);
         Ok(Self {
             head: path.trim_start_matches(['/', '?']).to_uppercase(),
@@ -152,7 +153,7 @@ impl Reader {
     /// When it has a name that rows cannot have.
     pub fn expression(column: &ExpressionColumn, types: RowTypes) -> Result<Self, NameError> {
         Ok(Self {
-            head: column.head.clone(),
+            head: escaped(&column.head).into_owned(),
             format: CellFormat::Plain,
             source: Source::Expression(column.for_message(types.row)?, types.row),
             unit: None,
@@ -164,15 +165,21 @@ impl Reader {
     /// # Errors
     /// When the bytes are not the messages.
     pub fn value<'a>(&self, row: Row<'a>) -> Result<Value<'a>, ValueError> {
-        match &self.source {
-            Source::Paths(paths) => paths.read(row),
-            Source::Expression(column, message) => {
-                let row = decode(message, row.row, Secrets::Mask)?;
-                // A value of JSON can be made of every message.
-                let row = serde_json::to_value(row).unwrap_or_default();
-                Ok(Value::Text(column.text(&row).into()))
-            }
+        self.value_by(row, &RowJson::new())
+    }
+
+    fn value_by<'a>(&self, row: Row<'a>, json: &RowJson) -> Result<Value<'a>, ValueError> {
+        let (column, message) = match &self.source {
+            Source::Paths(paths) => return paths.read(row),
+            Source::Expression(column, message) => (column, message),
+        };
+        if json.get().is_none() {
+            let row = decode(message, row.row, Secrets::Mask)?;
+            // A value of JSON can be made of every message.
+            let _ = json.set(serde_json::to_value(row).unwrap_or_default());
         }
+        let text = json.get().map(|row| column.text(row));
+        Ok(Value::Text(text.unwrap_or_default().into()))
     }
 
     /// The colour of a finished cell: a condition says at a glance what it is.
@@ -184,30 +191,45 @@ impl Reader {
         }
     }
 
-    /// Appends the cell's text to `out`, as programs read it: the value itself, and no letter for nothing.
+    /// Appends the cell's text to `out`, as programs read it: the value itself, and no letter for nothing. A text is as the
+    /// driver gave it, but for a terminal, which would act on it.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn write_bare(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
+    pub fn write_bare(
+        &self,
+        row: Row<'_>,
+        json: &RowJson,
+        is_terminal: bool,
+        out: &mut String,
+    ) -> Result<(), ValueError> {
         let format = match self.format {
             CellFormat::Size | CellFormat::Usage | CellFormat::Age => CellFormat::Plain,
             format => format,
         };
-        write(&self.value(row)?, format, out);
+        match (self.value_by(row, json)?, format) {
+            (Value::Int64(0), _) if self.field().is_some_and(Field::is_unset_at_0) => {}
+            (Value::Text(text), CellFormat::Plain) if !is_terminal => out.push_str(&text),
+            (value, format) => write(&value, format, out),
+        }
         Ok(())
+    }
+
+    /// The field that it shows, where that is one.
+    fn field(&self) -> Option<&'static Field> {
+        match &self.source {
+            Source::Paths(paths) => paths.field(),
+            Source::Expression(..) => None,
+        }
     }
 
     /// Appends the cell's text to `out`, as people read it.
     ///
     /// # Errors
     /// When the bytes are not the messages.
-    pub fn write(&self, row: Row<'_>, out: &mut String) -> Result<(), ValueError> {
-        let value = self.value(row)?;
-        let field = match &self.source {
-            Source::Paths(paths) => paths.field(),
-            Source::Expression(..) => None,
-        };
-        if let Some(text) = field.and_then(|field| nothing(field, &value)) {
+    pub fn write(&self, row: Row<'_>, json: &RowJson, out: &mut String) -> Result<(), ValueError> {
+        let value = self.value_by(row, json)?;
+        if let Some(text) = self.field().and_then(|field| nothing(field, &value)) {
             out.push_str(text);
             return Ok(());
         }

@@ -2,7 +2,7 @@
 //!
 //! Owns which format does what. How JSON and YAML are written, and what an expression finds, is said in their files.
 
-use super::jsonpath::Template;
+use super::jsonpath::{NameError, Template};
 use super::reply::{Expressions, Format, Options, OutputError};
 use super::{json, yaml};
 use csi_proto::schema::Message;
@@ -32,13 +32,36 @@ impl Documents {
     /// # Errors
     /// When an expression has a name that they cannot have.
     pub fn new(options: &Options, message: Option<&'static Message>) -> Result<Self, OutputError> {
+        Self::with_names(
+            options,
+            message.map(|of| move |all: &Template| all.for_message(of)),
+        )
+    }
+
+    /// Documents that are lists of a `message`, as [`Documents::new`].
+    ///
+    /// # Errors
+    /// When an expression has a name that they cannot have.
+    pub fn of_lists(
+        options: &Options,
+        message: Option<&'static Message>,
+    ) -> Result<Self, OutputError> {
+        Self::with_names(
+            options,
+            message.map(|of| move |all: &Template| all.for_list_of(of)),
+        )
+    }
+
+    fn with_names(
+        options: &Options,
+        spell: Option<impl FnOnce(&Template) -> Result<Template, NameError>>,
+    ) -> Result<Self, OutputError> {
         let form = match (options.format, &options.expressions) {
             (Format::Jsonl, _) => Form::Lines,
             (Format::Yaml, _) => Form::Yaml,
             (_, Expressions::Template(template)) => {
-                let spelled = message.map(|message| template.for_message(message));
-                let template = spelled.transpose()?.unwrap_or_else(|| template.clone());
-                Form::Found(template, Vec::new())
+                let spelled = spell.map(|spell| spell(template)).transpose()?;
+                Form::Found(spelled.unwrap_or_else(|| template.clone()), Vec::new())
             }
             _ => Form::Pretty,
         };

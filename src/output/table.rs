@@ -3,7 +3,7 @@
 //! Owns which of them it is. Columns have no borders, upper-case heads, and are as wide as the rows printed so far need. A
 //! page's cells stand in one text with their ends beside it, so that 10,000 rows cost little more than their letters.
 
-use super::cell::{Reader, Row};
+use super::cell::{Reader, Row, RowJson};
 use super::colour::{Brush, Colour};
 use super::columns::Columns;
 use super::reply::{Format, Options};
@@ -44,15 +44,17 @@ enum Shape {
     /// A line a cell, its head before it, and a blank line between two rows. Without their heads nothing would tell the lines
     /// apart, so they have them always, as psql's have.
     Records,
-    /// As RFC 4180 has it.
-    Csv,
+    /// As RFC 4180 has it; perhaps for a terminal.
+    Csv { is_terminal: bool },
 }
 
 impl Shape {
     /// The shape that is asked for: the one rule, in a terminal, behind a pipe and in the shell.
     fn asked(options: &Options) -> Self {
         match (options.format, options.records, options.terminal) {
-            (Format::Csv, ..) => Self::Csv,
+            (Format::Csv, _, terminal) => Self::Csv {
+                is_terminal: terminal.is_some(),
+            },
             (Format::Records, ..) | (_, Some(true), _) => Self::Records,
             (_, None, Some(columns)) => Self::ColumnsWithin(columns),
             (_, Some(false), _) | (_, _, None) => Self::Columns,
@@ -103,10 +105,13 @@ impl Table {
     /// # Errors
     /// When the bytes are not the messages.
     pub fn add(&mut self, row: Row<'_>) -> Result<(), ValueError> {
+        let json = RowJson::new();
         for reader in &self.readers {
             match self.shape {
-                Shape::Csv => reader.write_bare(row, &mut self.text)?,
-                _ => reader.write(row, &mut self.text)?,
+                Shape::Csv { is_terminal } => {
+                    reader.write_bare(row, &json, is_terminal, &mut self.text)?;
+                }
+                _ => reader.write(row, &json, &mut self.text)?,
             }
             self.ends.push(self.text.len());
         }
@@ -192,7 +197,7 @@ impl Table {
                     out.write_all(record(&heads, row, self.brush, colour).as_bytes())?;
                 }
             }
-            Shape::Csv => {
+            Shape::Csv { .. } => {
                 for row in cells.chunks(count) {
                     out.write_all(csv_line(row).as_bytes())?;
                 }
@@ -275,8 +280,18 @@ mod tests {
             (Format::Table, Some(false), Some(80), Shape::Columns),
             (Format::Records, None, None, Shape::Records),
             (Format::Records, Some(false), Some(80), Shape::Records),
-            (Format::Csv, None, Some(80), Shape::Csv),
-            (Format::Csv, Some(true), None, Shape::Csv),
+            (
+                Format::Csv,
+                None,
+                Some(80),
+                Shape::Csv { is_terminal: true },
+            ),
+            (
+                Format::Csv,
+                Some(true),
+                None,
+                Shape::Csv { is_terminal: false },
+            ),
             (Format::CustomColumns, None, None, Shape::Columns),
             (
                 Format::CustomColumns,

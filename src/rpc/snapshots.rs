@@ -63,7 +63,7 @@ impl Declare for v1::ListSnapshotsRequest {
     const AGREEMENTS: Agreements = &[
         PAGE,
         NewToken,
-        EveryEntry("source_volume_id", "snapshot.source_volume_id"),
+        Check(exchange::of_the_volume),
         EveryEntry("snapshot_id", "snapshot.snapshot_id"),
     ];
     const NAMES: Words = &["list-snapshots", "snap-list", "snapshots", "sl"];

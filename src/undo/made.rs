@@ -218,7 +218,7 @@ impl Item {
 }
 
 /// Whether a call that ended with this code may have taken effect, or may still.
-fn leaves_it_open(code: Code) -> bool {
+pub fn leaves_it_open(code: Code) -> bool {
     matches!(
         code,
         Code::DeadlineExceeded

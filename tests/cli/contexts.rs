@@ -296,6 +296,9 @@ fn a_context_gets_another_name_and_the_one_that_counts_is_named() {
     csi.run("--context lab context current")
         .succeeds()
         .prints("lab\n");
+    csi.run("--context prdo context current")
+        .exits(2)
+        .says("did you mean prod?");
     csi.run("context rename prod lab")
         .exits(2)
         .says("there is a context lab already");

@@ -46,7 +46,7 @@ fn csv_is_one_table_of_all_columns_and_all_pages() {
     let heads = "VOLUME ID,CAPACITY,SOURCE,NODES,CONDITION,TOPOLOGY,CONTEXT,MESSAGE\r\n";
     let first = "v-1,900,,,,,share=/a,\r\n";
     let second = "v-2,10000,,\"n-1,n-2\",\"abnormal: it says \"\"no\"\",\\n\\u{1b}[2J\",,share=/a,\
-                  \"it says \"\"no\"\",\\n\\u{1b}[2J\"\r\n";
+                  \"it says \"\"no\"\",\n\u{1b}[2J\"\r\n";
     let whole = format!("{heads}{first}{second}");
     assert_eq!(over_pages(&["-o", "csv"]).succeeds().stdout, whole);
     let rows = format!("{first}{second}");
@@ -183,6 +183,45 @@ fn a_terminal_never_breaks_a_row() {
     let csi = Csi::at(driver.endpoint());
     let run = csi.run("controller list-volumes --all --columns VOLUME-ID,CAPACITY");
     assert_eq!(run.succeeds().stdout, format!("{first}{wide}   2Ki\n"));
+}
+
+#[test]
+fn csv_tells_texts_apart_and_has_no_number_for_none() {
+    let driver = ScriptedDriver::unix();
+    driver.on_each(
+        "ListVolumes",
+        [page("v-1", 0, "a\nb", "more"), page("v-2", 1, "a\\nb", "")],
+    );
+    let list = "controller list-volumes --all -o csv --columns CAPACITY,MESSAGE";
+    let run = Csi::at(driver.endpoint()).run(list).succeeds();
+    assert_eq!(run.stdout, "CAPACITY,MESSAGE\r\n,\"a\nb\"\r\n1,a\\nb\r\n");
+}
+
+#[test]
+fn a_list_in_a_variable_has_names_too() {
+    let driver = ScriptedDriver::unix();
+    driver.on("ListVolumes", page("v-1", 1024, "", ""));
+    let lines =
+        "v = controller ls -o name\nset output jsonpath={[*].volume.volume_id}\nprint $v.entries\n";
+    let run = Csi::at(driver.endpoint())
+        .input(lines)
+        .run("shell")
+        .succeeds();
+    assert_eq!(run.stdout, "v-1\nv-1");
+}
+
+#[test]
+fn heads_do_not_act_on_a_terminal() {
+    let driver = ScriptedDriver::unix();
+    driver.on("ListVolumes", page("v-1", 1024, "", ""));
+    let list = [
+        "controller",
+        "list-volumes",
+        "-o",
+        "custom-columns=\u{1b}[2J:.volume.volume_id",
+    ];
+    let run = Csi::at(driver.endpoint()).run_args(list).succeeds();
+    assert_eq!(run.stdout, "\\u{1b}[2J\nv-1\n");
 }
 
 #[test]

@@ -3,12 +3,17 @@
 
 mod every_failure;
 
+use crate::lifecycle::thorough_driver;
 use crate::support::program::{BINARY, Csi};
 use crate::support::reference::ReferenceDriver;
+use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
+use csi_proto::v1;
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 /// The exit code of a run in which cases failed.
 const CASES_FAILED: i32 = 3;
@@ -128,6 +133,87 @@ fn a_refusal_is_seen_again_and_ids_are_taken_over() {
     .succeeds();
     let other = paste(&moved(&commands, &driver, &right), &csi);
     assert!(other.status.success(), "{}", stderr(&other));
+}
+
+#[test]
+fn whatever_calls_at_the_same_time_make_is_taken_back() {
+    // One driver has at most two ids for them, the other one as many as there are calls.
+    let case = "controller/create-volume/at-the-same-time";
+    let driver = ReferenceDriver::start(Options {
+        pace: Duration::from_millis(50),
+        ..Options::default().with(Defect::ParallelCreateVolumeMakesTwo)
+    });
+    let csi = Csi::at(&driver.endpoint());
+    let parent = driver.workplace();
+    let line = format!(
+        "sanity --filter {case} --cap 1,mount --mount-parent {}",
+        parent.display()
+    );
+    csi.run(&line).exits(CASES_FAILED);
+    let commands = shown_commands(&csi, case);
+    let other = thorough_driver();
+    let mut made = 0;
+    other.answer("CreateVolume", move |_| {
+        made += 1;
+        Reply::message(&v1::CreateVolumeResponse {
+            volume: Some(v1::Volume {
+                volume_id: format!("volume-{made}"),
+                ..Default::default()
+            }),
+        })
+    });
+    let lines = commands.iter();
+    let lines = lines.map(|line| line.replace(&driver.endpoint(), other.endpoint()));
+    let whole = paste_all(&lines.collect::<Vec<_>>(), &csi);
+    let calls = other.requests().into_iter();
+    let calls: Vec<_> = calls
+        .filter(|call| call.path.ends_with("/DeleteVolume"))
+        .collect();
+    let deleted = calls
+        .iter()
+        .map(|call| call.decode::<v1::DeleteVolumeRequest>().volume_id);
+    let deleted: BTreeSet<_> = deleted.collect();
+    let made = other
+        .calls()
+        .iter()
+        .filter(|name| *name == "CreateVolume")
+        .count();
+    assert!(made > 8, "{made}");
+    let all = (1..=made)
+        .map(|number| format!("volume-{number}"))
+        .collect();
+    assert_eq!(deleted, all, "{commands:#?}\n{}", stderr(&whole));
+}
+
+#[test]
+fn what_is_refused_for_want_of_room_is_taken_back_where_there_is_room() {
+    let case = "lifecycle/gives-room-back";
+    let driver = ReferenceDriver::start(Options {
+        max_volumes: 6,
+        ..Options::default().with(Defect::RoomNeverGivenBack)
+    });
+    let csi = Csi::at(&driver.endpoint());
+    let parent = driver.workplace();
+    let line = format!(
+        "sanity --filter {case} --cap 1,mount --volume-size 1Mi --mount-parent {}",
+        parent.display()
+    );
+    csi.run(&line).exits(CASES_FAILED);
+    let commands = shown_commands(&csi, case);
+    assert!(
+        commands
+            .iter()
+            .any(|line| line.ends_with("  # RESOURCE_EXHAUSTED")),
+        "{commands:#?}"
+    );
+    let right = ReferenceDriver::start(Options::default());
+    let whole = paste_all(&moved(&commands, &driver, &right), &csi);
+    assert_eq!(
+        right.left_behind(),
+        [""; 0],
+        "{commands:#?}\n{}",
+        stderr(&whole)
+    );
 }
 
 #[test]

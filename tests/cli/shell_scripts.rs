@@ -39,6 +39,14 @@ fn a_failed_line_names_its_file_its_line_and_its_command() {
             "controller create-volume x --params password=hunter2 --nope",
             "controller … (it may hold a secret): unexpected argument",
         ),
+        (
+            "\\set token hunter2 $nope",
+            "set … (it may hold a secret): there is no variable $nope",
+        ),
+        (
+            "token = hunter2-$nope",
+            "… (it may hold a secret): there is no variable $nope",
+        ),
     ] {
         let file = csi.file("ci.csi", format!("# A comment.\n{line}\n"));
         let run = csi.run(&format!("shell {}", file.display()));

@@ -1,4 +1,5 @@
-//! Helper processes: this program, executed again for one task, so that a deadline can end what blocks in the kernel.
+//! Helper processes: this program, executed again for one task, so that a deadline can end what blocks in the kernel. One that has
+//! answered a question in time waits for more of them: to start a process takes longer than to ask.
 //!
 //! A helper is in a process group of its own, is started by the [`nursery`], dies with it, gets its task and gives its answer
 //! by a socket that is its standard input. Owns helpers and that socket; must not know what the tasks do.
@@ -11,12 +12,13 @@ use crate::mount::private::become_private;
 use crate::mount::task::{Done, Failure, FailureKind, HelperMessage, OpenedFile, Task};
 use crate::process::log::{Level, Log};
 use csi_nfs_store::metrics::METRICS;
+use csi_proto::lock::lock;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::{ExitCode, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 use tokio::io::{AsyncWriteExt, Interest};
@@ -25,6 +27,11 @@ use tokio::time::Instant;
 
 /// How long a killed helper may take to be gone before it counts as stuck in the kernel.
 const REAP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a helper waits for another question at least; twice that at most.
+const IDLE: Duration = Duration::from_secs(5);
+/// How many wait. A kubelet that begins asks all servers at once.
+const MOST_WAITING: usize = 4;
 
 /// With this a helper begins what it says to its standard error.
 const SPEAKER: &str = "csi-nfs helper process: ";
@@ -108,8 +115,25 @@ fn stuck_words(stuck: Option<u32>) -> String {
 pub struct Helpers {
     pub(super) log: Log,
     nursery: Nursery,
+    waiting: Arc<Mutex<Waiting>>,
     /// Turns of tasks that are done in threads of this process.
     pub(super) threads: Arc<Semaphore>,
+}
+
+/// Helpers that wait for a question.
+#[derive(Debug, Default)]
+struct Waiting {
+    helpers: Vec<Helper>,
+    /// Whether a task runs that ends those that have waited for long.
+    is_watched: bool,
+}
+
+/// A helper that has no task now. It is killed when this is dropped.
+#[derive(Debug)]
+struct Helper {
+    child: Child,
+    socket: tokio::net::UnixStream,
+    since: Instant,
 }
 
 impl Helpers {
@@ -118,6 +142,7 @@ impl Helpers {
         Self {
             log,
             nursery: Nursery::default(),
+            waiting: Arc::default(),
             threads: Arc::new(Semaphore::new(MOST_THREADS)),
         }
     }
@@ -147,22 +172,34 @@ impl Helpers {
             after: bound,
             stuck: None,
         };
-        let (ours, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
-        let mut child = tokio::time::timeout_at(deadline, self.nursery.start(theirs))
-            .await
-            .map_err(|_| too_late(&step))?
-            .map_err(HelperError::Start)?;
-        METRICS.helpers_started.inc();
-        let conversation = converse(ours, task, &mut step, self.log);
-        let answer = tokio::time::timeout_at(deadline, conversation).await;
-        let result = match answer {
-            Ok(Ok(result)) => result.map_err(HelperError::Failed),
-            Ok(Err(error)) => Err(HelperError::Lost {
-                step: step.clone(),
-                detail: error.to_string(),
-            }),
-            Err(_) => Err(too_late(&step)),
+        let (mut helper, result) = loop {
+            let (mut helper, was_idle) = match self.waiting_for(task) {
+                Some(helper) => (helper, true),
+                None => {
+                    let begun = tokio::time::timeout_at(deadline, self.begin()).await;
+                    let begun = begun.map_err(|_| too_late(&step))?;
+                    (begun.map_err(HelperError::Start)?, false)
+                }
+            };
+            let conversation = converse(&mut helper.socket, task, &mut step, self.log);
+            let result = match tokio::time::timeout_at(deadline, conversation).await {
+                Ok(Ok(result)) => result.map_err(HelperError::Failed),
+                // It has died since its last answer.
+                Ok(Err(_)) if was_idle => continue,
+                Ok(Err(error)) => Err(HelperError::Lost {
+                    step: step.clone(),
+                    detail: error.to_string(),
+                }),
+                Err(_) => Err(too_late(&step)),
+            };
+            break (helper, result);
         };
+        if task.is_question() && matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
+            self.keep_waiting(helper);
+            return result;
+        }
+        drop(helper.socket);
+        let child = &mut helper.child;
         let pid = child.pid;
         if !matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
             METRICS.helpers_killed.inc();
@@ -170,7 +207,7 @@ impl Helpers {
         }
         let ended = tokio::time::timeout(REAP_PATIENCE, child.wait()).await.ok();
         if ended.is_none() {
-            self.remember_stuck(step, child, guard);
+            self.remember_stuck(step, helper.child, guard);
         }
         match (result, ended) {
             (Err(HelperError::Lost { step, .. }), Some(detail)) => {
@@ -183,6 +220,50 @@ impl Helpers {
             }),
             (result, _) => result,
         }
+    }
+
+    /// A helper that waits, where `task` is a question.
+    fn waiting_for(&self, task: &Task) -> Option<Helper> {
+        let mut waiting = lock(&self.waiting);
+        waiting.helpers.pop_if(|_| task.is_question())
+    }
+
+    async fn begin(&self) -> io::Result<Helper> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let child = self.nursery.start(theirs).await?;
+        METRICS.helpers_started.inc();
+        Ok(Helper {
+            child,
+            socket: tokio::net::UnixStream::from_std(ours)?,
+            since: Instant::now(),
+        })
+    }
+
+    /// Lets a helper wait for another question, for a while.
+    fn keep_waiting(&self, mut helper: Helper) {
+        helper.since = Instant::now();
+        let mut waiting = lock(&self.waiting);
+        if waiting.helpers.len() == MOST_WAITING {
+            return;
+        }
+        waiting.helpers.push(helper);
+        if std::mem::replace(&mut waiting.is_watched, true) {
+            return;
+        }
+        drop(waiting);
+        let waiting = Arc::clone(&self.waiting);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(IDLE).await;
+                let mut waiting = lock(&waiting);
+                waiting.helpers.retain(|it| it.since.elapsed() < IDLE);
+                if waiting.helpers.is_empty() {
+                    waiting.is_watched = false;
+                    return;
+                }
+            }
+        });
     }
 
     /// Reaps the helper whenever the kernel lets it go.
@@ -253,28 +334,33 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     }
     crate::process::privileges::keep_for_mounting()?;
     let socket = UnixStream::from(socket);
-    let mut task = Vec::new();
-    BufReader::new(&socket).read_until(b'\n', &mut task)?;
-    let task: Task = serde_json::from_slice(&task)?;
     let mut say = |step: String| {
         // Whoever does not listen any more does not need to know.
         let _ = send(&socket, &HelperMessage::Step(step), None);
     };
-    let mut ended = perform(&task, &mut say);
-    let root = ended.as_mut().map_or(None, |done| done.root.0.take());
-    let descriptor = root.as_ref().map(AsFd::as_fd);
-    send(&socket, &HelperMessage::Ended(ended), descriptor)
+    let mut tasks = BufReader::new(&socket);
+    let mut line = Vec::new();
+    while tasks.read_until(b'\n', &mut line)? > 0 {
+        let task: Task = serde_json::from_slice(&line)?;
+        let mut ended = perform(&task, &mut say);
+        let root = ended.as_mut().map_or(None, |done| done.root.0.take());
+        let descriptor = root.as_ref().map(AsFd::as_fd);
+        send(&socket, &HelperMessage::Ended(ended), descriptor)?;
+        if !task.is_question() {
+            break;
+        }
+        line.clear();
+    }
+    Ok(())
 }
 
 /// Sends the task and reads reports until the last one.
 async fn converse(
-    socket: UnixStream,
+    socket: &mut tokio::net::UnixStream,
     task: &Task,
     step: &mut String,
     log: Log,
 ) -> io::Result<Result<Done, Failure>> {
-    socket.set_nonblocking(true)?;
-    let mut socket = tokio::net::UnixStream::from_std(socket)?;
     socket.write_all(&line(task)?).await?;
     let mut inbox = Inbox::default();
     // Also where the deadline comes between a descriptor and the end of its message.
@@ -282,7 +368,7 @@ async fn converse(
     loop {
         let Some(report) = inbox.next()? else {
             let received = socket
-                .async_io(Interest::READABLE, || inbox.fill(&socket))
+                .async_io(Interest::READABLE, || inbox.fill(&*socket))
                 .await?;
             opened.0 = inbox.descriptor.take().or(opened.0.take());
             if received == 0 {

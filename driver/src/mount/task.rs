@@ -60,6 +60,13 @@ pub enum Task {
     TryNfsClient,
 }
 
+impl Task {
+    /// Whether it changes nothing, so that a helper may do several, one after the other.
+    pub(super) fn is_question(&self) -> bool {
+        matches!(self, Self::Usage { .. })
+    }
+}
+
 /// Where a new mount of an NFS export goes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Place {

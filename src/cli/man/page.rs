@@ -5,7 +5,7 @@
 
 use super::environment::heeded;
 use super::help_text::HelpText;
-use crate::error::exit_codes;
+use crate::error::{Style, exit_codes};
 use crate::invocation::help::folded;
 use crate::rpc::GROUPS;
 use clap::{Arg, Command};
@@ -208,7 +208,7 @@ fn exit_status(help: &HelpText, path: &[&Command], roff: &mut Roff) {
         roff.text([bold(joined(&path[..1], "-")), roman("(1).")]);
         return;
     }
-    for (number, text) in exit_codes() {
+    for (number, text) in exit_codes(Style::of_program(path[0].get_name())) {
         entry(&number.to_string(), &text, roff);
     }
 }

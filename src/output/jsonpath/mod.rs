@@ -18,6 +18,9 @@ use serde_json::ser::{CompactFormatter, Serializer};
 use std::borrow::Cow;
 use thiserror::Error;
 
+/// How many loops may stand in each other.
+const MOST_OPEN: usize = 64;
+
 /// A template, or a list of columns, that cannot be read.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TemplateError {
@@ -39,6 +42,9 @@ pub enum TemplateError {
     /// A literal that is no text.
     #[error("{0} is no literal: write \"\\n\", \"\\t\" or \"text\"")]
     Literal(String),
+    /// Loops in loops without end.
+    #[error("more than {MOST_OPEN} loops stand in each other")]
+    Deep,
     /// Not an expression.
     #[error("{0:?} is no expression: {1}")]
     Path(String, String),
@@ -85,6 +91,9 @@ impl Template {
             match inside.split_once(char::is_whitespace) {
                 Some(("range", over)) => {
                     let query = expression(over.trim())?;
+                    if open.len() == MOST_OPEN {
+                        return Err(TemplateError::Deep);
+                    }
                     open.push((over.to_owned(), query, std::mem::take(&mut pieces)));
                 }
                 _ if inside == "end" => {
@@ -110,8 +119,19 @@ impl Template {
     /// # Errors
     /// When it has a name that they cannot have.
     pub fn for_message(&self, message: &'static Message) -> Result<Self, NameError> {
+        self.spelled(Shape::Message(message))
+    }
+
+    /// The template for lists of a `message`, as [`Template::for_message`].
+    ///
+    /// # Errors
+    /// When it has a name that they cannot have.
+    pub fn for_list_of(&self, message: &'static Message) -> Result<Self, NameError> {
+        self.spelled(Shape::List(Some(message)))
+    }
+
+    fn spelled(&self, root: Shape) -> Result<Self, NameError> {
         let mut template = self.clone();
-        let root = Shape::Message(message);
         spell_pieces(&mut template.0, root, &[root])?;
         Ok(template)
     }
@@ -176,20 +196,17 @@ impl ExpressionColumn {
     /// # Errors
     /// What in it cannot be read.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, TemplateError> {
-        let columns = split_outside(text, ',').into_iter();
+        let columns = split_at_commas(text).into_iter();
         let column = |text: &str| {
             let wrong = || TemplateError::Column(text.to_owned());
             let (head, path) = text.split_once(':').ok_or_else(wrong)?;
             let path = path.trim();
-            let bare = path
-                .strip_prefix('{')
-                .and_then(|path| path.strip_suffix('}'));
             if head.is_empty() || path.is_empty() {
                 return Err(wrong());
             }
             Ok(Self {
                 head: head.to_owned(),
-                query: expression(bare.unwrap_or(path).trim())?,
+                query: expression(without_braces(path).trim())?,
             })
         };
         columns.map(column).collect()
@@ -216,28 +233,49 @@ impl ExpressionColumn {
     }
 }
 
-/// `text`, split at a sign that stands in no brackets and no quotes.
-fn split_outside(text: &str, sign: char) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let (mut start, mut depth, mut quote) = (0, 0_usize, None);
+/// The letters of `text` that stand in no quotes, with their places; without those that a backslash takes as they are.
+fn outside_quotes(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
+    let mut quote = None;
     let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match (quote, letter) {
-            (_, '\\') => drop(letters.next()),
-            (Some(open), letter) if open == letter => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(letter),
-            (None, '[' | '(' | '{') => depth += 1,
-            (None, ']' | ')' | '}') => depth = depth.saturating_sub(1),
-            (None, letter) if letter == sign && depth == 0 => {
+    std::iter::from_fn(move || {
+        loop {
+            let (at, letter) = letters.next()?;
+            match (quote, letter) {
+                (_, '\\') => drop(letters.next()),
+                (Some(open), letter) if open == letter => quote = None,
+                (Some(_), _) => {}
+                (None, '"' | '\'') => quote = Some(letter),
+                (None, letter) => return Some((at, letter)),
+            }
+        }
+    })
+}
+
+/// `text`, split at the commas that stand in no brackets and no quotes.
+fn split_at_commas(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth) = (0, 0_usize);
+    for (at, letter) in outside_quotes(text) {
+        match letter {
+            '[' | '(' | '{' => depth += 1,
+            ']' | ')' | '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
                 parts.push(&text[start..at]);
-                start = at + sign.len_utf8();
+                start = at + 1;
             }
             _ => {}
         }
     }
     parts.push(&text[start..]);
     parts
+}
+
+/// An expression without the braces of kubectl, where it has them.
+pub fn without_braces(text: &str) -> &str {
+    let inner = text
+        .strip_prefix('{')
+        .and_then(|inner| inner.strip_suffix('}'));
+    inner.unwrap_or(text)
 }
 
 /// A value as kubectl shows it: texts without quotes, all else as JSON in one line.
@@ -257,18 +295,8 @@ fn shown(found: &Json) -> Cow<'_, str> {
 
 /// Where the brace is that closes the expression at the beginning of `text`: not inside of quotes.
 fn end_of(text: &str) -> Option<usize> {
-    let mut quote = None;
-    let mut letters = text.char_indices();
-    while let Some((at, letter)) = letters.next() {
-        match (quote, letter) {
-            (None, '}') => return Some(at),
-            (None, '"' | '\'') => quote = Some(letter),
-            (Some(_), '\\') => drop(letters.next()),
-            (Some(open), letter) if open == letter => quote = None,
-            _ => {}
-        }
-    }
-    None
+    let mut braces = outside_quotes(text).filter(|(_, letter)| *letter == '}');
+    braces.next().map(|(at, _)| at)
 }
 
 fn in_braces(text: &str) -> Result<Piece, TemplateError> {

@@ -3,12 +3,9 @@
 //! Owns what is an error there: a name that no document of that message can have. What a document happens to lack is none.
 
 use super::query::{Name, Operand, Origin, Query, Segment, Selector, Test};
-use csi_proto::schema::{Cardinality, Field, Kind, Message};
-use strsim::jaro_winkler;
+use crate::arguments::likest::likest;
+use csi_proto::schema::{Cardinality, Field, Message};
 use thiserror::Error;
-
-/// How like a name must be to be meant, as clap judges it.
-const LIKE: f64 = 0.8;
 
 /// How far below a message a name is looked for that it lacks.
 const DEEPEST: usize = 3;
@@ -36,6 +33,12 @@ pub enum NameError {
         /// The name.
         name: String,
     },
+    /// An index or a slice behind what is no list.
+    #[error("an index is of a list, and {of} is none")]
+    NoList {
+        /// What stands there.
+        of: &'static str,
+    },
     /// A name behind what has no parts.
     #[error("{name:?} is looked for in a value that has no parts")]
     Scalar {
@@ -56,7 +59,8 @@ fn advice(near: &[String], has: &[&str]) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
     Message(&'static Message),
-    List(&'static Field),
+    /// A list of messages, or of what has no parts.
+    List(Option<&'static Message>),
     Map,
     Scalar,
     /// What stands in a field that this program does not know.
@@ -67,33 +71,41 @@ impl Shape {
     fn of(field: &'static Field) -> Self {
         match field.cardinality {
             Cardinality::Map => Self::Map,
-            Cardinality::Repeated => Self::List(field),
-            Cardinality::Singular => Self::of_one(field),
+            Cardinality::Repeated => Self::List(field.message()),
+            Cardinality::Singular => Self::of_one(field.message()),
         }
     }
 
-    fn of_one(field: &'static Field) -> Self {
-        match field.kind {
-            Kind::Message(of) => Self::Message(of),
-            _ => Self::Scalar,
-        }
+    fn of_one(message: Option<&'static Message>) -> Self {
+        message.map_or(Self::Scalar, Self::Message)
     }
 
     /// What can stand one step further in, but for what an unknown field holds.
     fn children(self) -> Vec<Self> {
         match self {
             Self::Message(of) => of.fields.iter().map(Self::of).collect(),
-            Self::List(field) => vec![Self::of_one(field)],
+            Self::List(message) => vec![Self::of_one(message)],
             Self::Map => vec![Self::Scalar],
             Self::Scalar => Vec::new(),
             Self::Unknown => vec![Self::Unknown],
         }
     }
 
+    /// What it is, for an error.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Message(of) => of.short_name(),
+            Self::List(_) => "a list",
+            Self::Map => "a map",
+            Self::Scalar => "a value without parts",
+            Self::Unknown => "an unknown field",
+        }
+    }
+
     fn is(self, other: Self) -> bool {
         match (self, other) {
             (Self::Message(one), Self::Message(other)) => std::ptr::eq(one, other),
-            (Self::List(one), Self::List(other)) => std::ptr::eq(one, other),
+            (Self::List(one), Self::List(other)) => Self::of_one(one).is(Self::of_one(other)),
             (Self::Map, Self::Map)
             | (Self::Scalar, Self::Scalar)
             | (Self::Unknown, Self::Unknown) => true,
@@ -157,21 +169,40 @@ fn spell_segment(
     for selector in &mut segment.selectors {
         match selector {
             Selector::Name(name) => found.extend(spell_name(name, &shapes)?),
-            Selector::All => found.extend(children()),
+            Selector::All => {
+                has_parts("*", &shapes)?;
+                found.extend(children());
+            }
             Selector::Filter(test) => {
+                has_parts("?", &shapes)?;
                 let children = children();
                 spell_test(test, root, &children)?;
                 found.extend(children);
             }
             Selector::Index(_) | Selector::Slice(_) => {
-                let lists = shapes
-                    .iter()
-                    .filter(|shape| matches!(shape, Shape::List(_) | Shape::Unknown));
+                let is_list = |shape: &&Shape| matches!(shape, Shape::List(_) | Shape::Unknown);
+                if let (false, Some(first)) =
+                    (shapes.iter().any(|shape| is_list(&shape)), shapes.first())
+                {
+                    return Err(NameError::NoList { of: first.name() });
+                }
+                let lists = shapes.iter().filter(is_list);
                 found.extend(lists.flat_map(|shape| shape.children()));
             }
         }
     }
     Ok(distinct(found))
+}
+
+/// Whether anything can be found in the parts of these.
+fn has_parts(sign: &str, shapes: &[Shape]) -> Result<(), NameError> {
+    let has_none = |shape: &Shape| matches!(shape, Shape::Scalar);
+    match !shapes.is_empty() && shapes.iter().all(has_none) {
+        true => Err(NameError::Scalar {
+            name: sign.to_owned(),
+        }),
+        false => Ok(()),
+    }
 }
 
 fn spell_name(name: &mut Name, shapes: &[Shape]) -> Result<Vec<Shape>, NameError> {
@@ -191,7 +222,7 @@ fn spell_name(name: &mut Name, shapes: &[Shape]) -> Result<Vec<Shape>, NameError
             Shape::List(_) | Shape::Scalar => {}
         }
     }
-    // Nothing at all is selected where no shape is left, as behind the index of what is no list.
+    // No shape is left behind all fields of a message that has none.
     match found.is_empty() && !shapes.is_empty() {
         true => Err(missing(name.typed.clone(), shapes)),
         false => Ok(found),
@@ -220,10 +251,7 @@ fn missing(name: String, shapes: &[Shape]) -> NameError {
         [first, ..] => NameError::Field {
             message: first.short_name(),
             near: near(&name, &messages),
-            has: messages
-                .iter()
-                .flat_map(|message| message.fields.iter().map(|field| field.name))
-                .collect(),
+            has: first.fields.iter().map(|field| field.name).collect(),
             name,
         },
     }
@@ -237,14 +265,8 @@ fn near(name: &str, messages: &[&'static Message]) -> Vec<String> {
         return further_in;
     }
     let fields = messages.iter().flat_map(|message| message.fields);
-    let likeness =
-        |field: &Field| jaro_winkler(name, field.name).max(jaro_winkler(name, field.json_name));
-    let mut like: Vec<(f64, &str)> = fields
-        .map(|field| (likeness(field), field.name))
-        .filter(|(likeness, _)| *likeness > LIKE)
-        .collect();
-    like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    like.into_iter().map(|(_, name)| name.to_owned()).collect()
+    let fields = fields.map(|field| (vec![field.name, field.json_name], field.name.to_owned()));
+    likest(name, fields)
 }
 
 /// The paths at which a message has a field of that name, below its own fields.

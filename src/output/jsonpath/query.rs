@@ -139,8 +139,9 @@ impl Selector {
     fn select<'a>(&self, root: &'a Json, value: &'a Json, found: &mut Vec<&'a Json>) {
         match (self, value) {
             (Self::Name(name), Json::Object(members)) => {
-                let in_json = name.json.and_then(|json| members.get(json));
-                found.extend(in_json.or_else(|| members.get(&name.typed)));
+                // A map's keys are as they were typed, and may be spelled as a field too.
+                let in_json = || members.get(name.json?);
+                found.extend(members.get(&name.typed).or_else(in_json));
             }
             (Self::All, value) => found.extend(children(value)),
             (Self::Index(index), Json::Array(list)) => {

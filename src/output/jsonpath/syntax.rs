@@ -10,6 +10,9 @@ use serde_json::Value as Json;
 /// What ends a name without quotes.
 const ENDS: &str = ".,[](){}$@'\"*?:<>=!&|";
 
+/// How deep filters and functions may stand in each other. Each is a call here and wherever an expression is used.
+const DEEPEST: usize = 64;
+
 /// The functions that there are.
 const FUNCTIONS: &str = "length(), count() and value()";
 
@@ -18,7 +21,11 @@ const FUNCTIONS: &str = "length(), count() and value()";
 /// # Errors
 /// Where it cannot be read, and why.
 pub fn parse(text: &str) -> Result<Query, String> {
-    let mut parser = Parser { text, at: 0 };
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+    };
     parser.blank();
     let mut query = match parser.rest() {
         "." => return Ok(origin(Origin::Current)),
@@ -50,6 +57,8 @@ fn origin(from: Origin) -> Query {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
+    /// How many filters and functions are open.
+    depth: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -266,7 +275,22 @@ impl<'a> Parser<'a> {
         self.takes(sign)
     }
 
+    /// What `read` reads, one level further in.
+    fn deeper<T>(&mut self, read: fn(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        if self.depth == DEEPEST {
+            return Err(format!("more than {DEEPEST} filters stand in each other"));
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        found
+    }
+
     fn test(&mut self) -> Result<Test, String> {
+        self.deeper(Self::test_here)
+    }
+
+    fn test_here(&mut self) -> Result<Test, String> {
         self.blank();
         if self.takes("!") {
             return Ok(Test::Not(Box::new(self.test()?)));
@@ -332,7 +356,7 @@ impl<'a> Parser<'a> {
             return Err(format!("there is no function {name}(), only {FUNCTIONS}"));
         }
         self.blank();
-        let argument = self.operand()?;
+        let argument = self.deeper(Self::operand)?;
         self.wants(")", "behind the argument of a function")?;
         match (name, argument) {
             ("count", Operand::Query(query)) => Ok(Operand::Count(query)),

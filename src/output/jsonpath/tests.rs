@@ -294,6 +294,72 @@ fn a_name_that_the_message_lacks_is_an_error_with_those_that_are_near() {
 }
 
 #[test]
+fn what_is_no_list_has_no_index_and_a_map_its_own_keys() {
+    for (template, problem) in [
+        (
+            "{[0].garbage.more}",
+            "an index is of a list, and ListVolumesResponse is none",
+        ),
+        ("{.next_token[0].garbage}", "a value without parts is none"),
+        ("{.entries[0].volume[0]}", "Volume is none"),
+        ("{.entries[*].volume.volume_context[1:]}", "a map is none"),
+        (
+            "{.next_token[*].garbage}",
+            "\"*\" is looked for in a value that has no parts",
+        ),
+        (
+            "{.entries[*].*.xyz}",
+            "Volume has no field \"xyz\"; it has capacity_bytes, volume_id, volume_context, content_source, accessible_topology",
+        ),
+    ] {
+        let template = parsed(template).for_message(&tables::LIST_VOLUMES_RESPONSE);
+        let error = template.unwrap_err().to_string();
+        assert!(error.ends_with(problem), "{problem}: {error}");
+    }
+    let reply =
+        json!({"entries": [{"volume": {"volumeContext": {"volumeId": "J", "volume_id": "S"}}}]});
+    let template = parsed("{..volume_id}").for_message(&tables::LIST_VOLUMES_RESPONSE);
+    assert_eq!(template.unwrap().text(&reply), "S");
+    let list = &reply["entries"];
+    let template = parsed("{[*].volume.volume_context.volumeId}");
+    let row = tables::LIST_VOLUMES_RESPONSE
+        .field("entries")
+        .and_then(|field| field.message());
+    let template = template.for_list_of(row.unwrap());
+    assert_eq!(template.unwrap().text(list), "J");
+}
+
+#[test]
+fn what_stands_too_deep_is_an_error() {
+    let nested = |open: &str, inner: &str, close: &str, times: usize| {
+        format!("{}{inner}{}", open.repeat(times), close.repeat(times))
+    };
+    for (open, close) in [("(", ")"), ("!", ""), ("@[?", "]"), ("length(", ")")] {
+        let template = |times| {
+            let test = nested(open, "@.n", close, times);
+            match open {
+                "length(" => format!("{{.entries[?{test} == 1]}}"),
+                _ => format!("{{.entries[?{test}]}}"),
+            }
+        };
+        parsed(&template(20));
+        let error = Template::parse(&template(100_000)).expect_err(open);
+        assert!(
+            error
+                .to_string()
+                .ends_with("more than 64 filters stand in each other"),
+            "{open}"
+        );
+    }
+    let loops = |times| nested("{range .}", "{.n}", "{end}", times);
+    parsed(&loops(64));
+    assert_eq!(
+        Template::parse(&loops(65)).expect_err("too deep"),
+        TemplateError::Deep
+    );
+}
+
+#[test]
 fn columns_have_a_name_and_an_expression() {
     let entry = json!({"volume": {"volumeId": "v1", "accessibleTopology": [
         {"segments": {"zone": "a,b"}}, {"segments": {"zone": "c"}},

@@ -136,6 +136,14 @@ fn not_above_limit(
     }
 }
 
+/// The snapshots are of the volume that the request names, alone: no sentence says that two filters hold together.
+pub fn of_the_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
+    if exchange.request.text("snapshot_id").is_empty() {
+        let agreement = Agreement::EveryEntry("source_volume_id", "snapshot.source_volume_id");
+        agreement.check(exchange, found);
+    }
+}
+
 /// The volume has the source that the request names, and is in a place that the request allows.
 pub fn created_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     let (request, reply) = (exchange.request, exchange.reply);

@@ -241,9 +241,8 @@ fn changed(change: impl FnOnce(&mut Contexts) -> Result<(), Error>) -> Result<()
 fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), Error> {
     let contexts = Contexts::load().or_usage()?;
     let counts = counting(globals)?;
-    let name = match name {
-        Some(name) => name,
-        None => current(globals)?,
+    let Some(name) = name.or_else(|| counts.clone()) else {
+        return Err(none_counts());
     };
     let context = contexts.named(&name).or_usage()?;
     output::print(&shown::one(
@@ -254,12 +253,16 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
     )?)
 }
 
-/// The name of the context that counts, where one does.
+/// The name of the context that counts, where one does and there is one.
 fn current(globals: &Globals) -> Result<String, Error> {
-    counting(globals)?.ok_or_else(|| {
-        Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
-            .hint("`csi context list` lists them; `csi context show NAME` shows one")
-    })
+    let name = counting(globals)?.ok_or_else(none_counts)?;
+    Contexts::load().or_usage()?.named(&name).or_usage()?;
+    Ok(name)
+}
+
+fn none_counts() -> Error {
+    Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
+        .hint("`csi context list` lists them; `csi context show NAME` shows one")
 }
 
 /// The name of the context that would count for a command with these flags.

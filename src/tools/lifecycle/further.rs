@@ -2,7 +2,7 @@
 //! volumes made of the snapshot and of the volume.
 
 use super::calls::Way;
-use super::plan::{Further, Plan, larger, skipped_by};
+use super::plan::{Further, Plan, larger};
 use super::volume::{Placed, Volume};
 use crate::arguments::size::human;
 use crate::call::advertised::Advertised;
@@ -33,8 +33,8 @@ impl<W: Write> Way<'_, '_, W> {
                 ..Default::default()
             };
             let reply = self.step(&request, usage).await;
-            let reply = reply.map_err(skipped_by(Further::Stats))?;
-            volume.note(reply.volume_condition);
+            let reply = reply.map_err(plan.skipped_by(Further::Stats))?;
+            volume.note(plan, reply.volume_condition);
         }
         self.look_at_condition(advertised, plan, volume).await
     }
@@ -65,8 +65,8 @@ impl<W: Write> Way<'_, '_, W> {
         let reply = self
             .step(&request, |reply| condition_text(condition(reply).as_ref()))
             .await;
-        let reply = reply.map_err(skipped_by(Further::Stats))?;
-        volume.note(condition(&reply));
+        let reply = reply.map_err(plan.skipped_by(Further::Stats))?;
+        volume.note(plan, condition(&reply));
         Ok(())
     }
 
@@ -226,9 +226,10 @@ fn condition_text(condition: Option<&v1::VolumeCondition>) -> String {
 
 impl Volume {
     /// Notes what the driver says of the condition: the first complaint is what the run ends with.
-    fn note(&mut self, condition: Option<v1::VolumeCondition>) {
+    fn note(&mut self, plan: &Plan, condition: Option<v1::VolumeCondition>) {
         if self.abnormal.is_none() {
-            self.abnormal = abnormal(&self.id, condition);
+            let abnormal = abnormal(&self.id, condition);
+            self.abnormal = abnormal.map(|error| error.hint(way_on(plan)));
             if self.abnormal.is_some() {
                 let id = escaped(&self.id);
                 say!(
@@ -243,11 +244,20 @@ impl Volume {
 fn abnormal(id: &str, condition: Option<v1::VolumeCondition>) -> Option<Error> {
     let condition = condition.filter(|condition| condition.abnormal)?;
     let problem = format!("the volume {id} is abnormal: {}", condition.message);
-    let hint = format!(
-        "{} does not ask for the condition, and does every step; `csi doctor` looks at the driver from all sides",
-        Further::Stats.skipped_by()
-    );
-    Some(Error::failed(problem).hint(hint))
+    Some(Error::failed(problem))
+}
+
+/// What can be done about an abnormal volume.
+fn way_on(plan: &Plan) -> String {
+    let instead = if plan.may_skip {
+        ""
+    } else {
+        "instead of --only, "
+    };
+    let flag = Further::Stats.skipped_by();
+    format!(
+        "{instead}{flag} does not ask for the condition, and does every step; `csi doctor` looks at the driver from all sides"
+    )
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::call::advertised::Advertised;
 use crate::error::{Error, ErrorKind};
 use crate::rpc::facts::{ControllerCapability, NodeCapability};
 use clap::ValueEnum;
+use tonic::Code;
 
 /// A step beyond those that every volume has, in the order in which they are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,6 +54,8 @@ pub struct Plan {
     pub expansion: Option<Expansion>,
     /// Whether the driver is asked for the volume's condition.
     pub asks_condition: bool,
+    /// Whether a step can be left out by a flag: where some are named, the others are left out already.
+    pub may_skip: bool,
 }
 
 impl Further {
@@ -96,7 +99,8 @@ impl Plan {
     /// The steps that are wanted of a driver that advertises this.
     pub fn of(wishes: &Wishes, advertised: &Advertised) -> Self {
         let mut plan = Self {
-            asks_condition: wishes.wants(Further::Stats),
+            asks_condition: !wishes.skip.contains(&Further::Stats),
+            may_skip: wishes.only.is_empty(),
             ..Self::default()
         };
         for step in Further::ALL {
@@ -136,6 +140,17 @@ impl Plan {
         plan
     }
 
+    /// Says of a failure in a step how the step is left out, where that helps.
+    pub fn skipped_by(&self, step: Further) -> impl Fn(Error) -> Error {
+        let may_skip = self.may_skip;
+        move |error| match error.kind() {
+            // What was slow once will be slow again, in any step.
+            ErrorKind::Interrupted | ErrorKind::Rpc(Code::DeadlineExceeded) => error,
+            _ if !may_skip => error,
+            _ => error.hint(format!("{} leaves this step out", step.skipped_by())),
+        }
+    }
+
     /// Whether the data of the volume is looked for in others.
     pub fn copies(&self) -> bool {
         self.has(Further::Restore) || self.has(Further::Clone)
@@ -171,14 +186,6 @@ impl Plan {
 
 /// Why a step is not done that depends on the volume's condition.
 pub const ABNORMAL: &str = "the volume is abnormal";
-
-/// Says of a failure in a step how the step is left out.
-pub fn skipped_by(step: Further) -> impl Fn(Error) -> Error {
-    move |error| match error.kind() {
-        ErrorKind::Interrupted => error,
-        _ => error.hint(format!("{} leaves this step out", step.skipped_by())),
-    }
-}
 
 /// The size to which a volume is expanded, twice what it has or was asked for; `None` where a limit leaves no room.
 pub fn larger(capacity: i64, required: i64, limit: i64) -> Option<i64> {

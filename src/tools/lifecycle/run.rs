@@ -1,7 +1,7 @@
 //! Runs a lifecycle: the order of its steps, several volumes at once, and the effect of a signal.
 
 use super::calls::{Lifecycle, Way};
-use super::plan::{Expansion, Further, Plan, skipped_by};
+use super::plan::{Expansion, Further, Plan};
 use super::volume::{Placed, Volume};
 use crate::call::advertised::Advertised;
 use crate::error::{Error, ErrorKind};
@@ -105,12 +105,12 @@ impl<W: Write> Way<'_, '_, W> {
         let mut at_node = None;
         if plan.expansion == Some(Expansion::Offline) {
             let expanded = self.expand(advertised, volume).await;
-            at_node = expanded.map_err(skipped_by(Further::Expand))?;
+            at_node = expanded.map_err(plan.skipped_by(Further::Expand))?;
         }
         self.bring(advertised, volume, placed).await?;
         self.expand_at_node(advertised, volume, placed, at_node)
             .await
-            .map_err(skipped_by(Further::Expand))?;
+            .map_err(plan.skipped_by(Further::Expand))?;
         let written = self.write_and_read(&plan, volume, placed).await?;
         self.look(advertised, &plan, volume, placed).await?;
         let plan = plan.of_volume(volume.abnormal.is_some());
@@ -122,12 +122,12 @@ impl<W: Write> Way<'_, '_, W> {
                 let size = self.expand(advertised, volume).await?;
                 self.expand_at_node(advertised, volume, placed, size).await
             };
-            expanded.await.map_err(skipped_by(Further::Expand))?;
+            expanded.await.map_err(plan.skipped_by(Further::Expand))?;
         }
         let mut snapshot = None;
         if plan.has(Further::Snapshot) {
             let taken = self.snapshot(volume).await;
-            snapshot = Some(taken.map_err(skipped_by(Further::Snapshot))?);
+            snapshot = Some(taken.map_err(plan.skipped_by(Further::Snapshot))?);
         }
         if let (true, Some(snapshot)) = (plan.has(Further::Restore), snapshot) {
             let restored = async {
@@ -135,7 +135,7 @@ impl<W: Write> Way<'_, '_, W> {
                 self.check_copy(advertised, &mut copy, "restored", written)
                     .await
             };
-            restored.await.map_err(skipped_by(Further::Restore))?;
+            restored.await.map_err(plan.skipped_by(Further::Restore))?;
         }
         if plan.has(Further::Clone) {
             let cloned = async {
@@ -143,7 +143,7 @@ impl<W: Write> Way<'_, '_, W> {
                 self.check_copy(advertised, &mut copy, "clone", written)
                     .await
             };
-            cloned.await.map_err(skipped_by(Further::Clone))?;
+            cloned.await.map_err(plan.skipped_by(Further::Clone))?;
         }
         if plan.steps.iter().any(|step| *step != Further::Stats) {
             self.look(advertised, &plan, volume, placed).await?;

@@ -3,6 +3,7 @@
 use super::room::required;
 use crate::call::secrets::looked_for;
 use crate::error::code_name;
+use crate::undo::requests::with_secrets;
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ pub struct CallCounts {
     commands: BTreeMap<String, Vec<String>>,
     /// Values that were sent as secrets beside those of the settings.
     pub made_up: Vec<String>,
+    /// Values of secrets that were also sent where no secrets are.
+    told: BTreeSet<String>,
     /// The RPCs that have answered OK.
     pub worked: BTreeSet<&'static str>,
     /// The largest size that was asked for and was there.
@@ -61,6 +64,13 @@ impl CallCounts {
         let mut found = Vec::new();
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
+        // A value that stands elsewhere in what was sent is no secret in an answer.
+        let plain = with_secrets(method, request, &BTreeMap::new());
+        let told = values
+            .clone()
+            .filter(|value| holds(&plain, value.as_bytes()));
+        self.told.extend(told.cloned());
+        let values = values.filter(|value| !self.told.contains(*value));
         match answer {
             Ok(messages) => {
                 self.worked.insert(method.name);
@@ -95,4 +105,29 @@ impl CallCounts {
 
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::{Request as _, v1};
+    use prost::Message as _;
+
+    #[test]
+    fn a_value_that_was_sent_elsewhere_is_no_secret() {
+        let secrets = ["hunter2", "sanity"].map(|value| (value.to_owned(), value.to_owned()));
+        let secrets = BTreeMap::from(secrets);
+        let request = v1::CreateVolumeRequest {
+            name: "csi-sanity-1".to_owned(),
+            secrets: secrets.clone(),
+            ..Default::default()
+        };
+        let request = Bytes::from(request.encode_to_vec());
+        for (answer, expected) in [("csi-sanity-1", 0), ("hunter2", 1)] {
+            let answer = Ok(vec![Bytes::from(answer)]);
+            let method = v1::CreateVolumeRequest::METHOD;
+            let found = CallCounts::default().look(&secrets, method, &request, &answer);
+            assert_eq!(found.len(), expected, "{found:?}");
+        }
+    }
 }

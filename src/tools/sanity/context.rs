@@ -18,6 +18,7 @@ use crate::call::session::{Lost, Session};
 use crate::rpc;
 use bytes::Bytes;
 use csi_proto::Request;
+use csi_proto::path::contents;
 use csi_proto::random;
 use csi_proto::schema::Method;
 use prost::Message;
@@ -27,6 +28,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tonic::{Code, Status};
+
+/// The places in requests that say that volumes are block ones.
+const BLOCK_VOLUMES: [&str; 2] = ["volume_capabilities.block", "volume_capability.block"];
 
 /// A recommendation that is not followed, and what that rests on.
 pub(super) type Warning = (Failure, Ground);
@@ -103,6 +107,11 @@ impl Context {
     pub fn name(&self) -> String {
         let count = self.names.fetch_add(1, Ordering::Relaxed);
         format!("{}-{}-{count}", self.run.journal.run_name(), self.number)
+    }
+
+    /// Passes over names that others have.
+    pub(super) fn skip_names(&self, count: usize) {
+        self.names.store(count, Ordering::Relaxed);
     }
 
     /// A number below `limit` that the seed tells, another one each time.
@@ -355,15 +364,20 @@ impl Context {
             // What does not work here at all shows nothing about the rule of a case.
             Err(status) => {
                 self.was_refused(method, &request, status);
-                self.works(method, Some(status.code()))?;
+                let is_block = |path| !contents(method.request, &request, path).is_empty();
+                let access = match BLOCK_VOLUMES.into_iter().any(is_block) {
+                    true => Access::Block,
+                    false => self.access,
+                };
+                self.works(method, access, Some(status.code()))?;
             }
         }
         Ok(answer)
     }
 
-    /// Skips the case when an RPC does not work here at all, and was answered with that code or will be.
-    pub(super) fn works(&self, method: &Method, code: Option<Code>) -> Verdict {
-        let reason = self.run.does_not_work(method, self.access, code);
+    /// Skips the case when an RPC does not work here at all for volumes of that access type, and was answered with that code or will be.
+    pub(super) fn works(&self, method: &Method, access: Access, code: Option<Code>) -> Verdict {
+        let reason = self.run.does_not_work(method, access, code);
         reason.map_or(Ok(()), |reason| Err(Stop::Skipped(reason)))
     }
 

@@ -35,7 +35,7 @@ impl Context {
     /// # Errors
     /// As [`Context::ok`].
     pub fn made<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
-        self.works(Q::METHOD, None)?;
+        self.works(Q::METHOD, self.access(), None)?;
         identified::<Q>(self.ok(request.clone())?)
     }
 

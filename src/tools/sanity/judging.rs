@@ -11,8 +11,13 @@ use super::report::CaseResult;
 use super::room::Lack;
 use std::time::Duration;
 
-/// The most tries of a case whose calls are cut off each time, by different calls.
-const CUT_OFF_AT_MOST: usize = 4;
+/// The most tries of a case that is cut off each time.
+const CUT_OFF_AT_MOST: usize = 6;
+
+/// How often a call must take the driver down, one time after the other and alone, to be what does it: also where the driver is
+/// known to go away without such a call.
+const KILLS: usize = 2;
+const KILLS_ANYWAY: usize = 4;
 
 /// The tries of a case that the driver has no room for: where somebody else uses the storage, where nobody knows, and where
 /// nobody does.
@@ -34,12 +39,18 @@ pub struct Try {
     pub(super) failed: bool,
     /// Whether the driver went away in one of its calls, or at least while it ran.
     pub(super) cut_off: CutOff,
+    /// How often in a row it ran alone and the driver went away in the same call, this time included.
+    pub(super) deaths: usize,
+    /// Whether the driver has gone away in a case that ran alone and did not lead to that again.
+    pub(super) dies_anyway: bool,
     /// Whether the driver does not answer any more.
     pub(super) gone: bool,
     /// What the driver said that it lacks, where it failed at that.
     pub(super) lack: Option<Lack>,
-    /// Whether the case is about that: whether what was taken is given back.
+    /// Whether the case is about that: whether what was taken is given back, for which it waits itself.
     pub(super) is_about_it: bool,
+    /// Whether the case is one of those on which most others depend.
+    pub(super) is_first: bool,
     /// Whether the RPC that the driver lacks something for has ever answered OK, to as large a size.
     pub(super) has_worked: bool,
     /// Whether somebody else uses the storage; `None` where the driver does not tell.
@@ -58,8 +69,6 @@ pub enum CutOff {
     Meanwhile,
     /// It did in a call of this case.
     InCall,
-    /// It did in a call of this case, which ran alone, and the same RPC had been under way when it went away before.
-    InSameCall,
 }
 
 /// What becomes of a try.
@@ -81,27 +90,35 @@ pub enum Next {
 
 /// Decides about a try.
 pub fn decide(one: &Try) -> Next {
-    use CutOff::{InCall, InSameCall, Meanwhile, No};
+    use CutOff::{InCall, Meanwhile, No};
+    let kills = if one.dies_anyway { KILLS_ANYWAY } else { KILLS };
     match one.cut_off {
         No => {}
         Meanwhile if !one.failed => {}
         _ if one.gone => return Next::Interrupted,
-        InSameCall => return Next::Kills,
+        InCall if one.deaths >= kills => return Next::Kills,
         InCall | Meanwhile if one.number + 1 < CUT_OFF_AT_MOST => return Next::AgainAlone,
         InCall | Meanwhile => return Next::Interrupted,
     }
     let Some(lack) = one.lack.filter(|_| one.failed) else {
         return Next::Counts;
     };
+    if one.is_about_it && one.alone {
+        // All that was taken is given back, the case has waited for that, and what worked works no more.
+        return match one.has_worked && one.others != Some(true) {
+            true => Next::Counts,
+            false => Next::Lacks,
+        };
+    }
     let tries = match (lack, one.others) {
         // Another size is not there the next time either.
         (Lack::Size, _) => 0,
         (Lack::Service, _) if one.has_worked => PERHAPS_BESIDE,
+        // It may not have come up yet.
+        (Lack::Service, _) if one.is_first => BESIDE_OTHERS,
         (Lack::Service, _) => 0,
         (_, Some(true)) => BESIDE_OTHERS,
-        (_, None) if one.is_about_it => BESIDE_OTHERS,
         (_, None) => PERHAPS_BESIDE,
-        (_, Some(false)) if one.is_about_it => PERHAPS_BESIDE,
         (_, Some(false)) => ALONE,
     };
     if one.number + 1 < tries && !one.patience_is_over {
@@ -111,11 +128,7 @@ pub fn decide(one: &Try) -> Next {
             false => Next::AgainAlone,
         };
     }
-    match one.is_about_it && one.has_worked && one.others != Some(true) {
-        // All that was taken is given back, and what worked works no more.
-        true => Next::Counts,
-        false => Next::Lacks,
-    }
+    Next::Lacks
 }
 
 /// The results of a run.
@@ -135,7 +148,7 @@ struct Slot {
 enum State {
     /// It has not ended.
     Open,
-    /// It has failed, at a demand that rests on this.
+    /// It has ended, where it has failed at a demand that rests on this, and nobody was told.
     Held(CaseResult, Ground),
     /// It has ended; `None` where nobody asked for its result.
     Ended(Option<CaseResult>),
@@ -164,13 +177,8 @@ impl Judging {
         }
     }
 
-    /// A case has ended.
-    pub(super) fn ended(&mut self, index: usize, result: CaseResult) {
-        self.slots[index].state = State::Ended(Some(result));
-    }
-
-    /// A case has failed at a demand that rests on others, or on what the driver lacks.
-    pub(super) fn holds(&mut self, index: usize, result: CaseResult, ground: Ground) {
+    /// A case has ended. Where it has failed, at a demand that rests on others, or on what the driver lacks, it waits for them.
+    pub(super) fn takes(&mut self, index: usize, result: CaseResult, ground: Ground) {
         self.slots[index].state = State::Held(result, ground);
     }
 
@@ -187,7 +195,7 @@ impl Judging {
         self.slots[index].state = State::Ended(None);
     }
 
-    /// The next failure about which all is known now, as it is judged. With `at_the_end` what is still open stays
+    /// The next result about which all is known now, as it is judged. With `at_the_end` what is still open stays
     /// so: of failures that rest on each other the first in the list has failed by itself.
     pub(super) fn settle(&mut self, at_the_end: bool) -> Option<&CaseResult> {
         let known = (0..self.slots.len()).find_map(|index| Some((index, self.verdict(index)?)));
@@ -316,6 +324,11 @@ mod tests {
         }
     }
 
+    /// A case has ended that rests on nothing, and was told of.
+    fn end(judging: &mut Judging, index: usize, result: CaseResult) {
+        judging.slots[index].state = State::Ended(Some(result));
+    }
+
     fn failed() -> CaseOutcome {
         CaseOutcome::Failed(Failure::new("one", "another"))
     }
@@ -347,9 +360,12 @@ mod tests {
         alone: true,
         failed: true,
         cut_off: CutOff::No,
+        deaths: 0,
+        dies_anyway: false,
         gone: false,
         lack: None,
         is_about_it: false,
+        is_first: false,
         has_worked: true,
         others: Some(false),
         patience_is_over: false,
@@ -374,7 +390,7 @@ mod tests {
 
     #[test]
     fn a_try_counts_is_made_again_or_shows_nothing() {
-        use CutOff::{InCall, InSameCall, Meanwhile};
+        use CutOff::{InCall, Meanwhile};
         use Next::{AgainAlone, Counts, Interrupted, Kills, Lacks};
         let after = |milliseconds| Next::AgainAfter(Duration::from_millis(milliseconds));
         let beside = |one| Try {
@@ -389,11 +405,20 @@ mod tests {
             has_worked: false,
             ..one
         };
+        let first = |one| Try {
+            is_first: true,
+            ..one
+        };
         let passed = |one| Try {
             failed: false,
             ..one
         };
         let gone = |one| Try { gone: true, ..one };
+        let deaths = |deaths, one| Try { deaths, ..one };
+        let anyway = |one| Try {
+            dies_anyway: true,
+            ..one
+        };
         let no_patience = |one| Try {
             patience_is_over: true,
             ..one
@@ -419,30 +444,36 @@ mod tests {
             (lacks(Lack::Places, 0, nobody), after(50)),
             (lacks(Lack::Places, 1, nobody), Lacks),
             // The case about it accuses the driver where nobody else can have taken the room.
-            (about(room(1, nobody)), after(100)),
-            (about(room(2, nobody)), Counts),
-            (about(room(8, unknown)), after(2000)),
-            (about(room(9, unknown)), Counts),
-            (about(room(9, somebody)), Lacks),
+            (about(room(0, nobody)), Counts),
+            (no_patience(about(room(0, unknown))), Counts),
+            (about(room(0, somebody)), Lacks),
             // And where it was there before.
-            (never(about(room(2, nobody))), Lacks),
+            (never(about(room(0, nobody))), Lacks),
+            (beside(about(room(0, somebody))), AgainAlone),
             (lacks(Lack::Size, 0, nobody), Lacks),
             (beside(lacks(Lack::Size, 0, nobody)), Lacks),
             (lacks(Lack::Service, 1, nobody), after(100)),
             (lacks(Lack::Service, 2, nobody), Lacks),
             (never(lacks(Lack::Service, 0, nobody)), Lacks),
+            // What all depend on has time to come up.
+            (first(never(lacks(Lack::Service, 8, nobody))), after(2000)),
+            (first(never(lacks(Lack::Service, 9, nobody))), Lacks),
             // A driver that goes away accuses the call that does it twice, alone.
             (cut_off(InCall, 0), AgainAlone),
             (beside(cut_off(InCall, 0)), AgainAlone),
-            (cut_off(InSameCall, 1), Kills),
-            (cut_off(InCall, 2), AgainAlone),
-            (cut_off(InCall, 3), Interrupted),
-            (gone(cut_off(InSameCall, 1)), Interrupted),
+            (deaths(1, cut_off(InCall, 1)), AgainAlone),
+            (deaths(2, cut_off(InCall, 2)), Kills),
+            (cut_off(InCall, 4), AgainAlone),
+            (cut_off(InCall, 5), Interrupted),
+            (gone(deaths(2, cut_off(InCall, 1))), Interrupted),
+            // One that goes away anyway does so in some call.
+            (anyway(deaths(3, cut_off(InCall, 3))), AgainAlone),
+            (anyway(deaths(4, cut_off(InCall, 4))), Kills),
             (gone(cut_off(InCall, 0)), Interrupted),
             // It may have gone away in the call of another one.
             (cut_off(Meanwhile, 0), AgainAlone),
             (passed(cut_off(Meanwhile, 0)), Counts),
-            (cut_off(Meanwhile, 3), Interrupted),
+            (cut_off(Meanwhile, 5), Interrupted),
             (gone(cut_off(Meanwhile, 0)), Interrupted),
             (gone(passed(cut_off(Meanwhile, 0))), Counts),
         ] {
@@ -471,37 +502,37 @@ mod tests {
             }
         };
         let mut judging = of_two();
-        judging.holds(0, result(0, failed()), ground());
+        judging.takes(0, result(0, failed()), ground());
         assert!(judging.awaits(1) && !judging.awaits(0));
         assert!(judging.settle(false).is_none());
-        judging.ended(1, result(1, CaseOutcome::Passed));
+        end(&mut judging, 1, result(1, CaseOutcome::Passed));
         let told = reason(&mut judging);
         assert!(
             told.starts_with("no room: CreateVolume: it answered"),
             "{told}"
         );
         let mut judging = of_two();
-        judging.holds(0, result(0, failed()), ground());
-        judging.ended(1, result(1, failed()));
+        judging.takes(0, result(0, failed()), ground());
+        end(&mut judging, 1, result(1, failed()));
         let told = reason(&mut judging);
         assert!(told.starts_with("not judged: it rests on "), "{told}");
         // Where that case does not run, nothing is known.
         let mut judging = Judging::of([("a", "a".to_owned())].into_iter());
-        judging.holds(0, result(0, failed()), ground());
+        judging.takes(0, result(0, failed()), ground());
         assert!(reason(&mut judging).starts_with("no room: "));
     }
 
     #[test]
     fn a_failure_waits_for_the_case_that_it_rests_on() {
         let mut judging = judging();
-        judging.holds(3, result(3, failed()), resting(vec!["b"]));
-        judging.holds(4, result(4, failed()), resting(vec!["b"]));
-        judging.ended(1, result(1, CaseOutcome::Passed));
+        judging.takes(3, result(3, failed()), resting(vec!["b"]));
+        judging.takes(4, result(4, failed()), resting(vec!["b"]));
+        end(&mut judging, 1, result(1, CaseOutcome::Passed));
         assert_eq!(settled(&mut judging, false), [alone("c")]);
         // What the other one rests on itself.
-        judging.holds(2, result(2, failed()), resting(vec!["a"]));
+        judging.takes(2, result(2, failed()), resting(vec!["a"]));
         assert_eq!(settled(&mut judging, false), []);
-        judging.holds(0, result(0, failed()), resting(vec!["no/such"]));
+        judging.takes(0, result(0, failed()), resting(vec!["no/such"]));
         let all = [alone("a"), on("b@block", "a"), on("c@block", "a")];
         assert_eq!(settled(&mut judging, false), all);
         assert_eq!(judging.results().len(), 5);
@@ -511,9 +542,9 @@ mod tests {
     fn of_failures_that_rest_on_each_other_the_first_stands() {
         let mut judging = judging();
         // It waits for them, and they do not rest on it.
-        judging.holds(0, result(0, failed()), resting(vec!["c"]));
-        judging.holds(1, result(1, failed()), resting(vec!["c"]));
-        judging.holds(3, result(3, failed()), resting(vec!["b"]));
+        judging.takes(0, result(0, failed()), resting(vec!["c"]));
+        judging.takes(1, result(1, failed()), resting(vec!["c"]));
+        judging.takes(3, result(3, failed()), resting(vec!["b"]));
         assert_eq!(settled(&mut judging, false), []);
         let all = [alone("b"), on("c", "b"), on("a", "b")];
         let mut found = settled(&mut judging, true);

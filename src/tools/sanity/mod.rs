@@ -141,7 +141,7 @@ pub async fn run_watched(
     let mut ends = Ends {
         node: &node,
         controller: &controller,
-        unanswered: Vec::new(),
+        unanswered: BTreeSet::new(),
     };
     let two_processes = settings.controller_endpoint.is_some();
     let driver = DriverInfo::ask(&mut ends, two_processes).await?;
@@ -177,6 +177,7 @@ pub async fn run_watched(
         accesses: OnceLock::new(),
         sizes: [AtomicI64::new(size), AtomicI64::new(size)],
         journal,
+        postponed: Mutex::default(),
         left: Mutex::default(),
         seen: Mutex::default(),
         times: Mutex::default(),

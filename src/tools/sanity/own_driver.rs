@@ -31,10 +31,7 @@ pub const VARIABLE: &str = "CSI_ENDPOINT";
 /// How long a driver may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(5);
 
-/// How long the end of a process may take to be seen after that of its connections.
-const SEEN_WITHIN: Duration = Duration::from_secs(1);
-
-/// The pause between two looks for the end of the driver, or for its beginning.
+/// The pause between two looks for the beginning of the driver.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The most lines of stderr that are shown.
@@ -211,9 +208,7 @@ impl OwnDriver {
             Error::usage(error.to_string()).hint("TMPDIR names a shorter folder")
         })?;
         loop {
-            if self.death(begun).is_some()
-                && let Some(death) = self.died_since(begun).await
-            {
+            if let Some(death) = self.death(begun) {
                 let ended = EndpointError::ExecEnded {
                     program,
                     outcome: death.outcome,
@@ -252,21 +247,10 @@ impl OwnDriver {
         }
     }
 
-    /// How it died since then, by itself; waits a moment for that, and for its last words.
-    pub(super) async fn died_since(&self, since: Instant) -> Option<DriverDeath> {
-        let end = Instant::now() + SEEN_WITHIN;
-        while self.death(since).is_none() && Instant::now() < end {
-            tokio::time::sleep(LOOK).await;
-        }
-        self.death(since)?;
-        let stderr = lock(&self.state)
-            .running
-            .as_ref()
-            .map(|one| one.stderr.clone());
-        if let Some(stderr) = stderr {
-            stderr.text(end).await;
-        }
-        self.death(since)
+    /// Whether its process has ended by itself.
+    pub(super) fn is_dead(&self) -> bool {
+        let mut state = lock(&self.state);
+        state.running.as_mut().and_then(Running::death).is_some()
     }
 
     /// How it died since then, by itself.
@@ -300,36 +284,25 @@ impl OwnDriver {
         running.map_or_else(Vec::new, |running| telling(&running.stderr.since(from)))
     }
 
-    /// What it has written to stderr since then that tells of a mistake of its own, such as a handler that panicked.
-    fn panicked_since(&self, mark: StderrMark) -> Vec<String> {
-        let mut said = self.said_since(mark);
-        if !said.first().is_some_and(|line| is_last_word(line)) {
-            said.clear();
-        }
-        said
-    }
-
-    /// Adds to a failure how the driver died since then, where it was lost, or that it panicked since the mark.
-    pub(super) async fn explain(
+    /// Adds to a failure how the driver died since then, where it was lost, or that a handler panicked since the mark: it wrote
+    /// that before its answer.
+    pub(super) fn explain(
         &self,
         failure: &mut Failure,
         is_lost: bool,
         since: Instant,
         mark: StderrMark,
     ) {
-        match is_lost {
-            true => {
-                if let Some(death) = self.died_since(since).await {
-                    failure.actual = format!("it went away: it {}", death.outcome);
-                    failure.stderr = death.said;
-                }
+        if is_lost {
+            if let Some(death) = self.death(since) {
+                failure.actual = format!("it went away: it {}", death.outcome);
+                failure.stderr = death.said;
             }
-            false if failure.stderr.is_empty() => {
-                // What it wrote before its answer may not be read yet.
-                tokio::time::sleep(LOOK).await;
-                failure.stderr = self.panicked_since(mark);
+        } else if failure.stderr.is_empty() {
+            let said = self.said_since(mark);
+            if said.first().is_some_and(|line| is_last_word(line)) {
+                failure.stderr = said;
             }
-            false => {}
         }
     }
 

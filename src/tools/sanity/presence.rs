@@ -2,11 +2,12 @@
 
 use super::context::Context;
 use super::losses::{Loss, suspects};
+use super::own_driver::NOT_YET;
 use super::restarts::Restarts;
 use super::run::{Run, call, locked};
 use super::settings::Access;
 use super::steps::request_text;
-use super::verdict::Failure;
+use super::verdict::{Failure, Stop};
 use crate::call::session::Lost;
 use crate::rpc;
 use crate::rpc::facts::IdKind;
@@ -24,10 +25,18 @@ use tonic::Code;
 /// The time that a driver which has gone has to come back before the run is given up.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
+/// The pause between two looks for the driver.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// The most of a request that a failure shows.
 const REQUEST_AT_MOST: usize = 300;
 
 impl Run {
+    /// Whether the run has started the driver, and it has ended by itself.
+    fn is_dead(&self) -> bool {
+        self.own_driver.as_ref().is_some_and(|own| own.is_dead())
+    }
+
     /// Notes that the driver went away in a call of a case.
     pub(super) fn lost(
         &self,
@@ -72,10 +81,10 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
     }
     let back = is_back(run).await.map_err(|reason| {
         let losses = locked(&run.losses);
-        match losses.unexplained().last() {
-            Some(lost) => format!("{reason}; it went away during {}", suspects(lost)),
-            None => reason,
-        }
+        let during = losses.unexplained().last().map(|lost| suspects(lost));
+        let during =
+            during.map_or_else(String::new, |lost| format!("; it went away during {lost}"));
+        format!("the driver does not answer any more: {reason}{during}")
     });
     match &back {
         Ok(()) => locked(&run.losses).is_back(),
@@ -85,33 +94,64 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
 }
 
 async fn is_back(run: &Arc<Run>) -> Result<(), String> {
-    let end = Instant::now() + BACK_WITHIN;
-    let mut restarts = run.restarter().is_some();
+    let Err(mut problem) = answers(run, Duration::ZERO).await else {
+        return Ok(());
+    };
+    if run.own_driver.is_some() {
+        // A process whose connections have ended may be about to end, or to answer again.
+        match answers(run, BACK_WITHIN).await {
+            Ok(()) => return Ok(()),
+            Err(_) if run.is_dead() => {}
+            Err(now) => problem = now,
+        }
+    }
+    if run.restarter().is_some() {
+        let restarts = Restarts::asked_for();
+        let context = Context::new(Arc::clone(run), String::new(), 0, Access::Mount, restarts);
+        let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
+        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.is_dead()) {
+            let said = failure
+                .stderr
+                .last()
+                .map(|line| format!(": {}", escaped(line)));
+            problem = format!(
+                "started again, {}{}",
+                failure.actual,
+                said.unwrap_or_default()
+            );
+        }
+    }
+    match run.is_dead() {
+        true => Err(problem),
+        // Somebody else may still bring it back.
+        false => answers(run, BACK_WITHIN).await,
+    }
+}
+
+/// Waits for that long until both ends answer Probe; whether that succeeds is a case's rule. A driver of the run's own that has
+/// died is not waited for.
+///
+/// # Errors
+/// When one does not answer; the reason in words.
+pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
+    let end = Instant::now() + patience;
     for peer in [&run.node, &run.controller] {
-        loop {
-            let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
-            let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await else {
-                break;
-            };
+        // Not a step of a case: nobody who runs its commands by hand has to ask.
+        let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
+        while let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await {
             let reason = match (peer.endpoint.last_error(), Lost::of(&status)) {
-                (Some(error), _) => error.to_string(),
-                (None, Some(lost)) => lost.to_string(),
+                (Some(error), _) => Some(error.to_string()),
+                (None, Some(lost)) => Some(lost.to_string()),
                 (None, None) if status.code() == Code::DeadlineExceeded => {
-                    return Err("the driver does not answer any more".to_owned());
+                    Some("the driver does not answer Probe".to_owned())
                 }
-                (None, None) => break,
+                (None, None) => None,
             };
-            if std::mem::take(&mut restarts) {
-                let restarts = Restarts::asked_for();
-                let context =
-                    Context::new(Arc::clone(run), String::new(), 0, Access::Mount, restarts);
-                // Where it fails, somebody else may still bring the driver back.
-                let _ = tokio::task::spawn_blocking(move || context.restart()).await;
-            } else if Instant::now() > end {
-                let reason = escaped(&reason).into_owned();
-                return Err(format!("the driver does not answer any more: {reason}"));
-            } else {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+            let is_over = Instant::now() >= end || run.is_dead();
+            match reason {
+                Some(reason) if is_over => return Err(escaped(&reason).into_owned()),
+                None if is_over || !NOT_YET.contains(&status.code()) => break,
+                _ => tokio::time::sleep(LOOK).await,
             }
         }
     }

@@ -238,9 +238,8 @@ impl<W: Write> Observer for Progress<W> {
                     name
                 };
                 let text = format!(
-                    "{} {} at {}: {}, {} at a time, seed {}\n",
-                    escaped(name),
-                    escaped(version),
+                    "{} at {}: {}, {} at a time, seed {}\n",
+                    escaped(format!("{name} {version}").trim_end()),
                     escaped(plan.endpoint),
                     counted(plan.cases, "case"),
                     plan.jobs,

@@ -155,15 +155,17 @@ impl Report {
             .collect()
     }
 
-    /// A text without the names that this run gave, and without numbers.
+    /// A text without the names that this run gave, and without words with digits.
     fn without_names(&self, text: &str) -> String {
         let mut parts = text.split(self.run.as_str());
         let mut out = parts.next().unwrap_or_default().to_owned();
         for part in parts {
             out.push_str(part.trim_start_matches(|c: char| c == '-' || c.is_ascii_digit()));
         }
-        out.retain(|letter| !letter.is_ascii_digit());
-        out
+        // An id, or a part of one.
+        let words = out.split_inclusive(|letter: char| !letter.is_alphanumeric());
+        let is_word = |word: &&str| !word.contains(|letter: char| letter.is_ascii_digit());
+        words.filter(is_word).collect()
     }
 
     /// The cases that failed and are not known to.

@@ -2,12 +2,12 @@
 //! asks for it, and between its steps where the settings do.
 
 use super::context::Context;
-use super::own_driver::{NOT_YET, OwnDriver, Restarter};
+use super::own_driver::{OwnDriver, Restarter};
+use super::presence::answers;
 use super::run::{Run, locked};
 use super::steps::Step;
-use super::verdict::{Failure, Stop, Verdict, ensure, status_text};
-use csi_proto::Request;
-use csi_proto::v1;
+use super::verdict::{Failure, Stop, Verdict};
+use crate::call::process_group::Stderr;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tokio::process::Command;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long the old driver may hold its connections once the command has returned: one that was killed is not gone at once.
-/// Behind a proxy nothing of it is seen.
+/// Behind a proxy nothing of it is seen; then it may also end later.
 const GONE_WITHIN: Duration = Duration::from_millis(250);
 
-/// The pause between two looks for the end of the old driver, or for the new one.
+/// The pause between two looks for the end of the old driver.
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Run {
@@ -81,40 +81,17 @@ impl Context {
             Restarter::Command(command) => self.run_command(command)?,
             Restarter::Own(own) => self.start_again(own)?,
         }
-        let ends = [&self.run.node, &self.run.controller];
-        let end = Instant::now() + GONE_WITHIN;
-        let is_gone = || ends.iter().any(|peer| peer.endpoint.last_error().is_some());
-        while !is_gone() && Instant::now() < end {
-            self.pause(LOOK)?;
+        let Err(problem) = self.wait(answers(&self.run, PATIENCE))? else {
+            return Ok(());
+        };
+        let mut failure = Failure::new("the driver answers after its restart", problem);
+        if let Restarter::Own(own) = restarter
+            && let Some(death) = own.death(begun)
+        {
+            failure.actual = format!("it {}", death.outcome);
+            failure.stderr = death.said;
         }
-        for peer in ends {
-            let end = Instant::now() + PATIENCE;
-            // Not a step of the case: nobody who runs its commands by hand has to ask.
-            let session = peer
-                .session
-                .clone()
-                .with_timeout(Some(Duration::from_secs(5)));
-            let probe = v1::ProbeRequest::METHOD;
-            while let Err(status) = self.unrecorded(&session, probe, bytes::Bytes::new())? {
-                // Whether Probe succeeds is another case's rule.
-                if !NOT_YET.contains(&status.code()) {
-                    break;
-                }
-                let expected = "the driver answers after its restart";
-                if let Restarter::Own(own) = restarter
-                    && let Some(death) = own.death(begun)
-                {
-                    let actual = format!("it {}", death.outcome);
-                    let mut failure = Failure::new(expected, actual);
-                    failure.stderr = death.said;
-                    return Err(Stop::Failed(failure));
-                }
-                let actual = status_text(&status);
-                ensure(Instant::now() < end, expected, actual)?;
-                self.pause(LOOK)?;
-            }
-        }
-        Ok(())
+        Err(Stop::Failed(failure))
     }
 
     /// Starts the run's own driver anew.
@@ -131,19 +108,40 @@ impl Context {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(command).kill_on_drop(true);
         shell.stdin(Stdio::null()).stdout(Stdio::null());
-        let ended = self.wait(async { tokio::time::timeout(PATIENCE, shell.output()).await })?;
-        let expected = "the restart command succeeds";
-        match ended {
-            Err(_) => Err(Stop::failed(expected, format!("it ran for {PATIENCE:?}"))),
-            Ok(Err(error)) => Err(Stop::failed(expected, error.to_string())),
-            Ok(Ok(output)) => {
-                let words = String::from_utf8_lossy(&output.stderr);
-                let actual = match words.trim_end() {
-                    "" => format!("{command} ended with {}, without a word", output.status),
-                    words => format!("{command} ended with {}: {words}", output.status),
-                };
-                ensure(output.status.success(), expected, actual)
+        // What it leaves running, such as the driver, may hold its stderr.
+        let ended = self.wait(async {
+            let mut shell = shell.stderr(Stdio::piped()).spawn()?;
+            let stderr = shell.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            let stderr = Stderr::keep(stderr.into_owned_fd()?)?;
+            let status = tokio::time::timeout(PATIENCE, shell.wait()).await?;
+            io::Result::Ok((status?, stderr.since(0)))
+        })?;
+        let problem = match ended {
+            Ok((status, _)) if status.success() => None,
+            Ok((status, words)) => match words.trim_end() {
+                "" => Some(format!("{command} ended with {status}, without a word")),
+                words => Some(format!("{command} ended with {status}: {words}")),
+            },
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Some(format!("{command} ran for {PATIENCE:?}"))
             }
+            Err(error) => Some(format!("{command}: {error}")),
+        };
+        if let Some(problem) = problem {
+            // The driver is not to blame for that.
+            let problem = format!("the restart command failed: {problem}");
+            locked(&self.run.unanswered).insert(problem.clone());
+            return Err(Stop::Skipped(problem));
         }
+        let ends = [&self.run.node, &self.run.controller];
+        let is_gone = || ends.iter().any(|peer| peer.endpoint.last_error().is_some());
+        let end = Instant::now() + GONE_WITHIN;
+        while !is_gone() && Instant::now() < end {
+            self.pause(LOOK)?;
+        }
+        if !is_gone() {
+            self.restarts.is_unseen();
+        }
+        Ok(())
     }
 }

@@ -20,6 +20,8 @@ struct RestartState {
     /// The number of actions under way that count as one step, whatever calls they make.
     whole: usize,
     restarts: usize,
+    /// Whether nobody has seen the old driver end, so that a call may still meet that.
+    unseen: bool,
     under_way: Option<Instant>,
     spent: Duration,
 }
@@ -78,7 +80,13 @@ impl Restarts {
 
     /// Whether a restart has cut off what began then.
     pub(super) fn cut_off(&self, mark: RestartMark) -> bool {
-        mark.under_way || locked(&self.state).restarts != mark.restarts
+        let mut state = locked(&self.state);
+        mark.under_way || state.restarts != mark.restarts || std::mem::take(&mut state.unseen)
+    }
+
+    /// Nobody has seen the old driver end.
+    pub(super) fn is_unseen(&self) {
+        locked(&self.state).unseen = true;
     }
 
     /// The duration of the restarts, which does not count as the case's.

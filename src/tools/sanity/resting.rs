@@ -77,8 +77,10 @@ impl Context {
         let on = match code {
             // Whatever is to be taken back: it is not there, as after the first of two calls.
             Code::NotFound if undoes => repetition(method),
-            Code::Unimplemented if is_service => Some(SERVICES),
-            Code::Unimplemented => Some(ADVERTISED),
+            Code::Unimplemented => {
+                self.answer_rests_on(ADVERTISED);
+                is_service.then_some(SERVICES)
+            }
             Code::Aborted => Some(LOCKS),
             // A question without a word in it is answered, or nothing that is asked with it can be told.
             _ if request.is_empty() && method.request.fields.is_empty() => question(method),

@@ -15,6 +15,7 @@ use crate::call::error::call_error;
 use crate::call::session::{Connection, Lost, Session};
 use crate::error::Error;
 use crate::rpc;
+use crate::undo::made::Item;
 use bytes::Bytes;
 use csi_proto::Request;
 pub use csi_proto::lock::lock as locked;
@@ -31,7 +32,7 @@ pub struct Ends<'a> {
     pub(super) node: &'a Connection,
     pub(super) controller: &'a Connection,
     /// The RPCs that were UNAVAILABLE, with the answers.
-    pub(super) unanswered: Vec<String>,
+    pub(super) unanswered: BTreeSet<String>,
 }
 
 /// The pauses before a question that was UNAVAILABLE is asked again.
@@ -75,7 +76,7 @@ impl Asks for Ends<'_> {
             }
             let Some(pause) = pause else {
                 let told = format!("{rpc}: {}", status_text(&error.status));
-                self.unanswered.push(told);
+                self.unanswered.insert(told);
                 return Ok(None);
             };
             tokio::time::sleep(pause).await;
@@ -99,6 +100,8 @@ pub struct Run {
     /// The sizes of volumes in bytes, by their access types.
     pub(super) sizes: [AtomicI64; 2],
     pub(super) journal: Journal,
+    /// What cases have made that were cut off, by the cases' names: the next try takes it down.
+    pub(super) postponed: Mutex<Vec<(String, Item)>>,
     /// The items that could not be taken down, with the reasons.
     pub(super) left: Mutex<Vec<String>>,
     pub(super) seen: Mutex<CallCounts>,
@@ -108,8 +111,8 @@ pub struct Run {
     pub(super) losses: Mutex<Losses>,
     /// Held by the one who brings the driver back; why it did not come back.
     pub(super) bringing_back: tokio::sync::Mutex<Option<String>>,
-    /// The answers of RPCs without which most cases can show nothing.
-    pub(super) unanswered: Mutex<Vec<String>>,
+    /// The answers of RPCs without which most cases can show nothing, and what else never worked.
+    pub(super) unanswered: Mutex<BTreeSet<String>>,
     /// The RPCs for which the driver lacked something, with its answer.
     pub(super) lacking: Mutex<BTreeMap<&'static str, String>>,
     /// The limits that the driver tells.

@@ -5,6 +5,7 @@
 use super::case::{Case, CaseKind, NOT_ADVERTISED, Need};
 use super::judging::{CutOff, Judging, Next, Try, decide};
 use super::observer::{Asked, Observer};
+use super::premises::Ground;
 use super::presence::{bring_back, has_others};
 use super::report::{CaseOutcome, CaseResult};
 use super::room::{Lack, Shortage};
@@ -12,12 +13,10 @@ use super::run::{BrokenCall, Run, locked};
 use super::settings::{Access, Settings};
 use super::trial::{Ended, Planned, execute, times};
 use csi_proto::random;
-use csi_proto::schema::Method;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use tonic::Code;
 
 /// The access types that the settings ask for.
 pub fn accesses_of(settings: &Settings) -> Vec<Access> {
@@ -41,6 +40,7 @@ pub fn plan(run: &Run) -> Vec<Planned> {
                 case,
                 number,
                 access,
+                tries: 0,
             };
             planned.push(one);
         }
@@ -75,20 +75,14 @@ struct Running<'a> {
     judging: Judging,
     observer: &'a mut dyn Observer,
     asked: Asked,
-    /// The tries of each case that did not count.
-    tries: Vec<Tries>,
+    /// Of each case the RPC in which the driver went away in its last tries, which ran alone, and their number.
+    deaths: Vec<(Option<&'static str>, usize)>,
+    /// Whether one of these cases did not lead to that again.
+    dies_anyway: bool,
     /// For how long the run has waited for room.
     waited: Duration,
     /// Why the run ends early.
     cut_short: Option<String>,
-}
-
-/// The tries of a case that did not count.
-#[derive(Clone, Copy, Default)]
-struct Tries {
-    number: usize,
-    /// The RPC that was under way when the driver went away in the last one.
-    killed_by: Option<&'static str>,
 }
 
 /// Runs the cases; the results in the order of the list, and why the run ended early, if it did.
@@ -104,7 +98,8 @@ pub async fn run(
     let mut running = Running {
         run,
         judging: Judging::of(names),
-        tries: vec![Tries::default(); planned.len()],
+        deaths: vec![(None, 0); planned.len()],
+        dies_anyway: false,
         planned,
         observer,
         asked,
@@ -172,11 +167,13 @@ impl Running<'_> {
                     && !self.judging.awaits(index)
                 {
                     self.judging.passed_unasked(index);
-                    self.judge(None);
+                    self.settle(false);
                     continue;
                 }
                 if let Some(reason) = missing(self.run, one.case) {
-                    self.judge(Some((index, skipped(one, reason))));
+                    let skipped = skipped(one, reason);
+                    self.judging.takes(index, skipped, Ground::default());
+                    self.settle(false);
                     continue;
                 }
                 if is_asked_for {
@@ -215,12 +212,11 @@ impl Running<'_> {
                         // There is no room for so many at a time.
                         (jobs, had_room) = ((jobs / 2).max(1), 0);
                     }
-                    self.tries[index].number += 1;
-                    self.tries[index].killed_by = ended.lost.as_ref().map(|lost| lost.method);
+                    self.planned[index].tries += 1;
                     again.push_back(index);
                 }
                 Next::AgainAfter(pause) => {
-                    self.tries[index].number += 1;
+                    self.planned[index].tries += 1;
                     self.waited += pause;
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
@@ -241,7 +237,7 @@ impl Running<'_> {
 
     /// Decides about a try.
     async fn next(&mut self, index: usize, alone: bool, ended: &Ended) -> Next {
-        let (case, tries) = (self.planned[index].case, self.tries[index]);
+        let Planned { case, tries, .. } = self.planned[index];
         let shortage = ended.shortage();
         let others = match shortage {
             Some(_) if alone => has_others(self.run).await,
@@ -251,20 +247,31 @@ impl Running<'_> {
             let seen = locked(&self.run.seen);
             seen.worked.contains(shortage.method) && shortage.size <= seen.largest
         };
+        let lost = ended.lost.as_ref().filter(|_| alone);
+        let method = lost.map(|lost| lost.method);
+        let (before, deaths) = self.deaths[index];
+        self.dies_anyway |= before.is_some() && !ended.is_cut_off;
+        let deaths = match before == method {
+            true => deaths + 1,
+            false => 1,
+        };
+        self.deaths[index] = (method, deaths);
         let cut_off = match &ended.lost {
-            Some(lost) if alone && tries.killed_by == Some(lost.method) => CutOff::InSameCall,
             Some(_) => CutOff::InCall,
             None if ended.is_cut_off => CutOff::Meanwhile,
             None => CutOff::No,
         };
         let next = decide(&Try {
-            number: tries.number,
+            number: tries,
             alone,
             failed: ended.result.is_failed(),
             cut_off,
+            deaths: method.map_or(0, |_| deaths),
+            dies_anyway: self.dies_anyway,
             gone: ended.gone.is_some(),
             lack: shortage.map(|shortage| shortage.lack),
             is_about_it: shortage.is_some_and(|one| one.lack.case() == Some(&*case.name)),
+            is_first: case.kind == CaseKind::First,
             has_worked: shortage.is_some_and(has_worked),
             others,
             patience_is_over: self.waited > self.run.settings.timeout || self.cut_short.is_some(),
@@ -294,11 +301,17 @@ impl Running<'_> {
                     false => "",
                 };
                 result.skip(format!("interrupted{went_away}"));
+                ground = Ground::default();
             }
-            Next::Kills => locked(&self.run.losses).explain(&result.name),
+            Next::Kills => {
+                locked(&self.run.losses).explain(&result.name);
+                // To ask for it again would take the driver down again.
+                locked(&self.run.postponed).retain(|(of, _)| *of != result.name);
+            }
             Next::Lacks => {
                 if let Some(shortage) = &shortage {
-                    self.lacks(&one, shortage, ended.refused);
+                    let told = shortage.told.clone();
+                    locked(&self.run.lacking).insert(shortage.method, told);
                     if shortage.lack.case() == Some(&*one.case.name) {
                         result.skip(shortage.reason());
                     }
@@ -306,30 +319,30 @@ impl Running<'_> {
             }
             _ => ground.shortage = None,
         }
-        if let (CaseKind::First, CaseOutcome::Failed(failure), true, Some((method, code))) = (
-            one.case.kind,
-            &result.outcome,
-            ground.is_empty(),
-            ended.refused,
-        ) {
+        // Without what the first cases need, no other one can show anything.
+        let reason = match (&result.outcome, &ground.shortage) {
+            (_, Some(shortage)) => Some(shortage.reason()),
+            (CaseOutcome::Failed(failure), None) if ground.on.is_empty() => {
+                Some(failure.actual.clone())
+            }
+            _ => None,
+        };
+        if let (CaseKind::First, Some(reason), Some((method, code))) =
+            (one.case.kind, reason, ended.refused)
+        {
             locked(&self.run.broken_calls).push(BrokenCall {
                 method,
                 access: one.access,
                 code,
-                reason: failure.actual.clone(),
+                reason,
             });
         }
-        let failed = match result.is_failed() {
-            true if !ground.is_empty() => {
-                self.judging.holds(index, result, ground);
-                self.judge(None)
-            }
-            false if !is_asked_for(self.run, &one) => {
-                self.judging.passed_unasked(index);
-                self.judge(None)
-            }
-            _ => self.judge(Some((index, result))),
-        };
+        match (result.is_failed(), is_asked_for(self.run, &one)) {
+            (true, _) => self.judging.takes(index, result, ground),
+            (false, true) => self.judging.takes(index, result, Ground::default()),
+            (false, false) => self.judging.passed_unasked(index),
+        }
+        let failed = self.settle(false);
         if failed && self.run.settings.fail_fast {
             let reason = || "--fail-fast: a case failed".to_owned();
             self.cut_short.get_or_insert_with(reason);
@@ -338,34 +351,7 @@ impl Running<'_> {
         }
     }
 
-    /// Notes that the driver lacked something for a case. Without what the first cases need, it lacks that for all others.
-    fn lacks(&self, one: &Planned, shortage: &Shortage, refused: Option<(&'static Method, Code)>) {
-        let told = shortage.told.clone();
-        if let (CaseKind::First, Some((method, code))) = (one.case.kind, refused) {
-            locked(&self.run.unanswered).push(told);
-            locked(&self.run.broken_calls).push(BrokenCall {
-                method,
-                access: one.access,
-                code,
-                reason: shortage.reason(),
-            });
-        } else {
-            locked(&self.run.lacking).insert(shortage.method, told);
-        }
-    }
-
-    /// Takes in a case that has ended, tells of it and of all that is known now; whether some of it failed.
-    fn judge(&mut self, ended: Option<(usize, CaseResult)>) -> bool {
-        let mut failed = false;
-        if let Some((index, result)) = ended {
-            failed |= result.is_failed();
-            self.observer.case_ended(&result);
-            self.judging.ended(index, result);
-        }
-        self.settle(false) || failed
-    }
-
-    /// Tells of all failures about which all is known; whether there are some.
+    /// Tells of all results about which all is known; whether some are failures.
     fn settle(&mut self, at_the_end: bool) -> bool {
         let mut failed = false;
         while let Some(result) = self.judging.settle(at_the_end) {
@@ -378,7 +364,13 @@ impl Running<'_> {
     /// The end of the run: its results, and why it ended early.
     fn end(mut self) -> (Vec<CaseResult>, Option<String>) {
         self.settle(true);
-        let left = std::mem::take(&mut *locked(&self.run.left));
+        let mut left = std::mem::take(&mut *locked(&self.run.left));
+        for (case, item) in locked(&self.run.postponed).drain(..) {
+            let _ = self.run.journal.take_over(&item);
+            left.push(format!(
+                "{item} may be there, since the driver went away in {case}"
+            ));
+        }
         if left.is_empty() && *self.asked.borrow() < 2 {
             self.run.journal.close();
         }

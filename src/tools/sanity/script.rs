@@ -7,17 +7,22 @@
 use super::context::Context;
 use super::own_driver::{OwnDriver, Restarter, VARIABLE};
 use super::run::{Run, locked};
-use super::steps::{Call, Step, request_text};
+use super::steps::{Call, Step, TIDIES_UP, request_text};
 use crate::call::session::Connection;
 use crate::error::code_name;
 use crate::output::json;
 use crate::output::shell_word::word;
 use crate::rpc;
+use crate::rpc::facts::{Making, Thing};
+use crate::undo::made::leaves_it_open;
 use csi_proto::path::contents;
+use csi_proto::schema::{Cardinality, Method};
 use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use tonic::Code;
 
 /// A text of this length with a digit in it is an id wherever it stands; shorter ones are where a field says so.
 const ID_AT_LEAST: usize = 6;
@@ -69,16 +74,16 @@ fn script(run: &Run, case: &str, steps: &[Step], taken_down: &[Step]) -> Vec<Str
         case,
         chosen: Vec::new(),
         lines: Vec::new(),
+        set: 0,
         in_background: Vec::new(),
-        has_folder: false,
+        answers: 0,
+        makers: BTreeMap::new(),
     };
     writer.steps(steps, taken_down);
-    if !taken_down.is_empty() {
-        writer.lines.push("# to tidy up:".to_owned());
+    if !taken_down.is_empty() || writer.answers > 0 {
+        writer.lines.push(TIDIES_UP.to_owned());
         writer.steps(taken_down, &[]);
-    }
-    if writer.has_folder {
-        writer.lines.push(format!("rm -r \"${ANSWERS}\""));
+        writer.takes_back();
     }
     writer.lines
 }
@@ -123,10 +128,14 @@ struct ScriptWriter<'a> {
     case: &'a str,
     chosen: Vec<Chosen>,
     lines: Vec<String>,
-    /// The lines that take over what calls in the background have answered, once they are over.
+    /// How many of the variables are set.
+    set: usize,
+    /// The lines that set the others, once the calls in the background are over.
     in_background: Vec<String>,
-    /// Whether there is a folder for these answers.
-    has_folder: bool,
+    /// The number of files with answers.
+    answers: usize,
+    /// The RPCs that make something, some of whose answers are in these files.
+    makers: BTreeMap<Thing, &'static Method>,
 }
 
 impl ScriptWriter<'_> {
@@ -155,12 +164,61 @@ impl ScriptWriter<'_> {
                     let later = steps[index + 1..].iter().chain(later);
                     self.call(call, overlaps || beside, later);
                     if beside && !overlaps {
-                        self.lines.push("wait".to_owned());
-                        self.lines.append(&mut self.in_background);
+                        self.wait();
                     }
                     beside = overlaps;
                 }
             }
+        }
+    }
+
+    /// Waits for what is in the background.
+    fn wait(&mut self) {
+        self.lines.push("wait".to_owned());
+        self.lines.append(&mut self.in_background);
+        self.set = self.chosen.len();
+    }
+
+    /// The lines that take back what calls have made whose answers differ from time to time: there may be more of it, and other
+    /// ids, than the first time.
+    fn takes_back(&mut self) {
+        if self.answers == 0 {
+            return;
+        }
+        for method in std::mem::take(&mut self.makers).into_values() {
+            let (Some(making), Some((_, maker))) = (rpc::making(method), rpc::of_method(method))
+            else {
+                continue;
+            };
+            let Some((group, undoing)) = rpc::of_method(making.undone_by) else {
+                continue;
+            };
+            let csi = self.csi(self.run.peer(method));
+            let secrets = self.secrets_flag(making.undone_by);
+            let mut flags = making
+                .id_path
+                .iter()
+                .map(|(field, _)| field.replace('_', "-"));
+            let id = flags.next().unwrap_or_default();
+            let parts = flags.map(|flag| format!(" --{flag} \"$(echo $parts | tr ' ' ,)\""));
+            self.lines.push(format!(
+                "head -qn 1 \"${ANSWERS}\"/{}.* | sort -u | while read -r id parts; do {csi} {} {}{secrets} --{id} \"$id\"{}; done",
+                maker.verb(),
+                group.name,
+                undoing.verb(),
+                parts.collect::<String>(),
+            ));
+        }
+        self.lines.push(format!("rm -r \"${ANSWERS}\""));
+    }
+
+    /// The flag for the secrets of an RPC that takes some.
+    fn secrets_flag(&self, method: &Method) -> String {
+        let takes = method.request.fields.iter().any(|field| field.secret);
+        let file = self.run.settings.secrets_file.as_deref();
+        match file.filter(|file| takes && *file != "-") {
+            Some(file) => format!(" --secrets-file {}", word(file)),
+            None => String::new(),
         }
     }
 
@@ -182,6 +240,13 @@ impl ScriptWriter<'_> {
         if let Some(limit) = call.limit {
             let _ = write!(line, " -t {limit:?}");
         }
+        let request = self.request(&request);
+        // An answer that is sent on was there before.
+        let is_sent = |one: &Chosen| request.contains(&format!("\"${}\"", one.variable));
+        if self.chosen[self.set..].iter().any(is_sent) {
+            self.wait();
+        }
+        let _ = write!(line, " {} {}", group.name, rpc.verb());
         // A case may leave them out.
         let mut secret = call
             .method
@@ -189,20 +254,33 @@ impl ScriptWriter<'_> {
             .fields
             .iter()
             .filter(|field| field.secret);
-        let has_secrets = secret
-            .any(|field| !contents(call.method.request, &call.request, field.name).is_empty());
-        let secrets = self.run.settings.secrets_file.as_deref();
-        let file = secrets.filter(|file| has_secrets && *file != "-");
-        let request = self.request(&request);
-        let _ = write!(line, " {} {}", group.name, rpc.verb());
-        if let Some(file) = file {
-            let _ = write!(line, " --secrets-file {}", word(file));
+        if secret.any(|field| !contents(call.method.request, &call.request, field.name).is_empty())
+        {
+            line.push_str(&self.secrets_flag(call.method));
         }
         let _ = write!(line, " --request {request}");
         let chosen = self.chosen_in(call, later);
-        if !chosen.is_empty() {
-            line = self.taking_over(line, chosen, beside);
-        } else if beside {
+        // Another time it may make something, or something else.
+        let making = rpc::making(call.method).filter(|making| {
+            let is_again = chosen.is_empty() && self.makers.contains_key(&making.thing);
+            let is_open = matches!(&call.ended, Some((_, Err(code)))
+                if *code == Code::ResourceExhausted || leaves_it_open(*code));
+            making.has_own_id() && (beside || is_again || is_open)
+        });
+        match making {
+            None if chosen.is_empty() => {}
+            None if !beside => {
+                let output = word(&format!("jsonpath={}", paths(&chosen)));
+                line = self.taken(&format!("$({line} -o {output})"), chosen);
+                self.set = self.chosen.len();
+            }
+            making => {
+                self.makers
+                    .extend(making.map(|making| (making.thing, call.method)));
+                line = self.kept(line, making, rpc.verb(), chosen);
+            }
+        }
+        if beside {
             line.push_str(" &");
         }
         let outcome = match &call.ended {
@@ -215,40 +293,52 @@ impl ScriptWriter<'_> {
         self.lines.push(line);
     }
 
-    /// The line of a call, from whose answer texts are taken over: each with its path in the answer.
-    fn taking_over(&mut self, line: String, chosen: Vec<(String, String)>, beside: bool) -> String {
+    /// The line that sets variables to texts of an answer, which stand in it one after the other.
+    fn taken(&mut self, answer: &str, chosen: Vec<(String, String)>) -> String {
         let first = self.chosen.len() + 1;
-        let paths: Vec<_> = chosen
-            .iter()
-            .map(|(path, _)| format!("{{{path}}}"))
-            .collect();
-        let output = word(&format!("jsonpath={}", paths.join(" ")));
-        for (number, (_, text)) in (first..).zip(&chosen) {
-            self.chosen.push(Chosen {
-                text: text.clone(),
-                variable: format!("id{number}"),
-            });
-        }
-        let taken = |answer: &str| match chosen.len() {
-            1 => format!("id{first}={answer}"),
-            count => {
-                let each = (1..=count).map(|at| format!("id{}=${{{at}}}", first + at - 1));
-                format!(
-                    "chosen={answer} && set -- $chosen && {}",
-                    Vec::from_iter(each).join(" ")
-                )
+        let texts = chosen.into_iter().map(|(_, text)| text);
+        let variables = texts.zip(first..).map(|(text, number)| Chosen {
+            text,
+            variable: format!("id{number}"),
+        });
+        self.chosen.extend(variables);
+        let variables = self.chosen[first - 1..].iter().map(|one| &one.variable);
+        match self.chosen.len() - first {
+            0 => format!("id{first}={answer}"),
+            _ => {
+                let each = (1..)
+                    .zip(variables)
+                    .map(|(at, variable)| format!("{variable}=${{{at}}}"));
+                let each = Vec::from_iter(each).join(" ");
+                format!("chosen={answer} && set -- $chosen && {each}")
             }
-        };
-        if !beside {
-            return taken(&format!("$({line} -o {output})"));
         }
-        // A variable that is set in the background is lost.
-        if !std::mem::replace(&mut self.has_folder, true) {
+    }
+
+    /// The line of a call whose answer is kept in a file: its first line is what takes back the thing that it makes, where it
+    /// makes one, and its last has the texts that are taken over. A variable that is set in the background is lost.
+    fn kept(
+        &mut self,
+        line: String,
+        making: Option<&Making>,
+        verb: &str,
+        chosen: Vec<(String, String)>,
+    ) -> String {
+        if self.answers == 0 {
             self.lines.push(format!("{ANSWERS}=$(mktemp -d)"));
         }
-        self.in_background
-            .push(taken(&format!("$(cat \"${ANSWERS}/{first}\")")));
-        format!("{line} -o {output} >\"${ANSWERS}/{first}\" &")
+        self.answers += 1;
+        let file = format!("\"${ANSWERS}/{verb}.{}\"", self.answers);
+        let made = making.map(own_ids).unwrap_or_default();
+        let line = format!(
+            "{line} -o {} >{file}",
+            word(&format!("jsonpath={made}{}", paths(&chosen)))
+        );
+        if !chosen.is_empty() {
+            let set = self.taken(&format!("$(tail -n 1 {file})"), chosen);
+            self.in_background.push(set);
+        }
+        line
     }
 
     fn csi(&self, peer: &Connection) -> String {
@@ -319,6 +409,30 @@ impl ScriptWriter<'_> {
         });
         texts
     }
+}
+
+/// The paths of texts in an answer, as the grammar of jsonpath has them.
+fn paths(chosen: &[(String, String)]) -> String {
+    let paths = chosen.iter().map(|(path, _)| format!("{{{path}}}"));
+    Vec::from_iter(paths).join(" ")
+}
+
+/// The same for what takes back a thing, as a line of its own.
+fn own_ids(making: &Making) -> String {
+    let paths = making.id_path.iter().map(|(field, path)| {
+        let field = making
+            .undone_by
+            .request
+            .fields
+            .iter()
+            .find(|one| one.name == *field);
+        let is_list = field.is_some_and(|field| field.cardinality != Cardinality::Singular);
+        match path.rsplit_once('.').filter(|_| is_list) {
+            Some((list, id)) => format!("{{.{list}[*].{id}}}"),
+            None => format!("{{.{path}}}"),
+        }
+    });
+    format!("{}{{\"\\n\"}}", Vec::from_iter(paths).join(" "))
 }
 
 /// The request of a call as JSON; `None` for one that has what JSON cannot say.

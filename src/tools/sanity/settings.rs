@@ -130,7 +130,7 @@ pub struct Settings {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", required = false,
         action = ArgAction::Set, hide_possible_values = true, help_heading = RUN)]
     pub keep_leftovers: bool,
-    /// How long one case may take, longer than 0, without restarts of the driver, and without taking down what it made
+    /// How long a case may go on without an answer of the driver, longer than 0. Restarts do not count
     /// [default: 2m]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse, required = false, help_heading = RUN)]
     #[serde(deserialize_with = "file_values::duration")]

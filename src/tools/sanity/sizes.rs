@@ -7,11 +7,11 @@
 use super::case::needs::{ANY_VOLUME, BLOCK, CREATE_DELETE_VOLUME, MOUNT, NODE_SERVICE};
 use super::case::{Case, Need};
 use super::context::Context;
-use super::presence::bring_back;
 use super::report::instance_name;
 use super::restarts::Restarts;
 use super::run::{Run, locked};
 use super::settings::{Access, DEFAULT_SIZE};
+use super::trial::taken_down;
 use super::verdict::Stop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -104,22 +104,15 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     let restarts = Restarts::asked_for();
     let context = Context::new(Arc::clone(run), String::new(), 0, access, restarts);
     let context = Arc::new(context);
+    let losses = locked(&run.losses).count();
     let in_thread = Arc::clone(&context);
     let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size)).await;
     let mut tried = tried.ok().and_then(Result::ok).unwrap_or(Tried::Refused);
+    let (problems, _) = taken_down(&context, losses).await;
     if context.made.lost.get().is_some() {
         // Whether it answers again shows in the cases, and so does this call.
-        let _ = bring_back(run).await;
-        context.made.forget_asked();
         locked(&run.losses).explain(&context.case);
-        tried = Tried::Lost;
-    }
-    let mut problems = context.made.take_down().await;
-    if tried != Tried::Lost && context.made.lost.get().is_some() {
-        let _ = bring_back(run).await;
-        context.made.forget_asked();
-        locked(&run.losses).explain(&context.case);
-        problems = context.made.take_down().await;
+        locked(&run.postponed).clear();
         tried = Tried::Lost;
     }
     locked(&run.left).extend(problems);

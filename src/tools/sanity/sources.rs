@@ -205,8 +205,10 @@ impl Context {
     pub fn fit(&self, request: &v1::ListSnapshotsRequest, listed: &[v1::Snapshot]) -> Verdict {
         let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let misfit = listed.iter().find(|one| {
+            // Whether both hold together is another case's rule.
+            let is_of_volume = request.snapshot_id.is_empty();
             !fits(&request.snapshot_id, &one.snapshot_id)
-                || !fits(&request.source_volume_id, &one.source_volume_id)
+                || (is_of_volume && !fits(&request.source_volume_id, &one.source_volume_id))
         });
         self.resting_on(LIST_SNAPSHOTS_REPLIES, || match misfit {
             Some(one) => Err(Stop::failed(

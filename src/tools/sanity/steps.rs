@@ -8,6 +8,9 @@ use csi_proto::value::{Secrets, Value, decode};
 use std::time::{Duration, Instant};
 use tonic::Code;
 
+/// The comment above the lines that take down what others have made.
+pub const TIDIES_UP: &str = "# to tidy up:";
+
 /// A step of a case.
 #[derive(Clone)]
 pub enum Step {
@@ -67,6 +70,13 @@ impl Steps {
         self.0.len() - 1
     }
 
+    /// Adds a comment, before the lines of another case that tidy up.
+    pub(super) fn remark(&mut self, line: String) {
+        let tidies = |step: &Step| matches!(step, Step::Shell(line) if line == TIDIES_UP);
+        let at = self.0.iter().rposition(tidies).unwrap_or(self.0.len());
+        self.0.insert(at, Step::Shell(line));
+    }
+
     /// Adds a call that begins now; its number.
     pub(super) fn begin(
         &mut self,
@@ -88,6 +98,18 @@ impl Steps {
         if let Some(Step::Call(call)) = self.0.get_mut(number) {
             call.ended = Some((Instant::now(), answer));
         }
+    }
+
+    /// When the driver last answered a call.
+    pub(super) fn last_answer(&self) -> Option<Instant> {
+        let ends = self.0.iter().filter_map(|step| match step {
+            Step::Call(call) => match call.ended.as_ref()? {
+                (_, Err(Code::DeadlineExceeded)) => None,
+                (end, _) => Some(*end),
+            },
+            _ => None,
+        });
+        ends.max()
     }
 
     /// The last call that was refused, and its code.

@@ -190,16 +190,31 @@ impl MadeItems {
         std::mem::take(&mut *locked(&self.problems))
     }
 
-    /// Forgets what was asked for and may not be there: to ask again could drive the driver away again. The case that runs
-    /// again asks for the same.
-    pub(super) fn forget_asked(&self) {
-        let asked: Vec<u64> = {
+    /// Leaves items to the next try of the case. To ask again at once for what may not be there could drive the driver away again.
+    pub(super) fn postpone(&self, which: impl Fn(&Item) -> bool) {
+        let Some((_, case)) = &self.case else { return };
+        let items: Vec<(u64, Item)> = {
             let list = locked(&self.list);
-            let all = list.all();
-            let asked = all.filter(|(_, item)| matches!(item, Item::Asked { .. }));
-            asked.map(|(number, _)| number).collect()
+            let all = list.all().filter(|(_, item)| which(item));
+            all.map(|(number, item)| (number, item.clone())).collect()
         };
-        asked.into_iter().for_each(|number| self.forget(number));
+        for (number, item) in items {
+            self.forget(number);
+            locked(&self.run.postponed).push((case.clone(), item));
+        }
+    }
+
+    /// Takes over what the tries before this one have left.
+    pub(super) fn take_postponed(&self) {
+        let Some((_, case)) = &self.case else { return };
+        let mut postponed = locked(&self.run.postponed);
+        let own = postponed.extract_if(.., |(of, _)| of == case);
+        for (_, item) in own {
+            let mut list = locked(&self.list);
+            let number = list.add(item);
+            // What is not in the file is left where this run is killed.
+            let _ = self.write(&list, number);
+        }
     }
 
     /// What has been taken down since this was asked last.
@@ -291,6 +306,10 @@ impl Tool for MadeItems {
     }
 
     fn called(&self, call: &Called<'_>) {
+        // What could not be had again is nothing to repeat.
+        if call.asks && call.error.is_some() {
+            return;
+        }
         let answer = match call.error {
             Some(error) => Err(error.status.code()),
             None => Ok(call.reply.cloned().unwrap_or_default()),

@@ -14,6 +14,7 @@ use super::resting::taking_back;
 use super::room::Shortage;
 use super::run::{Run, locked};
 use super::settings::Access;
+use crate::undo::made::Item;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use std::sync::Arc;
@@ -24,12 +25,17 @@ use tonic::Code;
 /// The time that a case has to notice that it is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
+/// More names than a try gives.
+const NAMES_OF_A_TRY: usize = 10_000;
+
 /// A case that is to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub(super) case: &'static Case,
     pub(super) number: usize,
     pub(super) access: Access,
+    /// The number of tries before.
+    pub(super) tries: usize,
 }
 
 impl Planned {
@@ -94,6 +100,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         one.access,
         restarts,
     );
+    // What a try before it has made may still be there.
+    context.skip_names(one.tries * NAMES_OF_A_TRY);
     let context = Arc::new(context);
     let losses = || locked(&run.losses).count();
     let losses_before = losses();
@@ -126,29 +134,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
         Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
     };
-    let mut gone = None;
     let mut ground = context.ground();
-    if losses() != losses_before {
-        if let Some(own) = &own {
-            // Before another one takes its place.
-            own.died_since(started).await;
-        }
-        gone = bring_back(&run).await.err();
-    }
-    if context.made.lost.get().is_some() && gone.is_none() {
-        context.made.forget_asked();
-    }
     let refused = locked(&context.steps).last_refusal();
-    let before = losses();
-    let mut problems = context.made.take_down().await;
-    if losses() != before && gone.is_none() {
-        // What was cut off of that is done now.
-        gone = bring_back(&run).await.err();
-        if gone.is_none() {
-            context.made.forget_asked();
-            problems = context.made.take_down().await;
-        }
-    }
+    let (problems, gone) = taken_down(&context, losses_before).await;
     let tidied = context.take_tidied();
     locked(&run.left).extend(problems.iter().cloned());
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
@@ -175,7 +163,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         }
     }
     if let (CaseOutcome::Failed(failure), Some(own), Some(mark)) = (&mut outcome, own, mark) {
-        own.explain(failure, lost.is_some(), started, mark).await;
+        own.explain(failure, lost.is_some(), started, mark);
         if lost.is_some() {
             locked(&run.losses).tell(&context.case, failure);
         }
@@ -234,14 +222,45 @@ fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
     } in failed
     {
         let (expected, actual) = (escaped(expected), escaped(actual));
-        context.did(format!("# expected {expected}, but {actual}"));
+        let line = format!("# expected {expected}, but {actual}");
+        locked(&context.steps).remark(line);
     }
 }
 
-/// Returns when a case that began then has had that time, without its restarts of the driver.
+/// Takes down what was made, and brings the driver back before it where it has gone away since it had so often: what could not
+/// be taken down, and why the driver is gone for good.
+pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, Option<String>) {
+    let (made, count) = (&context.made, || locked(&context.run.losses).count());
+    let mut is_first = true;
+    loop {
+        if count() != losses {
+            losses = count();
+            if let Err(gone) = bring_back(&context.run).await {
+                return (made.take_down().await, Some(gone));
+            }
+        }
+        match made.lost.get() {
+            Some(_) => made.postpone(|item| matches!(item, Item::Asked { .. })),
+            None => made.take_postponed(),
+        }
+        let problems = made.take_down().await;
+        // What was cut off of that is done now.
+        if count() == losses {
+            return (problems, None);
+        }
+        if !std::mem::take(&mut is_first) {
+            made.postpone(|_| true);
+            return (Vec::new(), None);
+        }
+    }
+}
+
+/// Returns when the driver has answered nothing to a case for that long, without the restarts of the driver: how long all of
+/// its answers take together says nothing.
 async fn used_up(limit: Duration, started: Instant, context: &Context) {
     loop {
-        let left = (limit + context.restarts.spent()).saturating_sub(started.elapsed());
+        let since = locked(&context.steps).last_answer().unwrap_or(started);
+        let left = (limit + context.restarts.spent()).saturating_sub(since.elapsed());
         if left.is_zero() {
             return;
         }

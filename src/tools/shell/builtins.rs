@@ -220,8 +220,10 @@ pub fn wants(program: Program, words: &[String]) -> Option<String> {
     let mut missing = Vec::new();
     // Values of flags cannot be told from arguments without parsing; then nothing is said of these.
     if !has_flags {
+        let has_path = given.first().is_some_and(|word| word.contains(":/"));
         let positionals = command.get_positionals().skip(given.len());
-        missing.extend(positionals.filter_map(value_of));
+        let wanted = positionals.filter(|arg| !(has_path && arg.get_id() == "PATH"));
+        missing.extend(wanted.filter_map(value_of));
     }
     let (group, verb) = (words.first(), command.get_name());
     let mut groups = GROUPS.iter();
@@ -285,6 +287,8 @@ mod tests {
             ("node publish", Some("<ID…> --target-path <PATH>")),
             ("node publish vol-1", Some("--target-path <PATH>")),
             ("node mnt vol-1 --target-path", None),
+            ("node expand vol-1", Some("<PATH>")),
+            ("node expand vol-1:/p", None),
             ("delete-volume", Some("<ID…>")),
             (
                 "controller create-snapshot",

@@ -130,8 +130,11 @@ impl Shell {
         let options = self.settings.globals_of_shell().output(false);
         let mut text = Vec::new();
         // The type of a list is that of its entries.
-        let message = found.message.filter(|_| matches!(value, Value::Message(_)));
-        Documents::new(&options, message)
+        let documents = match value {
+            Value::List(_) => Documents::of_lists(&options, found.message),
+            _ => Documents::new(&options, found.message),
+        };
+        documents
             .and_then(|mut documents| documents.write(&value, &mut text))
             .map_err(output_error)?;
         self.show(&String::from_utf8_lossy(&text))?;

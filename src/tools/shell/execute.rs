@@ -11,7 +11,6 @@ use super::history::History;
 use super::known_ids::KnownIds;
 use super::line::{Statement, statements};
 use super::settings::SessionSettings;
-use super::type_ahead::TypeAhead;
 use super::values::{Reply, Values};
 use crate::error::{Error, ErrorKind, OrError, Style};
 use crate::invocation::completion;
@@ -55,8 +54,6 @@ pub struct Shell {
     pub(super) interrupts: Interrupts,
     /// Who watches for the end, where somebody types.
     pub(super) ending: Option<Arc<Ending>>,
-    /// What is typed while a call runs.
-    type_ahead: TypeAhead,
     pub(super) connections: Connections,
     /// The flags of the session, which `set` changes.
     pub settings: SessionSettings,
@@ -112,10 +109,6 @@ impl Shell {
             interrupts,
             ending: interactive.then(|| Ending::watch(&runtime)),
             runtime,
-            type_ahead: match interactive {
-                true => TypeAhead::of_terminal(),
-                false => TypeAhead::default(),
-            },
             connections: Connections::default(),
             settings: SessionSettings::new(program, base),
             values: Values::default(),
@@ -137,7 +130,6 @@ impl Shell {
 
     /// The prompt.
     pub fn prompt(&mut self) -> String {
-        self.type_ahead.let_go();
         let globals = self.settings.globals_of_shell();
         let connections = &self.connections;
         let prompt = self.status.prompt(&globals, connections, &self.runtime);
@@ -325,7 +317,6 @@ impl Shell {
             style: defaults.style(globals),
         };
         let connections = self.connections.clone();
-        let kept = self.type_ahead.keep();
         let sent = block_on(&self.runtime, &mut self.interrupts, async {
             let connection = connections.get(globals).await?;
             let session = connect::with_deadline_and_metadata(connection.session, globals)?;
@@ -339,7 +330,6 @@ impl Shell {
                 }
             }
         });
-        drop(kept);
         // Also what has come before a failure.
         let shown = output::written(out.finish());
         if let Some(bytes) = listener.bytes {
@@ -405,7 +395,6 @@ impl Shell {
         &mut self,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let _kept = self.type_ahead.keep();
         block_on(&self.runtime, &mut self.interrupts, work)
     }
 }

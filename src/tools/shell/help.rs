@@ -141,7 +141,13 @@ mod tests {
                 for line in page.lines() {
                     // What stands in quotes is one word.
                     let words = line.trim_start().trim_end_matches(" \\");
-                    let is_a_word = words.starts_with(['\'', '"']) || !words.contains(' ');
+                    let is_quoted = ['\'', '"'].iter().any(|quote| {
+                        let inner = words
+                            .strip_prefix(*quote)
+                            .and_then(|rest| rest.strip_suffix(*quote));
+                        inner.is_some_and(|inner| !inner.contains(*quote))
+                    });
+                    let is_a_word = is_quoted || !words.contains(' ');
                     assert!(is_a_word || columns_of(line) <= columns, "{line:?}\n{page}");
                 }
                 // No text stands word by word below a name that left it no room.

@@ -192,11 +192,12 @@ pub(super) fn has_secret(line: &str) -> bool {
             let rest = &line[at + word.len()..];
             let key_end = rest.find(|c: char| !c.is_alphanumeric() && !"_-./".contains(c));
             let after = key_end.map_or("", |end| &rest[end..]);
-            // As a flag its value may stand in the next word.
-            let is_flag = line[..at]
-                .rsplit(char::is_whitespace)
-                .next()
-                .is_some_and(|before| before.starts_with('-'));
+            // The value of a flag, and of psql's `\set NAME`, may stand in the next word.
+            let mut before = line[..at].rsplit(char::is_whitespace);
+            let is_flag = before.next().is_some_and(|word| word.starts_with('-'))
+                || before
+                    .find(|word| !word.trim_matches('\\').is_empty())
+                    .is_some_and(|word| word.ends_with("set"));
             let after = after.trim_start_matches(['"', '\'', '\\']).trim_start();
             match after.strip_prefix(['=', ':']) {
                 Some(value) => {
@@ -225,6 +226,10 @@ mod tests {
             "identity probe -m authorization=Bearer-x",
             "identity probe --metadata 'x-api-key=abc'",
             "node publish v --vol-context csi.storage.k8s.io/serviceAccount.tokens=abc",
+            r"\set password hunter2",
+            r"identity probe;\set  my_token 'hunter2'",
+            "\\set \\\n token hunter2",
+            "set token hunter2 $nope",
         ] {
             assert!(has_secret(line), "{line}");
         }
@@ -234,6 +239,8 @@ mod tests {
             "controller create-volume x --secrets-prompt password",
             "controller list-volumes --starting-token=10",
             "set secrets-file /x",
+            r"\unset password",
+            r"\set size 10Gi",
             "controller create-volume secret-volume",
             "controller create-volume x --request '{\"secrets\": {}}'",
             "desc CreateVolumeRequest",

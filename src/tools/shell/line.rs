@@ -128,6 +128,11 @@ pub enum LineError {
     /// `name =` and nothing else.
     #[error("a command or a value is missing after {0} =")]
     NoValue(String),
+    /// `name = \d`.
+    #[error(
+        "a command of psql stands alone: {0} = COMMAND keeps the reply of another command, such as controller list-volumes"
+    )]
+    NamedPsql(String),
 }
 
 /// One command and the place that its output goes to.
@@ -340,10 +345,17 @@ pub fn statements(text: &str) -> Result<Vec<Statement>, LineError> {
         };
         if let Some(first) = tokens.first() {
             let ends_line = matches!(parts.peek(), None | Some([Token::End('\n')]));
+            let is_psql = |word: &Word| is_psql(&text[word.start..]);
+            let statement = statement(tokens)?;
+            if let (Some(name), Some(word)) = (&statement.name, statement.words.first())
+                && is_psql(word)
+            {
+                return Err(LineError::NamedPsql(name.clone()));
+            }
             found.push(Statement {
                 is_quiet: end == Some(';') && ends_line,
-                is_psql: matches!(first, Token::Word(word) if is_psql(&text[word.start..])),
-                ..statement(tokens)?
+                is_psql: matches!(first, Token::Word(word) if is_psql(word)),
+                ..statement
             });
         }
     }
@@ -516,6 +528,9 @@ mod tests {
             let last = statements(text).unwrap().pop().unwrap();
             assert_eq!(last.is_psql, expected, "{text}");
         }
+        let named = Err(LineError::NamedPsql("v".to_owned()));
+        assert_eq!(statements("a; v = \\d"), named);
+        assert!(statements("v = '\\d'").is_ok());
     }
 
     #[test]

@@ -24,7 +24,6 @@ mod psql;
 mod script;
 mod settings;
 mod statement;
-mod type_ahead;
 mod value_path;
 mod values;
 mod watch;

@@ -148,6 +148,9 @@ fn naming(error: Error, statement: &Statement) -> Error {
     let words: Vec<String> = statement.words.iter().map(Word::as_typed).collect();
     match words.first().map(String::as_str) {
         Some("assert") => error,
-        _ => error.doing(cut(&without_secret(&words), MOST)),
+        _ => error.doing(cut(
+            &without_secret(statement.name.as_deref(), &words),
+            MOST,
+        )),
     }
 }

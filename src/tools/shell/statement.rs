@@ -181,7 +181,7 @@ impl Shell {
             self.forget_interrupts();
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
-                say!("deferred: {}", escaped(&without_secret(&words)));
+                say!("deferred: {}", escaped(&without_secret(None, &words)));
             }
             if let Err(error) = self.run_expanded(None, statement) {
                 let error = match place {
@@ -229,7 +229,7 @@ impl Shell {
             });
         }
         let name = statement.name.iter().map(|name| format!("{name} = "));
-        let line = without_secret(&words);
+        let line = without_secret(statement.name.as_deref(), &words);
         say!("+ {}{}", name.collect::<String>(), escaped(&line));
         Ok(())
     }
@@ -244,12 +244,14 @@ impl Shell {
     }
 }
 
-/// Words as they may be shown: the first alone where one of them may hold a secret.
-pub fn without_secret(words: &[String]) -> String {
+/// Words as they may be shown: of what may hold a secret the command alone, and nothing of what is kept under a name.
+pub fn without_secret(name: Option<&str>, words: &[String]) -> String {
     let line = words.join(" ");
-    match (has_secret(&line), words.first()) {
-        (true, Some(first)) => format!("{first} … (it may hold a secret)"),
-        _ => line,
+    let whole = name.map(|name| format!("{name}={line}"));
+    match (name, words) {
+        _ if !has_secret(whole.as_ref().unwrap_or(&line)) => line,
+        (None, [first, ..]) => format!("{first} … (it may hold a secret)"),
+        _ => "… (it may hold a secret)".to_owned(),
     }
 }
 

@@ -102,5 +102,10 @@ pub fn thorough() -> ScriptedDriver {
 }
 
 pub fn called(driver: &ScriptedDriver, rpc: &str) -> bool {
-    driver.calls().iter().any(|call| call == rpc)
+    times_called(driver, rpc) > 0
+}
+
+/// How often the RPC was called.
+pub fn times_called(driver: &ScriptedDriver, rpc: &str) -> usize {
+    driver.calls().iter().filter(|call| *call == rpc).count()
 }

@@ -1,6 +1,6 @@
 //! The steps beyond those of every volume, several volumes at once, and that nothing of either stays.
 
-use super::drivers::{called, created, driver};
+use super::drivers::{called, created, driver, times_called};
 use crate::support::PATIENCE;
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
@@ -241,11 +241,37 @@ fn an_abnormal_volume_is_brought_and_taken_back_and_nothing_else() {
     for call in ["NodePublishVolume", "NodeUnpublishVolume", "DeleteVolume"] {
         assert!(called(&driver, call), "{call}: {:?}", driver.calls());
     }
-    let created = driver
-        .calls()
-        .into_iter()
-        .filter(|call| call == "CreateVolume");
-    assert_eq!(created.count(), 1, "{run}");
+    assert_eq!(times_called(&driver, "CreateVolume"), 1, "{run}");
+}
+
+#[test]
+fn the_condition_counts_also_where_only_some_steps_are_named() {
+    let driver = abnormal();
+    let run = Csi::at(driver.endpoint())
+        .run("lifecycle --only clone")
+        .exits(3);
+    let run = run.says("instead of --only, --skip stats does not ask");
+    for step in ["write and read back", "clone"] {
+        let line = format!("-- {step} ");
+        assert_eq!(count(&run.stdout, &line), 1, "{run}");
+    }
+}
+
+#[test]
+fn a_hint_names_no_flag_that_is_not_taken_or_does_not_help() {
+    for (flags, code) in [
+        ("--only clone", Code::ResourceExhausted),
+        ("", Code::DeadlineExceeded),
+    ] {
+        let driver = cloning();
+        driver.on_each(
+            "CreateVolume",
+            [created("vol-1"), Reply::error(code, "no clone")],
+        );
+        let run = Csi::at(driver.endpoint()).run(&format!("lifecycle {flags}"));
+        let run = run.says("no clone");
+        assert!(!run.stderr.contains("--skip"), "{run}");
+    }
 }
 
 #[test]
@@ -255,11 +281,7 @@ fn a_condition_that_is_not_asked_for_keeps_nothing_from_being_done() {
         .run("lifecycle --skip stats")
         .succeeds();
     assert!(!called(&driver, "ControllerGetVolume"), "{run}");
-    let created = driver
-        .calls()
-        .into_iter()
-        .filter(|call| call == "CreateVolume");
-    assert_eq!(created.count(), 2, "{run}");
+    assert_eq!(times_called(&driver, "CreateVolume"), 2, "{run}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use csi_cli::sanity::{Observer, Settings, run_watched};
 use csi_mock::Options;
 use csi_proto::v1;
 use rustix::process::Signal;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -59,6 +60,8 @@ fn what_a_killed_run_left_is_taken_down_by_the_next() {
     let driver = slow();
     let csi = Csi::at(&driver.endpoint());
     let mut process = in_the_middle(&csi, &driver);
+    // It stays where it is, however long the others take.
+    process.signal(Signal::STOP);
     // Another run at the same time leaves it alone: it lives.
     sanity(&csi, "--filter identity/probe").succeeds();
     assert_eq!(left_in(csi.home()).len(), 1);
@@ -184,7 +187,9 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
     };
     let answer = || Reply::message(&info);
     let gone = Reply::disconnect;
-    driver.on_each("GetPluginInfo", [answer(), gone(), gone(), answer()]);
+    // The first time others could have run beside it.
+    let replies = [answer(), gone(), gone(), gone(), answer()];
+    driver.on_each("GetPluginInfo", replies);
     driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, "-o github --filter plugin-info/names-the-driver").exits(3);
@@ -233,6 +238,80 @@ fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
 }
 
 #[test]
+fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
+    let (node, controller) = (ScriptedDriver::unix(), ScriptedDriver::unix());
+    let info = v1::GetPluginInfoResponse {
+        name: "mortal.example.org".into(),
+        vendor_version: "1".into(),
+        ..Default::default()
+    };
+    let listing = v1::controller_service_capability::Rpc {
+        r#type: v1::controller_service_capability::rpc::Type::ListVolumes.into(),
+    };
+    let listing = v1::ControllerServiceCapability {
+        r#type: Some(v1::controller_service_capability::Type::Rpc(listing)),
+    };
+    let capabilities = v1::ControllerGetCapabilitiesResponse {
+        capabilities: vec![listing],
+    };
+    let service = v1::plugin_capability::Service {
+        r#type: v1::plugin_capability::service::Type::ControllerService.into(),
+    };
+    let service = v1::PluginCapability {
+        r#type: Some(v1::plugin_capability::Type::Service(service)),
+    };
+    let plugin = v1::GetPluginCapabilitiesResponse {
+        capabilities: vec![service],
+    };
+    for driver in [&node, &controller] {
+        driver.on("GetPluginInfo", Reply::message(&info));
+        driver.on("GetPluginCapabilities", Reply::message(&plugin));
+        driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    }
+    controller.on("ControllerGetCapabilities", Reply::message(&capabilities));
+    let (listed, is_listing) = mpsc::channel();
+    let (probed, is_lost) = mpsc::channel();
+    // One end goes away while the other one answers, which answers once the loss is known: the driver is probed then.
+    let answer = Reply::message(&info);
+    let mut calls = 0;
+    node.answer("GetPluginInfo", move |_| {
+        calls += 1;
+        if calls != 2 {
+            return answer.clone();
+        }
+        is_listing.recv_timeout(PATIENCE).unwrap();
+        Reply::disconnect()
+    });
+    node.answer("Probe", move |_| {
+        let _ = probed.send(());
+        Reply::message(&v1::ProbeResponse::default())
+    });
+    let mut calls = 0;
+    controller.answer("ListVolumes", move |_| {
+        calls += 1;
+        if calls != 2 {
+            return Reply::message(&v1::ListVolumesResponse::default());
+        }
+        listed.send(()).unwrap();
+        is_lost.recv_timeout(PATIENCE).unwrap();
+        Reply::error(Code::Internal, "everything is new to me")
+    });
+    let csi = Csi::at(node.endpoint());
+    let filters = "--filter plugin-info/names-the-driver --filter list-volumes/lists";
+    let more = format!("{filters} --controller-endpoint {}", controller.endpoint());
+    let run = sanity(&csi, &more).succeeds();
+    assert!(
+        run.stdout.contains("\nok controller/list-volumes/lists "),
+        "{run}"
+    );
+    assert_eq!(
+        run.stderr.matches("which runs again alone").count(),
+        1,
+        "{run}"
+    );
+}
+
+#[test]
 fn a_clean_up_that_is_cut_off_accuses_nobody_unless_it_is_cut_off_again() {
     let case = "controller/create-volume/is-idempotent";
     let deleted = || Reply::message(&v1::DeleteVolumeResponse::default());
@@ -253,7 +332,15 @@ fn a_clean_up_that_is_cut_off_accuses_nobody_unless_it_is_cut_off_again() {
     let driver = crate::lifecycle::thorough_driver();
     driver.on_each(
         "DeleteVolume",
-        [deleted(), gone(), deleted(), gone(), deleted()],
+        [
+            deleted(),
+            gone(),
+            deleted(),
+            gone(),
+            deleted(),
+            gone(),
+            deleted(),
+        ],
     );
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, &more).exits(3);

@@ -187,7 +187,7 @@ found_by! {
     DeleteSnapshotUnknownIsNotFound => "controller/delete-snapshot/is-idempotent",
     DeleteSnapshotKeepsSnapshot => "controller/delete-snapshot/deletes",
     DeleteSnapshotTakesOthers => "controller/delete-snapshot/leaves-the-others",
-    ListSnapshotsKnowsOneFilter => "replies/list-snapshots" by "controller/list-snapshots/of-a-snapshot-and-another-volume",
+    ListSnapshotsKnowsOneFilter => "controller/list-snapshots/of-a-snapshot-and-another-volume",
     ListSnapshotsIgnoresSource => "replies/list-snapshots" by "controller/list-snapshots/of-one-volume",
     ListSnapshotsIgnoresId => "replies/list-snapshots" by "controller/list-snapshots/of-one-snapshot",
     ListSnapshotsUnknownIsNotFound => "controller/list-snapshots/of-what-does-not-exist",

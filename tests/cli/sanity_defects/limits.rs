@@ -17,6 +17,15 @@ fn passes(name: &str, report: &Report, driver: &ReferenceDriver) {
     assert_eq!(driver.left_behind(), [""; 0], "{name}");
 }
 
+/// A run that somebody follows.
+fn followed(settings: Settings, observer: &mut dyn Observer) -> Report {
+    let (_asks, asked) = tokio::sync::watch::channel(0);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime
+        .block_on(run_watched(settings, observer, asked))
+        .unwrap()
+}
+
 /// The number of cases that the driver lacked something for. Each says what, and what to do about it.
 fn lacking(report: &Report) -> usize {
     let reasons = skipped(report).into_values();
@@ -155,6 +164,67 @@ fn what_never_worked_makes_a_run_incomplete() {
     assert!(run.stdout.contains("\nincomplete: "), "{run}");
 }
 
+/// Somebody who takes all room as soon as a case begins.
+struct Takes<'a> {
+    driver: &'a ReferenceDriver,
+    before: &'static str,
+}
+
+impl Observer for Takes<'_> {
+    fn case_begins(&mut self, name: &str) {
+        if name == self.before {
+            let csi = Csi::at(&self.driver.endpoint());
+            csi.run("controller create-volume a b c d").succeeds();
+        }
+    }
+}
+
+#[test]
+fn room_that_somebody_else_has_taken_is_not_the_drivers_to_give_back() {
+    let driver = ReferenceDriver::start(Options {
+        max_volumes: 4,
+        ..Options::default()
+    });
+    let before = "lifecycle/gives-room-back";
+    let mut settings = Settings::of(driver.endpoint());
+    settings.mount_parent = Some(driver.workplace());
+    settings.volume_size = Some(SIZE);
+    settings.filter = vec![before.to_owned()];
+    let mut somebody = Takes {
+        driver: &driver,
+        before,
+    };
+    let report = followed(settings, &mut somebody);
+    assert!(report.is_success(), "{report}");
+    let reason = skipped(&report)[before];
+    assert!(reason.starts_with("no room: CreateVolume: "), "{reason}");
+    assert_eq!(driver.left_behind().len(), 4);
+}
+
+#[test]
+fn a_slow_driver_has_as_much_time_as_it_answers_in() {
+    let driver = ReferenceDriver::start(Options {
+        pace: Duration::from_millis(500),
+        ..Options::default()
+    });
+    let mut settings = Settings::of(driver.endpoint());
+    settings.mount_parent = Some(driver.workplace());
+    settings.volume_size = Some(SIZE);
+    settings.case_limit = Duration::from_secs(3);
+    let case = "lifecycle/every-step-twice";
+    settings.filter = vec![case.to_owned()];
+    let report = run_to_the_end(settings);
+    assert!(report.is_success(), "{report}");
+    // Longer than the limit, which is one of silence.
+    let took = report
+        .results
+        .iter()
+        .find(|one| one.name == case)
+        .unwrap()
+        .took;
+    assert!(took > Duration::from_secs(3), "{took:?}");
+}
+
 /// Somebody who restarts the driver whenever so many cases have ended.
 struct Restarts<'a> {
     driver: &'a ReferenceDriver,
@@ -189,11 +259,7 @@ fn a_driver_that_somebody_restarts_is_accused_of_nothing() {
             driver: &driver,
             ended: 0,
         };
-        let (_asks, asked) = tokio::sync::watch::channel(0);
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let report = runtime
-            .block_on(run_watched(settings, &mut somebody, asked))
-            .unwrap();
+        let report = followed(settings, &mut somebody);
         assert!(report.is_success(), "{report}");
         assert!(driver.restarts() > 5, "{}", driver.restarts());
         let warned = report.results.iter().filter(|one| !one.warnings.is_empty());

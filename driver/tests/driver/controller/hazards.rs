@@ -160,6 +160,17 @@ pub(super) fn slow(host: &Host) -> (Arc<Slow>, Controller) {
     (slow, Controller::new(config))
 }
 
+/// The same, used and settled, and stopped since.
+pub(super) async fn stopped(host: &Host) -> (Arc<Slow>, Controller) {
+    let (slow, controller) = slow(host);
+    // The first use of a share is followed by its recovery and a purge, which open it as well.
+    slow.gate.add_permits(100);
+    list(&controller).await;
+    controller.settle().await;
+    slow.gate.forget_permits(usize::MAX);
+    (slow, controller)
+}
+
 #[tokio::test]
 async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
     let host = Host::new();
@@ -198,12 +209,7 @@ async fn calls_on_a_slow_share_join_or_are_told_to_come_again() {
 async fn lists_that_are_equal_walk_once_and_not_at_all_for_nobody() {
     let host = Host::new();
     let volume = create(&host.controller(), request("v")).await.unwrap();
-    let (slow, controller) = slow(&host);
-    // The first use of a share is followed by its recovery and a purge, which open it as well.
-    slow.gate.add_permits(100);
-    list(&controller).await;
-    controller.settle().await;
-    slow.gate.forget_permits(usize::MAX);
+    let (slow, controller) = stopped(&host).await;
     let before = slow.opened.load(Ordering::SeqCst);
     let opened = || slow.opened.load(Ordering::SeqCst) - before;
     let lists = || -> Vec<_> {

@@ -1,7 +1,7 @@
 //! Lists of volumes: order, pages, and several shares.
 
 use super::calls::*;
-use super::hazards::slow;
+use super::hazards::{slow, stopped};
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
@@ -168,11 +168,7 @@ async fn a_share_with_two_addresses_is_listed_once() {
 async fn a_list_that_hangs_holds_no_later_one() {
     let host = Host::new();
     let volume = create(&host.controller(), request("v")).await.unwrap();
-    let (slow, controller) = slow(&host);
-    slow.gate.add_permits(100);
-    list(&controller).await;
-    controller.settle().await;
-    slow.gate.forget_permits(usize::MAX);
+    let (slow, controller) = stopped(&host).await;
     let before = slow.opened.load(Ordering::SeqCst);
     let mut look = Request::new(csi_proto::v1::ListVolumesRequest::default());
     look.metadata_mut()

@@ -117,9 +117,16 @@ fn each_rpc(c: &Context, advertised: bool) -> Verdict {
         let method = rpc.method;
         let mut own = rpc.facts.needs.to_vec();
         own.retain(|one| !matches!(one, Capability::Plugin(_)));
-        let is_advertised = own.iter().any(|one| c.driver().advertises(*one));
+        // What a service must have is advertised with it.
+        let is_optional = !own.is_empty();
+        let needs = if is_optional {
+            &own[..]
+        } else {
+            rpc.facts.needs
+        };
+        let is_advertised = needs.iter().any(|one| c.driver().advertises(*one));
         let served = method.service != "Node" || c.has(NODE_SERVICE);
-        if own.is_empty() || !served || is_advertised != advertised {
+        if !(is_optional || advertised) || !served || is_advertised != advertised {
             continue;
         }
         tried += 1;

@@ -3,22 +3,40 @@
 use crate::tools::sanity::case::CaseKind;
 use crate::tools::sanity::run::locked;
 use crate::tools::sanity::vocabulary::*;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How often something is made and taken back: more often than a driver with small limits has room for it at a time.
 const OFTEN: usize = 8;
 
+/// The pauses before something is tried again that the driver lacks room for: it may give back later what was taken back.
+const PAUSES: [u64; 9] = [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000];
+
 /// Does something often, but for a part of the time only that a case has.
-fn often(c: &Context, work: impl Fn() -> Verdict) -> Verdict {
+fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
     let end = Instant::now() + c.settings().case_limit / 4;
+    let mut pauses = PAUSES.map(Duration::from_millis).into_iter();
     let rounds = (0..OFTEN).take_while(|round| *round == 0 || Instant::now() < end);
-    each(rounds, |_| work())
+    each(rounds, |_| {
+        loop {
+            let ended = work();
+            let is_lacking = ended.is_err() && c.ground().shortage.is_some();
+            let Some(pause) = is_lacking.then(|| pauses.next()).flatten() else {
+                return ended;
+            };
+            c.pause(pause)?;
+        }
+    })
 }
 
 /// Skips a case about what was given back where it is known that something was not.
 fn is_tidy(c: &Context) -> Verdict {
     let is_tidy = locked(&c.run.left).is_empty();
-    skip_unless(is_tidy, "something that cases made could not be taken down")
+    skip_unless(is_tidy, "something that cases made could not be taken down")?;
+    let was_there = locked(&c.run.losses).count() == 0;
+    skip_unless(
+        was_there,
+        "the driver went away, and something may be left of that",
+    )
 }
 
 /// The cases.
@@ -35,8 +53,15 @@ pub fn cases(list: &mut Cases) {
     list.also(&[PUBLISH_UNPUBLISH_VOLUME, NODE_SERVICE]);
     list.add(CaseKind::Closing, "gives-places-back", |c| {
         is_tidy(c)?;
+        let mut unattached = None;
         often(c, || {
-            let (volume, _) = c.attached()?;
+            let (volume, request) = match unattached.take() {
+                Some(both) => both,
+                None => c.volume_to_attach()?,
+            };
+            unattached = Some((volume.clone(), request.clone()));
+            c.ok(request)?;
+            unattached = None;
             c.ok(c.detach_request(&volume))?;
             c.ok(c.delete_request(volume.id())).map(drop)
         })

@@ -73,9 +73,9 @@ pub(in crate::share) fn discard_attempts<K: Kind>(
     Ok(())
 }
 
-/// The same of all that lies beside the record now, but for what `attempt` has, which has claimed it: an attempt that has died may
-/// have begun after the record was looked at. Nothing happens when the claim is lost, since what lies there may be on record.
-/// Returns whether it is held.
+/// Moves to the trash what lies beside the record now, but for what belongs to `attempt`, which has claimed the copy. An attempt that
+/// has died may have made it after the record was looked at. Where the claim is lost, nothing is moved: it may be on record.
+/// Returns whether the claim is held.
 ///
 /// # Errors
 /// I/O errors.
@@ -88,8 +88,8 @@ pub(in crate::share) fn discard_other_attempts<K: Kind>(
     let names = beneath::if_there(beneath::names_now(&claimed.folder)).context(context)?;
     let names = names.unwrap_or_default();
     let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
-    // In this order: what a later claim makes, it makes after it has been won. And the listing: a generation after next that was
-    // won while this process hung has removed the next.
+    // The question comes after the listing: a later attempt makes its files after it has won a generation. The listing counts too: while
+    // this process hung, others may have won several, and have removed the next one.
     let record = &claimed.record;
     let files = names.iter().filter_map(|name| parse_file_name(name));
     let generations = files.filter(|(owner, _)| *owner == record.nonce);

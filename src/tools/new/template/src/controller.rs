@@ -12,7 +12,7 @@ use crate::storage::{NewVolume, Storage, StorageError, Volume};
 use crate::storage::Attachment;
 // end
 // with snapshots
-use crate::snapshots::{shown_source, source_of};
+use crate::storage::Source;
 // end
 use std::sync::Arc;
 use tonic::{Request, Status};
@@ -65,7 +65,8 @@ impl Controller {
         self.storage.check_parameters(&parameters)?;
         let range = Range::of(request.capacity_range.as_ref())?;
         // with snapshots
-        let source = source_of(request.volume_content_source)?;
+        let source = request.volume_content_source.map(Source::try_from);
+        let source = source.transpose()?;
         // end
         // without snapshots
         if request.volume_content_source.is_some() {
@@ -455,7 +456,7 @@ fn shown(volume: &Volume) -> csi::Volume {
         volume_id: volume.id.clone(),
         capacity_bytes: signed(volume.bytes),
         // with snapshots
-        content_source: volume.source.clone().map(shown_source),
+        content_source: volume.source.clone().map(Into::into),
         // end
         ..Default::default()
     }

@@ -127,36 +127,39 @@ impl Controller {
     }
 }
 
-/// What a request says of a volume's source.
-pub fn source_of(source: Option<csi::VolumeContentSource>) -> Result<Option<Source>, Status> {
-    let Some(source) = source else {
-        return Ok(None);
-    };
-    match source.r#type {
-        Some(content::Type::Volume(one)) => {
-            required(&one.volume_id, "volume_id of the source")?;
-            Ok(Some(Source::Volume(one.volume_id)))
+impl TryFrom<csi::VolumeContentSource> for Source {
+    type Error = Status;
+
+    /// What a request says of a volume's source.
+    fn try_from(source: csi::VolumeContentSource) -> Result<Self, Status> {
+        match source.r#type {
+            Some(content::Type::Volume(one)) => {
+                required(&one.volume_id, "volume_id of the source")?;
+                Ok(Self::Volume(one.volume_id))
+            }
+            Some(content::Type::Snapshot(one)) => {
+                required(&one.snapshot_id, "snapshot_id of the source")?;
+                Ok(Self::Snapshot(one.snapshot_id))
+            }
+            None => Err(Status::invalid_argument(
+                "the type of the source is missing",
+            )),
         }
-        Some(content::Type::Snapshot(one)) => {
-            required(&one.snapshot_id, "snapshot_id of the source")?;
-            Ok(Some(Source::Snapshot(one.snapshot_id)))
-        }
-        None => Err(Status::invalid_argument(
-            "the type of the source is missing",
-        )),
     }
 }
 
-/// A volume's source, as messages have it.
-pub fn shown_source(source: Source) -> csi::VolumeContentSource {
-    let shown = match source {
-        Source::Volume(volume_id) => content::Type::Volume(content::VolumeSource { volume_id }),
-        Source::Snapshot(snapshot_id) => {
-            content::Type::Snapshot(content::SnapshotSource { snapshot_id })
+impl From<Source> for csi::VolumeContentSource {
+    /// A volume's source, as messages have it.
+    fn from(source: Source) -> Self {
+        let shown = match source {
+            Source::Volume(volume_id) => content::Type::Volume(content::VolumeSource { volume_id }),
+            Source::Snapshot(snapshot_id) => {
+                content::Type::Snapshot(content::SnapshotSource { snapshot_id })
+            }
+        };
+        Self {
+            r#type: Some(shown),
         }
-    };
-    csi::VolumeContentSource {
-        r#type: Some(shown),
     }
 }
 

@@ -1,0 +1,17 @@
+//! What a mistyped name may mean. Pure.
+
+use strsim::jaro_winkler;
+
+/// How like a word must be to be meant, as clap judges it.
+const LIKE: f64 = 0.8;
+
+/// The things that a word may mean, the likeliest first. Each comes with all of its names.
+pub fn likest<'a, T>(word: &str, things: impl Iterator<Item = (Vec<&'a str>, T)>) -> Vec<T> {
+    let judged = things.map(|(names, thing)| {
+        let likeness = names.into_iter().map(|name| jaro_winkler(word, name));
+        (likeness.fold(0.0, f64::max), thing)
+    });
+    let mut like: Vec<(f64, T)> = judged.filter(|(likeness, _)| *likeness > LIKE).collect();
+    like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    like.into_iter().map(|(_, thing)| thing).collect()
+}
