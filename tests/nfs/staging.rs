@@ -3,8 +3,10 @@
 use crate::scene::{Scene, Version, Volume};
 use crate::server::{Away, Server};
 use crate::support::driver::binary;
+use crate::support::process::children;
 use crate::support::program::Output;
 use crate::upstream;
+use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -272,6 +274,12 @@ fn a_call_on_a_volume_starts_one_helper() {
     (0..20).for_each(|_| drop(ask().succeeds()));
     let started = helpers_started(&http);
     assert!(started - before.replace(started) < 10, "each has its own");
+    // Where somebody has killed what waits, another one asks.
+    let nursery = children(scene.driver.process().pid().as_raw_pid());
+    for waits in nursery.into_iter().flat_map(children) {
+        kill_process(Pid::from_raw(waits).unwrap(), Signal::KILL).unwrap();
+    }
+    starts_one("stats", ask());
     starts_one("unpublish", scene.try_unpublish(&volume, "target"));
     starts_one("unstage", scene.try_unstage(&volume));
     scene.has_no_mounts();

@@ -181,6 +181,9 @@ impl Helpers {
                     (begun.map_err(HelperError::Start)?, false)
                 }
             };
+            if let Some(question) = task.question() {
+                step = question;
+            }
             let conversation = converse(&mut helper.socket, task, &mut step, self.log);
             let result = match tokio::time::timeout_at(deadline, conversation).await {
                 Ok(Ok(result)) => result.map_err(HelperError::Failed),
@@ -194,7 +197,7 @@ impl Helpers {
             };
             break (helper, result);
         };
-        if task.is_question() && matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
+        if task.question().is_some() && matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
             self.keep_waiting(helper);
             return result;
         }
@@ -224,8 +227,8 @@ impl Helpers {
 
     /// A helper that waits, where `task` is a question.
     fn waiting_for(&self, task: &Task) -> Option<Helper> {
-        let mut waiting = lock(&self.waiting);
-        waiting.helpers.pop_if(|_| task.is_question())
+        task.question()?;
+        lock(&self.waiting).helpers.pop()
     }
 
     async fn begin(&self) -> io::Result<Helper> {
@@ -334,19 +337,22 @@ fn serve(parent: Option<OsString>, role: Option<OsString>) -> io::Result<()> {
     }
     crate::process::privileges::keep_for_mounting()?;
     let socket = UnixStream::from(socket);
-    let mut say = |step: String| {
-        // Whoever does not listen any more does not need to know.
-        let _ = send(&socket, &HelperMessage::Step(step), None);
-    };
     let mut tasks = BufReader::new(&socket);
     let mut line = Vec::new();
     while tasks.read_until(b'\n', &mut line)? > 0 {
         let task: Task = serde_json::from_slice(&line)?;
+        let is_question = task.question().is_some();
+        let mut say = |step: String| {
+            if !is_question {
+                // Whoever does not listen any more does not need to know.
+                let _ = send(&socket, &HelperMessage::Step(step), None);
+            }
+        };
         let mut ended = perform(&task, &mut say);
         let root = ended.as_mut().map_or(None, |done| done.root.0.take());
         let descriptor = root.as_ref().map(AsFd::as_fd);
         send(&socket, &HelperMessage::Ended(ended), descriptor)?;
-        if !task.is_question() {
+        if !is_question {
             break;
         }
         line.clear();

@@ -113,12 +113,15 @@ pub(super) fn unmount(target: &Path, lazy: bool) -> Result<(), Failure> {
     })
 }
 
+/// The step of [`usage`].
+pub(super) fn asking_usage(path: &Path) -> String {
+    format!("asking how full {} is", path.display())
+}
+
 /// How full the file system at `path` is.
 pub(super) fn usage(path: &Path) -> Result<Usage, Failure> {
-    let stat = rustix::fs::statvfs(path).map_err(|errno| {
-        let detail = format!("asking how full {} is", path.display());
-        mount_failure(errno, detail)
-    })?;
+    let stat =
+        rustix::fs::statvfs(path).map_err(|errno| mount_failure(errno, asking_usage(path)))?;
     let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
     Ok(Usage {
         total_bytes: bytes(stat.f_blocks),

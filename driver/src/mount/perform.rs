@@ -49,7 +49,7 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<Done, Failure> {
             kernel::unmount(target, *lazy)?;
         }
         Task::Usage { path } => {
-            say(format!("asking how full {} is", path.display()));
+            say(kernel::asking_usage(path));
             done.usage = Some(kernel::usage(path)?);
         }
         Task::TryNfsClient => {

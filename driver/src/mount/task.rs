@@ -1,5 +1,6 @@
 //! The tasks of helper processes and their answers, as they go through the socket. Must not perform them.
 
+use crate::mount::kernel;
 use crate::mount::options::{MountFlags, MountOptions, Version};
 use crate::process::disk_thread::drop_aside;
 use csi_nfs_store::export::Export;
@@ -61,9 +62,13 @@ pub enum Task {
 }
 
 impl Task {
-    /// Whether it changes nothing, so that a helper may do several, one after the other.
-    pub(super) fn is_question(&self) -> bool {
-        matches!(self, Self::Usage { .. })
+    /// What it asks, where it changes nothing: a helper may do several, one after the other, and each is one step, which its caller
+    /// knows.
+    pub(super) fn question(&self) -> Option<String> {
+        match self {
+            Self::Usage { path } => Some(kernel::asking_usage(path)),
+            _ => None,
+        }
     }
 }
 

@@ -2,17 +2,19 @@
 //! asks for it, and between its steps where the settings do.
 
 use super::context::Context;
+use super::fixtures::Volume;
 use super::own_driver::{OwnDriver, Restarter};
 use super::presence::answers;
 use super::run::{Run, locked};
 use super::steps::Step;
-use super::verdict::{Failure, Stop, Verdict};
+use super::verdict::{Failure, Stop, Verdict, skip_unless};
 use crate::call::process_group::Stderr;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
+use tonic::Code;
 
 /// How long the command may take, and the driver after it until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,6 +74,39 @@ impl Context {
         let restarted = self.restart_by(&restarter);
         self.restarts.end();
         restarted
+    }
+
+    /// Restarts the driver as [`Context::restart`] does, while it has this volume. One that keeps nothing over a restart is
+    /// another case's subject.
+    ///
+    /// # Errors
+    /// As [`Context::restart`], or when it does not know the volume any more.
+    pub fn restart_knowing(&self, volume: &Volume) -> Verdict {
+        self.restart()?;
+        skip_unless(
+            self.knows(volume)?,
+            "the driver knows no volume after a restart",
+        )
+    }
+
+    /// Whether nothing says that the driver has forgotten a volume.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn knows(&self, volume: &Volume) -> Result<bool, Stop> {
+        let answer = self.send(self.validate_request(volume))?;
+        if answer.is_err_and(|status| status.code() == Code::NotFound) {
+            return Ok(false);
+        }
+        // Who counts from the beginning again gives a new one its id.
+        let new = self
+            .send(self.create_request()?)?
+            .ok()
+            .and_then(|reply| reply.volume);
+        let Some(new) = new else { return Ok(true) };
+        let is_another = new.volume_id != volume.id();
+        self.ok(self.delete_request(new.volume_id))?;
+        Ok(is_another)
     }
 
     fn restart_by(&self, restarter: &Restarter) -> Verdict {

@@ -454,7 +454,8 @@ fn texts_in(json: &Json, path: &str, texts: &mut Vec<(String, String)>) {
         }
         Json::Object(fields) => {
             for (key, value) in fields {
-                let is_plain = key.chars().all(|letter| letter.is_ascii_alphanumeric());
+                let is_plain =
+                    !key.is_empty() && key.chars().all(|letter| letter.is_ascii_alphanumeric());
                 let path = match is_plain {
                     true => format!("{path}.{key}"),
                     false => format!("{path}[{}]", Json::from(key.as_str())),

@@ -7,7 +7,6 @@ use super::finding::Finding;
 use super::report::{CaseOutcome, CaseResult, Report};
 use crate::output::colour::{Brush, Colour};
 use crate::output::terminal::cut;
-use csi_proto::duration;
 use csi_proto::text::escaped;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -95,10 +94,10 @@ pub fn notes(report: &Report) -> String {
         out.push_str("incomplete: not all cases could be tried\n");
     }
     for (what, step, part) in report.times.slow() {
-        let each = duration::human(step.spent / step.calls.max(1));
+        let each = (step.spent / step.calls.max(1)).as_secs_f64();
         let _ = writeln!(
             out,
-            "{:.0} % of the driver's time: {what}, {} of {each} each",
+            "{:.0} % of the driver's time: {what}, {} of {each:.1} s each",
             part * 100.0,
             counted(step.calls as usize, "call"),
         );

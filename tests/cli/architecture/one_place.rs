@@ -82,7 +82,6 @@ const SUBJECTS: &[Subject] = &[
             ("src/tools/sanity/sources.rs", &[]),
             ("src/tools/sanity/presence.rs", &["Probe"]),
             ("src/tools/sanity/own_driver.rs", &["Probe"]),
-            ("src/tools/sanity/restart.rs", &["Probe"]),
         ],
     },
     Subject {

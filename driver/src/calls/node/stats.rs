@@ -39,12 +39,12 @@ impl Volumes {
         let not_published = |detail: &str| NodeError::not_published(volume_id, path, detail);
         // The node's own disks have a bound of their own: a short bound for servers is none for them.
         let bound = timeout.max(disk_thread::BOUND);
-        let known = tokio::time::timeout(bound, self.known_at(volume_id, path)).await;
+        let mounts = self.mounts()?;
+        let known = tokio::time::timeout(bound, self.known_at(volume_id, path, &mounts)).await;
         let (path, record) = known.unwrap_or_else(|_| {
             let what = format!("looking up {} and its record", path.display());
             Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
         })?;
-        let mounts = self.mounts()?;
         let mounted = mountinfo::at(&mounts, &path).last().copied();
         match mounted {
             Some(_) if record.is_some() => {}
@@ -111,8 +111,14 @@ impl Volumes {
         &self,
         volume_id: &str,
         path: &Path,
+        mounts: &[Mount],
     ) -> Result<(PathBuf, Option<PublishRecord>), NodeError> {
-        let Some(real) = target::locate(path).await? else {
+        // The kernel shows where a mount really is.
+        let real = match mountinfo::at(mounts, path).is_empty() {
+            true => target::locate(path).await?,
+            false => Some(path.to_owned()),
+        };
+        let Some(real) = real else {
             let detail = ": the folder above it does not exist";
             return Err(NodeError::not_published(volume_id, path, detail));
         };

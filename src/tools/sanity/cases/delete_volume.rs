@@ -7,7 +7,13 @@ pub fn cases(list: &mut Cases) {
     list.about("controller/delete-volume", "DeleteVolume");
     list.needs(&[CREATE_DELETE_VOLUME]);
     list.rule("DeleteVolume of a volume that never existed answers OK");
-    list.changes("of-an-unknown-id", |c| c.ok(c.delete_request(c.name())));
+    list.changes("of-an-unknown-id", |c| {
+        // An id that somebody has invented need not be one.
+        let deleted = c.ok_or(c.delete_request(c.name()), &[InvalidArgument])?;
+        let expected = "DeleteVolume answers OK";
+        c.should(deleted.is_some(), expected, "it answered INVALID_ARGUMENT");
+        Ok(())
+    });
     list.rule("DeleteVolume of a volume that was deleted answers OK");
     list.also(EACH_ACCESS).changes("is-idempotent", |c| {
         let gone = c.deleted_volume()?;

@@ -10,9 +10,7 @@ pub fn cases(list: &mut Cases) {
     list.about("controller/get-volume", "ControllerGetVolume");
     list.needs(&[GET_VOLUME]);
     list.error("ControllerGetVolume of a volume that does not exist answers NOT_FOUND");
-    list.reads("of-an-unknown-id", |c| {
-        c.refused(get(c.name()), &[NotFound])
-    });
+    list.reads("of-an-unknown-id", |c| c.best_not_found(get(c.name())));
     list.error("ControllerGetVolume of a volume that was deleted answers NOT_FOUND");
     list.also(&[CREATE_DELETE_VOLUME]);
     list.changes("of-a-deleted-volume", |c| {

@@ -188,9 +188,10 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("A group is the same after the driver was restarted, and its name still leads to it");
     list.also(&[RESTART]).alone("survives-a-restart", |c| {
-        let request = c.group_request(&[&c.volume()?]);
+        let volume = c.volume()?;
+        let request = c.group_request(&[&volume]);
         let before = c.ready(&request)?;
-        c.restart()?;
+        c.restart_knowing(&volume)?;
         same_group(&before, &c.made(&request)?)
     });
     list.rule("Any snapshot of a group can be the source of a new volume");

@@ -43,7 +43,9 @@ pub fn cases(list: &mut Cases) {
     list.reads("answers-ready", |c| {
         let ready = c.ok(v1::ProbeRequest {})?.ready != Some(false);
         let expected = "ready is true or left out, for the driver serves calls";
-        ensure(ready, expected, "ready is false")
+        // How long it may say that it is still initializing no sentence says.
+        c.should(ready, expected, "ready is false");
+        Ok(())
     });
     list.rule("Probe can be called often and at the same time");
     list.reads("can-be-called-at-any-time", |c| {

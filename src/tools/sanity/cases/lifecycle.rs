@@ -48,7 +48,7 @@ pub fn cases(list: &mut Cases) {
     list.alone("restart-between-any-two-steps", |c| {
         let volume = c.volume()?;
         c.restart()?;
-        let is_known = is_known(c, &volume)?;
+        let is_known = c.knows(&volume)?;
         let known = c.volume_or(volume.request.clone(), &[AlreadyExists])?;
         if !is_known || known.is_none_or(|known| known.id() != volume.id()) {
             // A driver without storage may keep nothing by design.
@@ -86,9 +86,7 @@ pub fn cases(list: &mut Cases) {
     list.alone("restart-while-published", |c| {
         let placed = c.published()?;
         c.put_data(&placed, "before")?;
-        c.restart()?;
-        let is_known = is_known(c, &placed.volume)?;
-        skip_unless(is_known, "the driver knows no volume after a restart")?;
+        c.restart_knowing(&placed.volume)?;
         c.is_published(&placed)?;
         c.holds(&placed, "before")?;
         c.ok(placed.unpublish())?;
@@ -174,12 +172,6 @@ pub fn cases(list: &mut Cases) {
             c.given_up(c.detach_request(&volume), after)
         })
     });
-}
-
-/// Whether the driver says that a volume is there, or does not say that it is not.
-fn is_known(c: &Context, volume: &Volume) -> Result<bool, Stop> {
-    let answer = c.send(c.validate_request(volume))?;
-    Ok(answer.err().is_none_or(|status| status.code() != NotFound))
 }
 
 /// A step of a volume's way.

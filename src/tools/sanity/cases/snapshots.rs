@@ -100,9 +100,10 @@ pub fn cases(list: &mut Cases) {
         "A snapshot is the same after the driver was restarted, and its name still leads to it",
     );
     list.also(&[RESTART]).alone("survives-a-restart", |c| {
-        let request = c.snapshot_request(&c.volume()?);
+        let volume = c.volume()?;
+        let request = c.snapshot_request(&volume);
         let before = c.ready(&request)?;
-        c.restart()?;
+        c.restart_knowing(&volume)?;
         same_snapshot(&before, &c.made(&request)?)
     });
 }

@@ -8,7 +8,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[CONTROLLER_SERVICE]);
     list.error("ValidateVolumeCapabilities of a volume that does not exist answers NOT_FOUND");
     list.reads("of-an-unknown-id", |c| {
-        c.refused(c.validate_id(c.name())?, &[NotFound])
+        c.best_not_found(c.validate_id(c.name())?)
     });
     list.needs(&[CREATE_DELETE_VOLUME]);
     list.rule("ValidateVolumeCapabilities confirms the capabilities, context and parameters that the volume was created with");
