@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"k8s.io/kubernetes/test/e2e/storage/drivers/csi-test/driver"
@@ -14,9 +15,9 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		log.Fatalf("usage: %s SOCKET", os.Args[0])
+		log.Fatalf("usage: %s unix://SOCKET", os.Args[0])
 	}
-	socket := os.Args[1]
+	socket := strings.TrimPrefix(os.Args[1], "unix://")
 	// One that panicked has left its socket.
 	if err := os.Remove(socket); err != nil && !os.IsNotExist(err) {
 		log.Fatal(err)
