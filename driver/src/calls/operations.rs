@@ -66,6 +66,12 @@ pub enum Busy {
 /// How long after the last work of a crowd its memory is given back: the replies hold some of it until they are sent.
 const REPLIES_GO_OUT: Duration = Duration::from_secs(2);
 
+#[expect(clippy::disallowed_methods, reason = "a thread of its own sleeps")]
+fn give_back() {
+    std::thread::sleep(REPLIES_GO_OUT);
+    csi_sys::heap::give_back();
+}
+
 /// What runs: two are the same when they are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -119,10 +125,7 @@ impl<K: Eq + Hash, T> Drop for TableEntry<K, T> {
         if table.is_empty() && table.capacity() > CROWD {
             table.shrink_to_fit();
             // Without a thread the next crowd finds it in use.
-            let _ = std::thread::Builder::new().spawn(|| {
-                std::thread::sleep(REPLIES_GO_OUT);
-                csi_sys::heap::give_back();
-            });
+            let _ = std::thread::Builder::new().spawn(give_back);
         }
     }
 }
