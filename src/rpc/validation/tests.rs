@@ -373,6 +373,22 @@ fn a_source_that_was_not_asked_for_is_wrong() {
 }
 
 #[test]
+fn snapshots_are_of_the_volume_that_is_asked_for_alone() {
+    let list = method("ListSnapshots");
+    let example = examples::snapshots::list_snapshots();
+    let request = changed(&example.request, "/snapshot_id", Json::Null);
+    let reply = changed(
+        &example.reply,
+        "/entries/0/snapshot/source_volume_id",
+        json!("v2"),
+    );
+    assert_eq!(
+        reply_problems(list, &request, &reply, &SPEC),
+        "entries[0].snapshot.source_volume_id: \"v2\" is not the request's source_volume_id, \"v1\""
+    );
+}
+
+#[test]
 fn a_stream_is_checked_from_message_to_message() {
     let allocated = method("GetMetadataAllocated");
     let request = bytes(allocated.request, &json!({"snapshot_id": "s"}));

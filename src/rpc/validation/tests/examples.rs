@@ -2,7 +2,7 @@
 //! tests that walk the rules.
 
 mod node;
-mod snapshots;
+pub mod snapshots;
 pub mod volumes;
 
 use serde_json::{Value as Json, json};
