@@ -464,6 +464,18 @@ fn what_an_older_specification_does_not_say_is_no_failure() {
     }
 }
 
+#[test]
+fn what_is_optional_may_be_left_out() {
+    let defect = Defect::ContentSourceNotAnswered;
+    let mut driver = ReferenceDriver::start(driver_with(defect));
+    let mut settings = settings_for(&mut driver);
+    settings.strict = false;
+    settings.filter = [found_by(defect), caller(defect)].map(str::to_owned).into();
+    let report = run_to_the_end(settings);
+    assert!(report.is_success(), "{report}");
+    assert_eq!(report.counts().warned, 1, "{report}");
+}
+
 /// Does something with each, several at a time.
 pub fn each<T: Sync>(all: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);

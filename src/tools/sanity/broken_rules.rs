@@ -21,8 +21,8 @@ pub struct BrokenRule {
     pub(super) at: String,
     /// The rule.
     pub(super) rule: String,
-    /// Whether a required scalar has its default value.
-    pub(super) is_default: bool,
+    /// Whether the driver may be right: then it is a warning.
+    pub(super) may_be_right: bool,
     /// The case that got the reply.
     pub(super) case: String,
     /// The number of steps of that case until then.
@@ -125,7 +125,7 @@ mod tests {
         let broken = |at: &str, rule: &str| BrokenRule {
             at: at.to_owned(),
             rule: rule.to_owned(),
-            is_default: false,
+            may_be_right: false,
             case: String::new(),
             steps: 0,
             commands: Vec::new(),

@@ -10,6 +10,7 @@ use super::run::locked;
 use super::verdict::{Stop, Verdict};
 use crate::rpc::validation::{self, Checks, Replies, Violation, Violations};
 use bytes::Bytes;
+use csi_proto::path::contents;
 use csi_proto::schema::Method;
 
 /// The case that judges the replies of an RPC.
@@ -26,6 +27,21 @@ const SPEC: Checks = Checks {
     volume_context: false,
     publish_context: false,
 };
+
+/// The source of a volume in the reply of CreateVolume.
+const SOURCE: &str = "volume.content_source";
+
+/// What a caller such as Kubernetes does not expect of the source in a reply. No sentence forbids it: the field is optional, and
+/// a repetition may leave the source out.
+fn unexpected_source(method: &Method, request: &[u8], reply: &[u8]) -> Option<&'static str> {
+    let is_asked = !contents(method.request, request, "volume_content_source").is_empty();
+    let is_told = !contents(method.response, reply, SOURCE).is_empty();
+    match (is_asked, is_told) {
+        (true, false) => Some("is not set, though the request has a volume_content_source"),
+        (false, true) => Some("is set, though the request has no volume_content_source"),
+        _ => None,
+    }
+}
 
 impl Context {
     /// Checks the replies to a request. One that is wrong itself may be answered with anything.
@@ -45,20 +61,27 @@ impl Context {
             .collect();
         let mut broken = locked(&self.broken_rules);
         broken.checked(method);
+        let evidence = |at: &str, rule: String, may_be_right| BrokenRule {
+            at: at.to_owned(),
+            rule,
+            may_be_right,
+            case: self.case.clone(),
+            steps: locked(&self.steps).all().len(),
+            commands: Vec::new(),
+        };
         for Violation {
             at,
             rule,
             is_default,
         } in found.iter().flat_map(Violations::iter)
         {
-            broken.note(method, at, || BrokenRule {
-                at: at.to_owned(),
-                rule: rule.to_string(),
-                is_default: *is_default,
-                case: self.case.clone(),
-                steps: locked(&self.steps).all().len(),
-                commands: Vec::new(),
-            });
+            broken.note(method, at, || evidence(at, rule.clone(), *is_default));
+        }
+        let told = replies
+            .iter()
+            .filter_map(|reply| unexpected_source(method, request, reply));
+        for rule in told {
+            broken.note(method, SOURCE, || evidence(SOURCE, rule.to_owned(), true));
         }
     }
 
@@ -80,7 +103,7 @@ impl Context {
             before.push(locked(&self.run.broken_rules).broken_before(method, &rule));
             let said = format!("{} (in {})", rule.words(), rule.case);
             rule.commands.into_iter().for_each(|line| self.did(line));
-            match rule.is_default {
+            match rule.may_be_right {
                 true => self.should(false, &expected, said),
                 false => wrong.push(said),
             }

@@ -103,11 +103,7 @@ pub fn create_volume() -> Example {
             "volume.capacity_bytes: 21 is more than the request's limit_bytes, 20",
         )
         .bad_reply("/volume/capacity_bytes", json!(0), "")
-        .bad_reply(
-            "/volume/content_source",
-            Json::Null,
-            "volume.content_source: required, for the request has a volume_content_source",
-        )
+        .bad_reply("/volume/content_source", Json::Null, "")
         .bad_reply(
             "/volume/content_source",
             json!({"volume": {"volume_id": "s1"}}),
