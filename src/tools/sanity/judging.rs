@@ -114,6 +114,8 @@ pub fn decide(one: &Try) -> Next {
         };
     }
     let tries = match (lack, one.others) {
+        // What others show meanwhile is there.
+        (Lack::Size, _) if one.in_place_of_another => ALONE,
         // Another size is not there the next time either.
         (Lack::Size, _) => 0,
         (Lack::Service, _) if one.has_worked => PERHAPS_BESIDE,
@@ -492,7 +494,8 @@ mod tests {
             (refusal(room(2, unknown)), Counts),
             (refusal(room(9, somebody)), Lacks),
             (never(refusal(room(1, nobody))), Lacks),
-            (refusal(lacks(Lack::Size, 0, nobody)), Lacks),
+            (beside(refusal(lacks(Lack::Size, 0, somebody))), AgainAlone),
+            (refusal(lacks(Lack::Size, 1, nobody)), Lacks),
             // What all depend on has time to come up.
             (first(never(lacks(Lack::Service, 8, nobody))), after(2000)),
             (first(never(lacks(Lack::Service, 9, nobody))), Lacks),

@@ -101,7 +101,7 @@ impl Context {
     pub(super) fn refused_otherwise(&self) {
         let mut premises = locked(&self.premises);
         let lack = premises.now().shortage.map(|shortage| shortage.lack);
-        if lack == Some(Lack::Service) || !locked(&self.steps).have_made() {
+        if matches!(lack, Some(Lack::Service | Lack::Size)) || !locked(&self.steps).have_made() {
             premises.in_place_of_another();
         }
     }

@@ -388,6 +388,21 @@ fn an_rpc_that_never_answers_ok_is_one_failure() {
 }
 
 #[test]
+fn out_of_range_is_no_answer_where_not_found_is_demanded() {
+    let csi = Csi::new();
+    let endpoint = format!("unix://{}/sized", csi.home().display());
+    let _driver = csi.spawn(&format!(
+        "-e {endpoint} mock --fail ControllerExpandVolume=OUT_OF_RANGE"
+    ));
+    let more = "--filter controller/expand/ --cap SINGLE_NODE_WRITER,mount --wait 20s";
+    let run = csi
+        .run(&format!("-e {endpoint} {}", arguments(&csi, more)))
+        .exits(3);
+    let failed = "\nfailed: controller/expand/of-a-deleted-volume\n";
+    assert!(run.stdout.contains(failed), "{run}");
+}
+
+#[test]
 fn a_call_that_kills_the_driver_is_named_and_the_run_goes_on() {
     let driver = crate::lifecycle::thorough_driver();
     driver.on("CreateVolume", Reply::disconnect());
