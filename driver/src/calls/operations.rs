@@ -63,13 +63,20 @@ pub enum Busy {
     },
 }
 
-/// How long after the last work of a crowd its memory is given back: the replies hold some of it until they are sent.
-const REPLIES_GO_OUT: Duration = Duration::from_secs(2);
+/// When the memory of a crowd is given back, each time after the one before: its replies hold some until they are sent, and its
+/// last calls may come long after the table was empty for a moment.
+const GIVE_BACK_AFTER: [Duration; 3] = [
+    Duration::from_secs(2),
+    Duration::from_secs(10),
+    Duration::from_secs(50),
+];
 
 #[expect(clippy::disallowed_methods, reason = "a thread of its own sleeps")]
 fn give_back() {
-    std::thread::sleep(REPLIES_GO_OUT);
-    csi_sys::heap::give_back();
+    for pause in GIVE_BACK_AFTER {
+        std::thread::sleep(pause);
+        csi_sys::heap::give_back();
+    }
 }
 
 /// What runs: two are the same when they are equal.

@@ -366,10 +366,7 @@ fn a_repetition_may_leave_out_the_source() {
     let create = method("CreateVolume");
     let example = examples::volumes::create_volume();
     let request = changed(&example.request, "/volume_content_source", Json::Null);
-    assert_eq!(
-        reply_problems(create, &request, &example.reply, &SPEC),
-        ""
-    );
+    assert_eq!(reply_problems(create, &request, &example.reply, &SPEC), "");
 }
 
 #[test]

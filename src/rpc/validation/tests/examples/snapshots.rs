@@ -85,11 +85,7 @@ pub fn list_snapshots() -> Example {
             Json::Null,
             "entries[0].snapshot: required",
         )
-        .bad_reply(
-            "/entries/0/snapshot/source_volume_id",
-            json!("v2"),
-            "",
-        )
+        .bad_reply("/entries/0/snapshot/source_volume_id", json!("v2"), "")
         .bad_reply(
             "/entries/0/snapshot/snapshot_id",
             json!("s2"),
