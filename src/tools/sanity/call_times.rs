@@ -1,7 +1,7 @@
 //! How long the driver took for the calls of a run: in all, and for each kind of call.
 
-use super::run::locked;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl CallTimes {
         let source = sources.find(|(path, _)| !contents(method.request, request, path).is_empty());
         let what = format!("{}{}", method.name, source.map_or("", |(_, words)| words));
         let begun = Instant::now();
-        let mut all = locked(times);
+        let mut all = lock(times);
         if all.under_way == 0 {
             all.since = Some(begun);
         }
@@ -90,7 +90,7 @@ impl CallTimes {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        let mut all = locked(self.times);
+        let mut all = lock(self.times);
         let step = all.steps.entry(std::mem::take(&mut self.what)).or_default();
         step.calls += 1;
         step.spent += self.begun.elapsed();

@@ -9,7 +9,7 @@ use super::driver_info::DriverInfo;
 use super::need::Need;
 use super::premises::{Ground, Premises};
 use super::restarts::Restarts;
-use super::run::{Exchanged, Run, call, locked};
+use super::run::{Exchanged, Run, call};
 use super::settings::{Access, Settings};
 use super::steps::{Step, Steps};
 use super::taking_down::MadeItems;
@@ -18,6 +18,7 @@ use crate::call::session::{Lost, Session};
 use crate::rpc;
 use bytes::Bytes;
 use csi_proto::Request;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::random;
 use csi_proto::schema::Method;
@@ -247,14 +248,14 @@ impl Context {
     /// Writes the commands that show what was found in the answers of all cases.
     pub fn shown_by_commands(&self, found: impl IntoIterator<Item = String>) {
         for found in found {
-            let commands = locked(&self.run.seen).commands_of(&found).to_vec();
+            let commands = lock(&self.run.seen).commands_of(&found).to_vec();
             commands.into_iter().for_each(|line| self.did(line));
         }
     }
 
     /// Reports a failure that is none by the specification.
     pub(super) fn warns_of(&self, failure: Failure) {
-        locked(&self.warnings).push((failure, self.ground()));
+        lock(&self.warnings).push((failure, self.ground()));
     }
 
     /// Makes demands that the specification does not make. What is not kept of them is a warning.
@@ -273,11 +274,11 @@ impl Context {
 
     /// Writes a command of the shell into the steps that lead to a failure.
     pub(super) fn did(&self, command: String) {
-        locked(&self.steps).push(Step::Shell(command));
+        lock(&self.steps).push(Step::Shell(command));
     }
 
     pub(super) fn take_warnings(&self) -> Vec<Warning> {
-        std::mem::take(&mut locked(&self.warnings))
+        std::mem::take(&mut lock(&self.warnings))
     }
 
     /// Makes one call, bytes to bytes: recorded, its items noted, its replies checked.
@@ -351,7 +352,7 @@ impl Context {
         self.allowed(method)?;
         let peer = self.run.peer(method);
         let _under_way = self.begins(method, &request);
-        let step = locked(&self.steps).begin(method, request.clone(), self.limit(limit));
+        let step = lock(&self.steps).begin(method, request.clone(), self.limit(limit));
         let number = self.made.asked(method, &request)?;
         // Cases look for secrets in what the driver says; the runner masks what it shows of that.
         let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
@@ -364,7 +365,7 @@ impl Context {
             Err(status) => Err(status.code()),
         };
         self.made.answered(number, method, &request, &ended);
-        locked(&self.steps).end(step, ended);
+        lock(&self.steps).end(step, ended);
         let status = answer.as_ref().err();
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)
@@ -373,9 +374,9 @@ impl Context {
             return Err(Stop::Failed(failure));
         }
         let found =
-            locked(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
-        let steps = locked(&self.steps).all().len();
-        locked(&self.first_of).extend(found.into_iter().map(|words| (words, steps)));
+            lock(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
+        let steps = lock(&self.steps).all().len();
+        lock(&self.first_of).extend(found.into_iter().map(|words| (words, steps)));
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.

@@ -68,13 +68,14 @@ use crate::call::endpoint::Endpoint;
 use crate::call::error::connection_error;
 use crate::call::session::{Connection, Session};
 use crate::error::{Error, Style};
+use csi_proto::lock::lock;
 use csi_proto::random;
 use driver_info::DriverInfo;
 use journal::Journal;
 use observer::Silent;
 use own_driver::OwnDriver;
 use room::Limits;
-use run::{Ends, Run, locked};
+use run::{Ends, Run};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -224,7 +225,7 @@ pub async fn run_watched(
         cut_short,
         untried: run.untried(),
         took: started.elapsed(),
-        times: locked(&run.times).clone(),
+        times: lock(&run.times).clone(),
     })
 }
 

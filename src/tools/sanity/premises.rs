@@ -2,10 +2,10 @@
 //! data, which `resting.rs` fills.
 
 use super::room::{Lack, Shortage};
-use super::run::locked;
 use crate::rpc;
 use crate::rpc::facts::NAME;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::path::Path;
 use csi_proto::schema::Method;
 use csi_proto::value::Value;
@@ -121,7 +121,7 @@ pub struct UnderWay<'a>(pub(super) &'a Mutex<Premises>);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        locked(self.0).end();
+        lock(self.0).end();
     }
 }
 

@@ -4,7 +4,7 @@ use super::context::Context;
 use super::losses::{Loss, suspects};
 use super::own_driver::NOT_YET;
 use super::restarts::Restarts;
-use super::run::{Run, call, locked};
+use super::run::{Run, call};
 use super::settings::Access;
 use super::steps::request_text;
 use super::verdict::{Failure, Stop};
@@ -13,6 +13,7 @@ use crate::rpc;
 use crate::rpc::facts::IdKind;
 use bytes::Bytes;
 use csi_proto::Request as _;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
@@ -69,7 +70,7 @@ impl Run {
             method: method.name,
             failure: Failure::new(expected, actual),
         };
-        locked(&self.losses).note(loss.clone());
+        lock(&self.losses).note(loss.clone());
         loss
     }
 }
@@ -85,7 +86,7 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
         return Err(reason.clone());
     }
     let back = is_back(run).await.map_err(|reason| {
-        let losses = locked(&run.losses);
+        let losses = lock(&run.losses);
         let during = losses
             .unexplained()
             .last()
@@ -95,7 +96,7 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
         format!("the driver does not answer any more: {reason}{during}")
     });
     match &back {
-        Ok(()) => locked(&run.losses).is_back(),
+        Ok(()) => lock(&run.losses).is_back(),
         Err(reason) => *gone = Some(reason.clone()),
     }
     back
@@ -116,7 +117,7 @@ async fn is_back(run: &Arc<Run>) -> Result<(), String> {
         match answers(run, BACK_WITHIN).await {
             Ok(()) => return Ok(()),
             Err(now) => match own.is_dead() {
-                Some(death) => locked(&run.losses).died(death),
+                Some(death) => lock(&run.losses).died(death),
                 None => problem = now,
             },
         }

@@ -6,10 +6,10 @@
 
 use super::broken_rules::BrokenRule;
 use super::context::Context;
-use super::run::locked;
 use super::verdict::{Stop, Verdict};
 use crate::rpc::validation::{self, Checks, Replies, Violation, Violations};
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
 
@@ -59,14 +59,14 @@ impl Context {
             .iter()
             .filter_map(|reply| rules.check(reply).err())
             .collect();
-        let mut broken = locked(&self.broken_rules);
+        let mut broken = lock(&self.broken_rules);
         broken.checked(method);
         let evidence = |at: &str, rule: String, may_be_right| BrokenRule {
             at: at.to_owned(),
             rule,
             may_be_right,
             case: self.case.clone(),
-            steps: locked(&self.steps).all().len(),
+            steps: lock(&self.steps).all().len(),
             commands: Vec::new(),
         };
         for Violation {
@@ -90,7 +90,7 @@ impl Context {
     /// # Errors
     /// When one did.
     pub fn keeps_reply_rules(&self, method: &Method) -> Verdict {
-        let broken = locked(&self.run.broken_rules).of(method);
+        let broken = lock(&self.run.broken_rules).of(method);
         let none = format!("no call of {} was answered with a reply", method.name);
         let broken = broken.ok_or_else(|| Stop::skipped(none))?;
         let expected = format!(
@@ -100,7 +100,7 @@ impl Context {
         let mut wrong = Vec::new();
         let mut before = Vec::new();
         for rule in broken {
-            before.push(locked(&self.run.broken_rules).broken_before(method, &rule));
+            before.push(lock(&self.run.broken_rules).broken_before(method, &rule));
             let said = format!("{} (in {})", rule.words(), rule.case);
             rule.commands.into_iter().for_each(|line| self.did(line));
             match rule.may_be_right {

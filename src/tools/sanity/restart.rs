@@ -5,10 +5,11 @@ use super::context::Context;
 use super::fixtures::Volume;
 use super::own_driver::{OwnDriver, Restarter};
 use super::presence::answers;
-use super::run::{Run, locked};
+use super::run::Run;
 use super::steps::Step;
 use super::verdict::{Failure, Stop, Verdict, skip_unless};
 use crate::call::process_group::Stderr;
+use csi_proto::lock::lock;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -110,7 +111,7 @@ impl Context {
     }
 
     fn restart_by(&self, restarter: &Restarter) -> Verdict {
-        locked(&self.steps).push(Step::Restart(restarter.clone()));
+        lock(&self.steps).push(Step::Restart(restarter.clone()));
         let begun = Instant::now();
         match restarter {
             Restarter::Command(command) => self.run_command(command)?,
@@ -165,7 +166,7 @@ impl Context {
         if let Some(problem) = problem {
             // The driver is not to blame for that.
             let problem = format!("the restart command failed: {problem}");
-            locked(&self.run.unanswered).insert(problem.clone());
+            lock(&self.run.unanswered).insert(problem.clone());
             return Err(Stop::Skipped(problem));
         }
         let ends = [&self.run.node, &self.run.controller];

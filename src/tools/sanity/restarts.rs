@@ -1,6 +1,6 @@
 //! Counts the restarts of one case: when one is due between two steps, and how long all of them took.
 
-use super::run::locked;
+use csi_proto::lock::lock;
 use csi_proto::random;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Restarts {
 
     /// Counts a step that is about to be taken, and returns whether the driver is to be restarted before it.
     pub(super) fn is_due(&self) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = lock(&self.state);
         if self.every == 0 || state.whole > 0 {
             return false;
         }
@@ -71,7 +71,7 @@ impl Restarts {
     }
 
     pub(super) fn mark(&self) -> RestartMark {
-        let state = locked(&self.state);
+        let state = lock(&self.state);
         RestartMark {
             restarts: state.restarts,
             under_way: state.under_way.is_some(),
@@ -80,18 +80,18 @@ impl Restarts {
 
     /// Whether a restart has cut off what began then.
     pub(super) fn cut_off(&self, mark: RestartMark) -> bool {
-        let mut state = locked(&self.state);
+        let mut state = lock(&self.state);
         mark.under_way || state.restarts != mark.restarts || std::mem::take(&mut state.unseen)
     }
 
     /// Nobody has seen the old driver end.
     pub(super) fn is_unseen(&self) {
-        locked(&self.state).unseen = true;
+        lock(&self.state).unseen = true;
     }
 
     /// The duration of the restarts, which does not count as the case's.
     pub(super) fn spent(&self) -> Duration {
-        let state = locked(&self.state);
+        let state = lock(&self.state);
         state.spent
             + state
                 .under_way
@@ -100,23 +100,23 @@ impl Restarts {
 
     /// A restart begins.
     pub(super) fn begin(&self) {
-        let mut state = locked(&self.state);
+        let mut state = lock(&self.state);
         state.restarts += 1;
         state.under_way = Some(Instant::now());
     }
 
     /// The restart has ended.
     pub(super) fn end(&self) {
-        let mut state = locked(&self.state);
+        let mut state = lock(&self.state);
         let took = state.under_way.take().map(|began| began.elapsed());
         state.spent += took.unwrap_or_default();
     }
 
     /// Does something that is one step, whatever calls are in it.
     pub(super) fn whole<T>(&self, work: impl FnOnce() -> T) -> T {
-        locked(&self.state).whole += 1;
+        lock(&self.state).whole += 1;
         let done = work();
-        locked(&self.state).whole -= 1;
+        lock(&self.state).whole -= 1;
         done
     }
 }

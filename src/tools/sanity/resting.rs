@@ -8,11 +8,11 @@ use super::case::CaseKind;
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
 use super::room::{Lack, Shortage};
-use super::run::locked;
 use super::verdict::Stop;
 use crate::rpc;
 use crate::rpc::facts::{Capability, Effect};
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use tonic::{Code, Status};
 
@@ -54,13 +54,13 @@ fn question(method: &Method) -> Option<&'static str> {
 impl Context {
     /// Notes that a call begins.
     pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
-        locked(&self.premises).begin(method, request, repetition(method));
+        lock(&self.premises).begin(method, request, repetition(method));
         UnderWay(&self.premises)
     }
 
     /// Notes that calls begin of which none comes before another.
     pub(super) fn begins_many(&self) -> UnderWay<'_> {
-        locked(&self.premises).begin_many();
+        lock(&self.premises).begin_many();
         UnderWay(&self.premises)
     }
 
@@ -68,11 +68,11 @@ impl Context {
     pub(super) fn was_refused(&self, method: &'static Method, request: &Bytes, status: &Status) {
         let code = status.code();
         let (largest, has_worked) = {
-            let seen = locked(&self.run.seen);
+            let seen = lock(&self.run.seen);
             (seen.largest, seen.worked.contains(method.name))
         };
         if let Some(shortage) = Shortage::of(method, request, status, largest) {
-            locked(&self.premises).lacks(shortage);
+            lock(&self.premises).lacks(shortage);
         }
         let facts = rpc::facts(method);
         let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
@@ -99,9 +99,9 @@ impl Context {
 
     /// Notes that another refusal was demanded than the one that came. A case that has something may have no room for more.
     pub(super) fn refused_otherwise(&self) {
-        let mut premises = locked(&self.premises);
+        let mut premises = lock(&self.premises);
         let lack = premises.now().shortage.map(|shortage| shortage.lack);
-        if matches!(lack, Some(Lack::Service | Lack::Size)) || !locked(&self.steps).have_made() {
+        if matches!(lack, Some(Lack::Service | Lack::Size)) || !lock(&self.steps).have_made() {
             premises.in_place_of_another();
         }
     }
@@ -109,12 +109,12 @@ impl Context {
     /// From here on the case rests on what another case is about.
     pub fn rests_on(&self, case: &'static str) {
         debug_assert!(super::cases().any(|one| one.name == case), "{case}");
-        locked(&self.premises).rest(case);
+        lock(&self.premises).rest(case);
     }
 
     /// What the case makes of the answers rests on what another case is about, until it calls again to change something.
     pub fn answer_rests_on(&self, case: &'static str) {
-        locked(&self.premises).answers(case);
+        lock(&self.premises).answers(case);
     }
 
     /// From here on the case rests on that the driver remembers what it must over a restart.
@@ -134,14 +134,14 @@ impl Context {
         self.rests_on(case);
         let ended = demands();
         if ended.is_ok() {
-            locked(&self.premises).kept(case);
+            lock(&self.premises).kept(case);
         }
         ended
     }
 
     /// What this case rests on now, beside its own rule.
     pub(super) fn ground(&self) -> Ground {
-        let mut ground = locked(&self.premises).now();
+        let mut ground = lock(&self.premises).now();
         ground.on.retain(|one| *one != self.rule());
         ground
     }

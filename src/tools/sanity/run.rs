@@ -18,7 +18,7 @@ use crate::rpc;
 use crate::undo::made::Item;
 use bytes::Bytes;
 use csi_proto::Request;
-pub use csi_proto::lock::lock as locked;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicI64;
@@ -142,7 +142,7 @@ impl Run {
         access: Access,
         code: Option<Code>,
     ) -> Option<String> {
-        let broken = locked(&self.broken_calls);
+        let broken = lock(&self.broken_calls);
         let found = broken.iter().find(|one| {
             one.method.name == method.name
                 && one.access == access
@@ -164,13 +164,13 @@ impl Run {
 
     /// What could not be tried at all, in words.
     pub(super) fn untried(&self) -> Vec<String> {
-        let seen = locked(&self.seen);
-        let lacking = locked(&self.lacking);
+        let seen = lock(&self.seen);
+        let lacking = lock(&self.lacking);
         let never = lacking
             .iter()
             .filter(|(method, _)| !seen.worked.contains(**method));
         let mut all: BTreeSet<_> = never.map(|(_, told)| told.clone()).collect();
-        all.extend(locked(&self.unanswered).iter().cloned());
+        all.extend(lock(&self.unanswered).iter().cloned());
         all.into_iter().collect()
     }
 

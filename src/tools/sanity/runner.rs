@@ -9,9 +9,10 @@ use super::premises::Ground;
 use super::presence::{bring_back, has_others};
 use super::report::{CaseOutcome, CaseResult};
 use super::room::{Lack, Shortage};
-use super::run::{BrokenCall, Run, locked};
+use super::run::{BrokenCall, Run};
 use super::settings::{Access, Settings};
 use super::trial::{Ended, Planned, execute, times};
+use csi_proto::lock::lock;
 use csi_proto::random;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -246,7 +247,7 @@ impl Running<'_> {
             _ => Some(true),
         };
         let has_worked = |shortage: &Shortage| {
-            let seen = locked(&self.run.seen);
+            let seen = lock(&self.run.seen);
             seen.worked.contains(shortage.method) && shortage.size <= seen.largest
         };
         let in_place_of_another = shortage.is_some_and(|one| one.in_place_of_another);
@@ -323,14 +324,14 @@ impl Running<'_> {
                 ground = Ground::default();
             }
             Next::Kills => {
-                locked(&self.run.losses).explain(&result.name);
+                lock(&self.run.losses).explain(&result.name);
                 // To ask for it again would take the driver down again.
-                locked(&self.run.postponed).retain(|(of, _)| *of != result.name);
+                lock(&self.run.postponed).retain(|(of, _)| *of != result.name);
             }
             Next::Lacks => {
                 if let Some(shortage) = &shortage {
                     let told = shortage.told.clone();
-                    locked(&self.run.lacking).insert(shortage.method, told);
+                    lock(&self.run.lacking).insert(shortage.method, told);
                     if shortage.lack.case() == Some(&*one.case.name) {
                         result.skip(shortage.reason());
                     }
@@ -349,7 +350,7 @@ impl Running<'_> {
         if let (CaseKind::First, Some(reason), Some((method, code))) =
             (one.case.kind, reason, ended.refused)
         {
-            locked(&self.run.broken_calls).push(BrokenCall {
+            lock(&self.run.broken_calls).push(BrokenCall {
                 method,
                 access: one.access,
                 code,
@@ -383,8 +384,8 @@ impl Running<'_> {
     /// The end of the run: its results, and why it ended early.
     fn end(mut self) -> (Vec<CaseResult>, Option<String>) {
         self.settle(true);
-        let mut left = std::mem::take(&mut *locked(&self.run.left));
-        for (case, item) in locked(&self.run.postponed).drain(..) {
+        let mut left = std::mem::take(&mut *lock(&self.run.left));
+        for (case, item) in lock(&self.run.postponed).drain(..) {
             let _ = self.run.journal.take_over(&item);
             left.push(format!(
                 "{item} may be there, since the driver went away in {case}"
@@ -459,5 +460,5 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
 /// Whether something says that the driver is not there.
 fn may_be_gone(run: &Run) -> bool {
     let mut peers = [&run.node, &run.controller].into_iter();
-    !locked(&run.left).is_empty() || peers.any(|peer| peer.endpoint.last_error().is_some())
+    !lock(&run.left).is_empty() || peers.any(|peer| peer.endpoint.last_error().is_some())
 }

@@ -6,7 +6,7 @@
 
 use super::context::Context;
 use super::own_driver::{OwnDriver, Restarter, VARIABLE};
-use super::run::{Run, locked};
+use super::run::Run;
 use super::steps::{Call, Step, TIDIES_UP, request_text};
 use crate::call::session::Connection;
 use crate::error::code_name;
@@ -15,6 +15,7 @@ use crate::output::shell_word::word;
 use crate::rpc;
 use crate::rpc::facts::{Making, Thing};
 use crate::undo::made::leaves_it_open;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::{Cardinality, Method};
 use csi_proto::text::escaped;
@@ -43,7 +44,7 @@ impl Context {
 
     /// The lines that repeat the case, whatever drives it.
     pub(super) fn script(&self, taken_down: &[Step]) -> Vec<String> {
-        let steps = locked(&self.steps);
+        let steps = lock(&self.steps);
         with_driver(
             &self.run,
             script(&self.run, &self.case, steps.all(), taken_down),
@@ -57,7 +58,7 @@ impl Context {
         words: &str,
         taken_down: &[Step],
     ) -> Vec<String> {
-        let mut steps = locked(&self.steps).all().to_vec();
+        let mut steps = lock(&self.steps).all().to_vec();
         let words = format!("# {} (in {}):", escaped(words), self.case);
         steps.insert(
             number.saturating_sub(1).min(steps.len()),

@@ -9,10 +9,11 @@ use super::case::{Case, Need};
 use super::context::Context;
 use super::report::instance_name;
 use super::restarts::Restarts;
-use super::run::{Run, locked};
+use super::run::Run;
 use super::settings::{Access, DEFAULT_SIZE};
 use super::trial::taken_down;
 use super::verdict::Stop;
+use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -104,18 +105,18 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     let restarts = Restarts::asked_for();
     let context = Context::new(Arc::clone(run), String::new(), 0, access, restarts);
     let context = Arc::new(context);
-    let losses = locked(&run.losses).count();
+    let losses = lock(&run.losses).count();
     let in_thread = Arc::clone(&context);
     let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size)).await;
     let mut tried = tried.ok().and_then(Result::ok).unwrap_or(Tried::Refused);
     let (problems, _) = taken_down(&context, losses).await;
     if context.made.lost.get().is_some() {
         // Whether it answers again shows in the cases, and so does this call.
-        locked(&run.losses).explain(&context.case);
-        locked(&run.postponed).clear();
+        lock(&run.losses).explain(&context.case);
+        lock(&run.postponed).clear();
         tried = Tried::Lost;
     }
-    locked(&run.left).extend(problems);
+    lock(&run.left).extend(problems);
     match tried {
         // Of one that is short of room the cases tell more.
         Tried::Refused if context.ground().shortage.is_some() => Tried::Made(size),

@@ -7,7 +7,7 @@ use super::call_times::CallTimes;
 use super::losses::Loss;
 use super::paths::mounts_below;
 use super::room::Shortage;
-use super::run::{Run, locked};
+use super::run::Run;
 use super::steps::{Call, Step, StepAnswer};
 use super::verdict::{Failure, Stop, Verdict, status_text};
 use crate::call::session::{CallError, Lost};
@@ -17,6 +17,7 @@ use crate::undo::requests::with_secrets;
 use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
 use crate::undo::tries::Tries;
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
@@ -109,7 +110,7 @@ impl MadeItems {
         method: &'static Method,
         request: &Bytes,
     ) -> Result<Option<u64>, Stop> {
-        let mut list = locked(&self.list);
+        let mut list = lock(&self.list);
         let Some(number) = list.asked(method, request) else {
             return Ok(None);
         };
@@ -126,7 +127,7 @@ impl MadeItems {
     /// # Errors
     /// When the journal cannot be written: then it must not be made.
     pub(super) fn folder(&self, path: &Path) -> Verdict {
-        let mut list = locked(&self.list);
+        let mut list = lock(&self.list);
         let number = list.add(Item::Folder(path.to_owned()));
         self.write(&list, number)
     }
@@ -155,7 +156,7 @@ impl MadeItems {
             Ok(reply) => (Code::Ok, reply),
             Err(code) => (*code, &Bytes::new()),
         };
-        let mut list = locked(&self.list);
+        let mut list = lock(&self.list);
         let mut changed = match number {
             Some(number) => list.answered(number, request, code, reply),
             None => Vec::new(),
@@ -171,7 +172,7 @@ impl MadeItems {
 
     /// Notes what is left of an earlier run in the journal of this one, with the folder of that run; whether all of it is noted.
     pub(super) fn hand_over(&self, folder: &Path) -> bool {
-        let mut list = locked(&self.list);
+        let mut list = lock(&self.list);
         list.add(Item::Folder(folder.to_owned()));
         let mut all = list.all();
         all.all(|(_, item)| self.run.journal.take_over(item).is_ok())
@@ -187,30 +188,30 @@ impl MadeItems {
             ..Tries::within(Some(limit))
         };
         TakingBack::new(self, &self.list, tries).all(1).await;
-        std::mem::take(&mut *locked(&self.problems))
+        std::mem::take(&mut *lock(&self.problems))
     }
 
     /// Leaves items to the next try of the case. To ask again at once for what may not be there could drive the driver away again.
     pub(super) fn postpone(&self, which: impl Fn(&Item) -> bool) {
         let Some((_, case)) = &self.case else { return };
         let items: Vec<(u64, Item)> = {
-            let list = locked(&self.list);
+            let list = lock(&self.list);
             let all = list.all().filter(|(_, item)| which(item));
             all.map(|(number, item)| (number, item.clone())).collect()
         };
         for (number, item) in items {
             self.forget(number);
-            locked(&self.run.postponed).push((case.clone(), item));
+            lock(&self.run.postponed).push((case.clone(), item));
         }
     }
 
     /// Takes over what the tries before this one have left.
     pub(super) fn take_postponed(&self) {
         let Some((_, case)) = &self.case else { return };
-        let mut postponed = locked(&self.run.postponed);
+        let mut postponed = lock(&self.run.postponed);
         let own = postponed.extract_if(.., |(of, _)| of == case);
         for (_, item) in own {
-            let mut list = locked(&self.list);
+            let mut list = lock(&self.list);
             let number = list.add(item);
             // What is not in the file is left where this run is killed.
             let _ = self.write(&list, number);
@@ -219,7 +220,7 @@ impl MadeItems {
 
     /// What has been taken down since this was asked last.
     pub(super) fn take_tidied(&self) -> Vec<Step> {
-        std::mem::take(&mut *locked(&self.tidied))
+        std::mem::take(&mut *lock(&self.tidied))
     }
 
     /// Notes that the driver went away in a call.
@@ -241,7 +242,7 @@ impl MadeItems {
         match error.status.code() {
             Code::Unavailable => {
                 Lost::of(&error.status).is_none()
-                    && !locked(&self.run.seen).worked.contains(error.method.name)
+                    && !lock(&self.run.seen).worked.contains(error.method.name)
             }
             code => !matches!(
                 code,
@@ -254,17 +255,17 @@ impl MadeItems {
     fn lacks(&self, error: &CallError) {
         let (method, status) = (error.method, &error.status);
         if Lost::of(status).is_none() {
-            *locked(&self.shortage) = Shortage::of(method, &Bytes::new(), status, 0);
+            *lock(&self.shortage) = Shortage::of(method, &Bytes::new(), status, 0);
         }
     }
 
     /// What the driver lacked when something could not be taken down.
     pub(super) fn shortage(&self) -> Option<Shortage> {
-        locked(&self.shortage).clone()
+        lock(&self.shortage).clone()
     }
 
     fn forget(&self, number: u64) {
-        locked(&self.list).gone(number);
+        lock(&self.list).gone(number);
         self.changed(number);
     }
 }
@@ -301,7 +302,7 @@ impl Tool for MadeItems {
             Err(_) => return Err(io::Error::other("it does not answer")),
         };
         let lines = removing(&removed).into_iter().map(Step::Shell);
-        locked(&self.tidied).extend(lines);
+        lock(&self.tidied).extend(lines);
         Ok(())
     }
 
@@ -317,12 +318,12 @@ impl Tool for MadeItems {
         // Where they are is shown with the call.
         let request = with_secrets(call.method, call.request, &self.run.settings.secrets);
         let step = Call::over(call.method, request, answer);
-        locked(&self.tidied).push(Step::Call(step));
+        lock(&self.tidied).push(Step::Call(step));
     }
 
     fn changed(&self, number: u64) {
         // As after an answer: it is taken down twice at worst.
-        let _ = self.write(&locked(&self.list), number);
+        let _ = self.write(&lock(&self.list), number);
     }
 
     fn stays(&self, number: u64, item: &Item, why: Why) {
@@ -341,7 +342,7 @@ impl Tool for MadeItems {
             Why::InUse => "stays, because it is still in use".to_owned(),
             Why::Silent => "stays, because the driver does not answer".to_owned(),
         };
-        locked(&self.problems).push(format!("{item} {problem}"));
+        lock(&self.problems).push(format!("{item} {problem}"));
     }
 }
 

@@ -12,12 +12,13 @@ use super::report::{CaseOutcome, CaseResult, instance_name};
 use super::restarts::Restarts;
 use super::resting::taking_back;
 use super::room::Shortage;
-use super::run::{Run, locked};
+use super::run::Run;
 use super::settings::Access;
 use super::steps::{Call, Step};
 use super::verdict::list_text;
 use crate::rpc;
 use crate::undo::made::Item;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use std::fmt::Write as _;
@@ -116,7 +117,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         // In what was before; whether it comes back is told by the first call.
         let _ = bring_back(&run).await;
     }
-    let losses = || locked(&run.losses).count();
+    let losses = || lock(&run.losses).count();
     let losses_before = losses();
     let started = Instant::now();
     let own = run.own_driver.clone();
@@ -148,10 +149,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
     };
     let mut ground = context.ground();
-    let refused = locked(&context.steps).last_refusal();
+    let refused = lock(&context.steps).last_refusal();
     let (problems, mut gone) = taken_down(&context, losses_before).await;
     let tidied = context.take_tidied();
-    locked(&run.left).extend(problems.iter().cloned());
+    lock(&run.left).extend(problems.iter().cloned());
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
         outcome = CaseOutcome::Failed(Failure::new(TAKEN_DOWN, problems.join("; ")));
         ground = Ground {
@@ -160,7 +161,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         };
     }
     let mut lost = context.made.lost.get().cloned();
-    let answered = answered_last(locked(&context.steps).all(), &tidied);
+    let answered = answered_last(lock(&context.steps).all(), &tidied);
     if one.cut_off
         && lost.is_none()
         && let Some((last, problem)) = answered.last().zip(goes_away(&run).await)
@@ -174,7 +175,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             method: last.name,
             failure,
         };
-        locked(&run.losses).note(loss.clone());
+        lock(&run.losses).note(loss.clone());
         lost = Some(loss);
         gone = bring_back(&run).await.err();
     }
@@ -202,9 +203,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             let names = list_text(answered.iter().map(|method| method.name));
             let _ = write!(failure.actual, "; before that it had answered {names}");
         }
-        locked(&run.losses).tell(&context.case, failure);
+        lock(&run.losses).tell(&context.case, failure);
     }
-    let secrets = locked(&run.seen).secret_values(&run.settings.secrets);
+    let secrets = lock(&run.seen).secret_values(&run.settings.secrets);
     let outcome = outcome.masked(&secrets);
     let warnings: Vec<Failure> = warnings
         .iter()
@@ -213,13 +214,13 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let failed = matches!(outcome, CaseOutcome::Failed(_));
     // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
     if !failed || ground.on.iter().any(|one| one.starts_with("replies/")) {
-        let seen = std::mem::take(&mut *locked(&context.broken_rules));
+        let seen = std::mem::take(&mut *lock(&context.broken_rules));
         let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
-        locked(&run.broken_rules).add(seen, commands);
+        lock(&run.broken_rules).add(seen, commands);
     }
-    for (words, steps) in std::mem::take(&mut *locked(&context.first_of)) {
+    for (words, steps) in std::mem::take(&mut *lock(&context.first_of)) {
         let commands = context.script_with(steps, &words, &tidied);
-        locked(&run.seen).shown_by(words, commands);
+        lock(&run.seen).shown_by(words, commands);
     }
     let found = failed || !warnings.is_empty();
     let commands = match found {
@@ -276,14 +277,14 @@ fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
     {
         let (expected, actual) = (escaped(expected), escaped(actual));
         let line = format!("# expected {expected}, but {actual}");
-        locked(&context.steps).remark(line);
+        lock(&context.steps).remark(line);
     }
 }
 
 /// Takes down what was made, and brings the driver back before it where it has gone away since it had so often: what could not
 /// be taken down, and why the driver is gone for good.
 pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, Option<String>) {
-    let (made, count) = (&context.made, || locked(&context.run.losses).count());
+    let (made, count) = (&context.made, || lock(&context.run.losses).count());
     let mut is_first = true;
     loop {
         if count() != losses {
@@ -312,7 +313,7 @@ pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, O
 /// its answers take together says nothing.
 async fn used_up(limit: Duration, started: Instant, context: &Context) {
     loop {
-        let since = locked(&context.steps).last_answer().unwrap_or(started);
+        let since = lock(&context.steps).last_answer().unwrap_or(started);
         let left = (limit + context.restarts.spent()).saturating_sub(since.elapsed());
         if left.is_zero() {
             return;

@@ -1,8 +1,8 @@
 //! What a driver takes for a call or for a volume, and must give back: room, places on the node, locks.
 
 use crate::tools::sanity::case::CaseKind;
-use crate::tools::sanity::run::locked;
 use crate::tools::sanity::vocabulary::*;
+use csi_proto::lock::lock;
 use std::time::{Duration, Instant};
 
 /// How often something is made and taken back: more often than a driver with small limits has room for it at a time.
@@ -30,9 +30,9 @@ fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
 
 /// Skips a case about what was given back where it is known that something was not.
 fn is_tidy(c: &Context) -> Verdict {
-    let is_tidy = locked(&c.run.left).is_empty();
+    let is_tidy = lock(&c.run.left).is_empty();
     skip_unless(is_tidy, "something that cases made could not be taken down")?;
-    let was_there = locked(&c.run.losses).count() == 0;
+    let was_there = lock(&c.run.losses).count() == 0;
     skip_unless(
         was_there,
         "the driver went away, and something may be left of that",

@@ -3,10 +3,10 @@
 use crate::tools::sanity::case::Failure;
 use crate::tools::sanity::context::decoded;
 use crate::tools::sanity::losses::suspects;
-use crate::tools::sanity::run::locked;
 use crate::tools::sanity::vocabulary::*;
 use bytes::Bytes;
 use csi_proto::Request;
+use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::{tables, wire};
 
@@ -89,7 +89,7 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("The driver is there for all calls of this run, also for those at the same time");
     list.under("Concurrency").last("driver-stays-there", |c| {
-        let losses = locked(&c.run.losses);
+        let losses = lock(&c.run.losses);
         let mut died = None;
         for lost in losses.unexplained() {
             let first = &lost.calls[0].failure;

@@ -1,7 +1,7 @@
 //! Secrets: accepted wherever the specification allows them, and never shown.
 
-use crate::tools::sanity::run::locked;
 use crate::tools::sanity::vocabulary::*;
+use csi_proto::lock::lock;
 use std::collections::BTreeMap;
 
 /// The cases.
@@ -90,7 +90,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[]);
     list.rule("No answer to any call of this run held the value of a secret");
     list.last("were-in-no-answer", |c| {
-        let found = locked(&c.run.seen).secrets.clone();
+        let found = lock(&c.run.seen).secrets.clone();
         c.shown_by_commands(found.clone());
         let found = Vec::from_iter(found).join(", ");
         c.rests_on("secrets/are-not-in-errors");
@@ -101,9 +101,9 @@ pub fn cases(list: &mut Cases) {
     list.about("errors", "Error Scheme");
     list.rule("Every error of this run had a message that a person can read");
     list.last("have-messages", |c| {
-        let refusals = locked(&c.run.seen).refusals;
+        let refusals = lock(&c.run.seen).refusals;
         skip_unless(refusals > 0, "no call was refused")?;
-        let found = locked(&c.run.seen).silent.clone();
+        let found = lock(&c.run.seen).silent.clone();
         c.shown_by_commands(found.clone());
         let found = Vec::from_iter(found).join(", ");
         let expected = "every status other than OK has a message";
@@ -117,7 +117,7 @@ const SENT: &str = "it holds one that was sent";
 /// Secrets that nobody has, and the value to look for.
 fn made_up(c: &Context) -> (BTreeMap<String, String>, String) {
     let value = format!("made-up-secret-{:016x}", c.random(u64::MAX));
-    locked(&c.run.seen).made_up.push(value.clone());
+    lock(&c.run.seen).made_up.push(value.clone());
     let secrets = [("csi-sanity-secret".to_owned(), value.clone())];
     (secrets.into(), value)
 }
