@@ -24,7 +24,7 @@ const OF_GRPC: u8 = 64;
 /// What shells have for a program that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Begins what an exit code says that is an answer of the driver; the name of a gRPC code follows.
+/// Begins the sentence about an exit code that stands for an answer of the driver; the name of a gRPC code follows.
 pub const ANSWERED: &str = "the driver answered ";
 
 /// All exit codes of the program, in order, with what each says. Help and manual pages have their lists from here. Some of
@@ -198,8 +198,8 @@ impl Error {
         Self::local(message).caused_by(source)
     }
 
-    /// A file or folder that the command line names cannot be used because of `source`: the wrong one is named, but where the
-    /// system fails.
+    /// A file or folder that the command line names cannot be used because of `source`. That is an error of the command line, but one
+    /// of this side where the system fails.
     pub fn unusable(message: impl Into<String>, source: &(dyn StdError + 'static)) -> Self {
         let kind = match system_fails(source) {
             true => ErrorKind::Local,
@@ -208,7 +208,7 @@ impl Error {
         Self::new(kind, message.into()).caused_by(source)
     }
 
-    /// The error that this one has led to, with all that is known of it.
+    /// An error of this side that this one has caused, with its causes, hints and advice.
     #[must_use]
     pub fn led_to(self, message: impl Into<String>) -> Self {
         let mut causes = vec![self.first_line()];
@@ -433,19 +433,16 @@ fn advised(advice: &str) -> impl Iterator<Item = String> {
     said.map(str::to_owned)
 }
 
-/// Whether an error comes from a system that would do the same another time: a full disk, and not a file that is missing.
+/// Whether an error comes from the system and not from what is named: a full disk, but not a missing file.
 fn system_fails(error: &(dyn StdError + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        match error.downcast_ref::<io::Error>() {
-            Some(error) if !is_of_name(error.kind()) => return true,
-            _ => next = error.source(),
-        }
-    }
-    false
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.any(|error| {
+        let error = error.downcast_ref::<io::Error>();
+        error.is_some_and(|error| !is_of_name(error.kind()))
+    })
 }
 
-/// Whether what is named is wrong, and not what the system has behind it.
+/// Whether an error of the system is about what is named: a missing file, but not a full disk.
 fn is_of_name(kind: io::ErrorKind) -> bool {
     matches!(
         kind,

@@ -152,9 +152,7 @@ impl Core {
         }
         self.pace().await;
         let mut state = self.state();
-        if self.used(&state).saturating_add(new - capacity) > self.options().capacity {
-            return Err(Status::resource_exhausted("the storage is full"));
-        }
+        self.has_bytes(&state, new - capacity)?;
         if let Some(volume) = state.volumes.get_mut(&id) {
             volume.capacity = new;
             if self.has(Defect::ExpandForgetsName) && new != capacity {

@@ -171,7 +171,7 @@ impl Core {
         result
     }
 
-    /// Never gives a lock back.
+    /// Takes locks and never gives them back.
     pub(crate) fn keep(&self, what: Option<String>) {
         lock(&self.0.busy).extend(what);
     }

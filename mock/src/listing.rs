@@ -222,7 +222,7 @@ impl Core {
             .accessible_topology
             .as_ref()
             .is_none_or(|place| !self.has_topology() || zone_of(place).is_some());
-        let used = self.used(&self.state());
+        let used = self.state().used();
         let knows_bounds = self.options().specification >= 5;
         let mut reply = GetCapacityResponse {
             available_capacity: match is_possible && has_place {

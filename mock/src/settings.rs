@@ -2,8 +2,8 @@
 //!
 //! Owns their names and syntax, and what is said of a wrong one. What each does is said where the driver does it.
 
+use crate::options::TODAY;
 use crate::{Defect, Options};
-use csi_proto::SPEC_VERSION;
 use csi_proto::duration::{self, DurationError};
 use csi_proto::faults::{self, FaultError, FaultRules, Named};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -122,7 +122,7 @@ pub enum SettingsError {
     #[error(transparent)]
     Fault(#[from] FaultError),
     /// A specification that is not there yet.
-    #[error("there is no CSI 1.{0}: the newest that is known is {SPEC_VERSION}")]
+    #[error("there is no CSI 1.{0}: the newest that is known is 1.{TODAY}")]
     Specification(u32),
     /// A pace that is no duration.
     #[error(transparent)]
@@ -212,7 +212,7 @@ impl Settings {
     /// When there is no such name, or a value is none.
     pub fn rules(&self, named: Named) -> Result<Rules, SettingsError> {
         let mut options = match self.specification {
-            Some(minor) if minor > newest_minor() => {
+            Some(minor) if minor > TODAY => {
                 return Err(SettingsError::Specification(minor));
             }
             Some(minor) => Options::of_specification(minor),
@@ -251,14 +251,6 @@ impl Settings {
         }
         Ok(Rules { options, faults })
     }
-}
-
-/// The minor version of the specification that this program was made from.
-fn newest_minor() -> u32 {
-    let minor = SPEC_VERSION.split('.').nth(1);
-    minor
-        .and_then(|minor| minor.parse().ok())
-        .unwrap_or(u32::MAX)
 }
 
 fn defect_named(name: &str) -> Result<Defect, SettingsError> {

@@ -117,6 +117,12 @@ pub(crate) struct Group {
 }
 
 impl State {
+    /// The bytes that are taken.
+    pub(crate) fn used(&self) -> i64 {
+        let volumes = self.volumes.values().map(|volume| volume.capacity);
+        volumes.chain(self.kept_room.iter().copied()).sum()
+    }
+
     /// A new id; later ones are greater.
     pub(crate) fn new_id(&mut self, kind: &str) -> String {
         self.last_id += 1;

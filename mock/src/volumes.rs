@@ -42,11 +42,8 @@ impl Core {
         let made = self
             .alone(what.clone(), self.create_alone(request, name))
             .await;
-        if made
-            .as_ref()
-            .is_err_and(|status| status.code() != Code::Aborted)
-            && self.has(Defect::RefusedCreateVolumeKeepsLock)
-        {
+        let is_refused = matches!(&made, Err(status) if status.code() != Code::Aborted);
+        if is_refused && self.has(Defect::RefusedCreateVolumeKeepsLock) {
             self.keep(what);
         }
         made
@@ -189,11 +186,8 @@ impl Core {
 
     /// Refuses a volume that is one too many, or too large for what is left.
     fn has_room(&self, state: &State, capacity: i64) -> Result<(), Status> {
-        let options = self.options();
-        if self.used(state).saturating_add(capacity) > options.capacity {
-            return Err(Status::resource_exhausted("the storage is full"));
-        }
-        let most = options.max_volumes;
+        self.has_bytes(state, capacity)?;
+        let most = self.options().max_volumes;
         match most > 0 && state.volumes.len() + state.kept_room.len() >= most {
             true => Err(Status::resource_exhausted(format!(
                 "there are {most} volumes already"
@@ -202,15 +196,12 @@ impl Core {
         }
     }
 
-    /// The bytes that are taken.
-    pub(crate) fn used(&self, state: &State) -> i64 {
-        let kept = state.kept_room.iter().copied();
-        state
-            .volumes
-            .values()
-            .map(|one| one.capacity)
-            .chain(kept)
-            .sum()
+    /// Refuses so many more bytes where they are not left.
+    pub(crate) fn has_bytes(&self, state: &State, more: i64) -> Result<(), Status> {
+        match state.used().saturating_add(more) > self.options().capacity {
+            true => Err(Status::resource_exhausted("the storage is full")),
+            false => Ok(()),
+        }
     }
 
     /// The answer for a volume that exists: itself, or that it is not what is asked for.

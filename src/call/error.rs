@@ -90,7 +90,7 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
     Some(hint.to_owned())
 }
 
-/// A time for people: what is left of a minute is no number of nanoseconds.
+/// A time as people read it: 60s, and not 59.999999975s.
 fn to_a_millisecond(time: Duration) -> Duration {
     match u64::try_from(time.as_micros().div_ceil(1000)) {
         Ok(rounded) if time > Duration::from_secs(1) => Duration::from_millis(rounded),

@@ -1,7 +1,7 @@
 //! A program that this one starts, with all that it starts in turn: a process group, which ends when it is dropped.
 //!
-//! A group of its own keeps the terminal's Ctrl-C away from it: this program gets that, and then ends the group in order. Owns
-//! also the end of what the program writes to stderr, and how it ended. Must not know what the program is for.
+//! A group of its own keeps the terminal's Ctrl-C away from the program: `csi` gets Ctrl-C, and then ends the group in order. Owns also
+//! how the program ended, and the last of what it wrote to stderr. Must not know what the program is for.
 
 use csi_proto::lock::lock;
 use rustix::io::Errno;
@@ -65,15 +65,15 @@ impl ProcessGroup {
         Ok(Self { child, patience })
     }
 
-    /// The ends of its standard input and output that are here, where they are pipes; once.
+    /// Our ends of its standard input and output, where these are pipes. The second call has none.
     pub fn streams(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
         (self.child.stdin.take(), self.child.stdout.take())
     }
 
-    /// What it writes to stderr; once. Needs a runtime.
+    /// What it writes to stderr. Needs a runtime.
     ///
     /// # Errors
-    /// When that was asked for before.
+    /// At the second call.
     pub fn stderr(&mut self) -> io::Result<Stderr> {
         let stderr = self.child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
         Stderr::keep(stderr.into())
@@ -146,14 +146,14 @@ struct Pipe {
 }
 
 impl Pipe {
-    /// Takes in all that has been written until now; whether there may be more. What is written before something else happens
-    /// is here when that has happened.
+    /// Takes in all that has been written until now, and says whether there may be more. It reads at once, not when the runtime comes
+    /// to it: what was written before an event is here for whoever has seen the event.
     fn drain(&self) -> bool {
         let mut tail = lock(&self.tail);
         let mut chunk = [0; 4096];
         loop {
             let read = match rustix::io::read(&self.end, &mut chunk) {
-                // So that the reader waits for more.
+                // The runtime has to see that the pipe is empty, or the reader would not wait.
                 Err(Errno::WOULDBLOCK) => self.end.try_read(&mut chunk),
                 read => read.map_err(io::Error::from),
             };
@@ -195,14 +195,14 @@ impl Stderr {
         self.since(0)
     }
 
-    /// The number of bytes that have been written.
+    /// The number of bytes that have been written so far.
     pub fn count(&self) -> usize {
         self.pipe.drain();
         let tail = lock(&self.pipe.tail);
         tail.before + tail.bytes.len()
     }
 
-    /// The text of what has been written and kept, without so many bytes of all before it.
+    /// What was written after the first `count` bytes, as far as it is kept.
     pub fn since(&self, count: usize) -> String {
         self.pipe.drain();
         let mut tail = lock(&self.pipe.tail);

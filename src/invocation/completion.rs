@@ -131,7 +131,7 @@ impl Tree {
             let Some(value) = candidate.get_value().to_str() else {
                 continue;
             };
-            // The folder of now is no file to be named.
+            // The current folder is no file.
             if value == "." {
                 continue;
             }

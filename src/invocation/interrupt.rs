@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first signal asks the program to stop, the second ends the process at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first signal asks the program to stop, the second ends the process at once. A shell outlives
+//! Ctrl-C, and notes what asks it to end.
 //!
 //! The first is an event that a future can wait for, so that calls are cancelled and commands behind `exec:` endpoints
 //! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second.
@@ -46,16 +47,17 @@ pub fn second_signal_kills() -> io::Result<()> {
     Ok(())
 }
 
-/// The signals that end more than what runs: all but Ctrl-C.
+/// The signals that end a shell, and not only what runs in it: all but Ctrl-C.
 fn end_signals() -> Vec<i32> {
     let mut signals = signals();
     signals.retain(|number| *number != SIGINT);
     signals
 }
 
-/// Notes whether a signal asks the process to end, in its handler: nobody whom it wakes comes to look too early. The terminal
-/// stops the process no more once one has, and a SIGTERM that follows ends it at once. A SIGHUP that follows says nothing new:
-/// who closes a terminal sends two, one by the shell in it and one by the kernel.
+/// A flag that the handlers of SIGTERM and SIGHUP set: whatever such a signal wakes finds it set.
+///
+/// From the first of these signals on, the terminal does not stop the process any more, and a SIGTERM ends it at once. Another SIGHUP
+/// does nothing: a terminal that is closed sends two, one by the shell in it and one by the kernel.
 ///
 /// # Errors
 /// When the system refuses.
@@ -67,7 +69,7 @@ pub fn note_end() -> io::Result<Arc<AtomicBool>> {
     Ok(asked)
 }
 
-/// Notes Ctrl-C, as [`note_end`] does the others.
+/// The same for Ctrl-C: a flag that its handler sets.
 ///
 /// # Errors
 /// When the system refuses.
@@ -77,7 +79,7 @@ pub fn note_interrupt() -> io::Result<Arc<AtomicBool>> {
     Ok(pressed)
 }
 
-/// Lets the terminal stop the process in the background, but for one that is asked to end by `asked`.
+/// Lets the terminal stop the process in the background, unless `asked` says that it is to end.
 ///
 /// # Errors
 /// When the system refuses.
@@ -110,7 +112,7 @@ impl Signals {
         Self::of([SIGINT])
     }
 
-    /// Watches those from now on that end more than what runs: all but Ctrl-C. Needs a runtime.
+    /// Watches all but Ctrl-C from now on. Needs a runtime.
     pub fn watch_end() -> Self {
         Self::of(end_signals())
     }

@@ -126,8 +126,8 @@ impl Documents {
         }
     }
 
-    /// Ends the list after a page that failed. It is left open, so that no reader takes a part for the whole: a pipe loses the
-    /// exit code. An expression sees whole lists alone.
+    /// Ends what is written after a page that failed. The document stays open: behind a pipe nobody sees the exit code, and no reader
+    /// is to take a part for the whole. An expression finds nothing in a part.
     ///
     /// # Errors
     /// As [`Documents::write`].

@@ -1,4 +1,4 @@
-//! Whether the last line on stdout was ended, so that a prompt does not stand in it, where it would hide it.
+//! Whether the last line on stdout was ended. A prompt that begins in an open line would hide it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ pub fn is_open() -> bool {
     IS_OPEN.load(Ordering::Relaxed)
 }
 
-/// Whether it is open: stdout leads elsewhere now.
+/// Says whether it is open, where stdout leads elsewhere from now on.
 pub fn set_open(is_open: bool) {
     IS_OPEN.store(is_open, Ordering::Relaxed);
 }
@@ -22,8 +22,8 @@ pub(super) fn note(written: &[u8]) {
     }
 }
 
-/// What brings a terminal of so many columns to the beginning of an empty line, where nobody knows what a program has left: at
-/// the beginning of a line it fills that with blanks and takes them away, and else it reaches the next line, as zsh does it.
+/// What puts the cursor of a terminal of so many columns at the beginning of an empty line, wherever a program has left it, as zsh
+/// does: as many blanks as columns stay in a line that is empty, and reach the next one otherwise; then their line is cleared.
 pub fn fresh(columns: usize) -> String {
     format!("{:columns$}\r\x1b[K", "")
 }

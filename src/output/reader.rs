@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a reader is looked for to whom nothing is written.
+/// The pause between two looks whether the reader is still there, while nothing is written.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// Whether a write to stdout has found no reader. One for the process, as stdout is.
@@ -24,11 +24,11 @@ pub fn set_gone(gone: bool) {
     GONE.store(gone, Ordering::Relaxed);
 }
 
-/// Waits until nobody reads stdout any more; of a file nobody ever does.
+/// Waits until nobody reads stdout any more. Where stdout is a file, it waits for ever.
 pub async fn leaves() {
     let stdout = io::stdout();
     loop {
-        // That the other end is closed is said of every pipe, whatever is asked for.
+        // poll(2) reports a closed reader whatever it is asked for.
         let asked = &mut [PollFd::new(&stdout, PollFlags::empty())];
         if poll(asked, Some(&Timespec::default())).is_ok_and(|told| told > 0) {
             return set_gone(true);

@@ -46,7 +46,7 @@ pub struct Recorder {
     end: u64,
     /// The number of calls that are missing since a line last could not be written.
     missing: u64,
-    /// Whether it is told that nothing can be written now.
+    /// Whether the user was told that nothing can be written now.
     is_told: bool,
 }
 
@@ -113,7 +113,7 @@ impl Recorder {
         self.missing += calls;
     }
 
-    /// Adds a call, if it can be written. That it cannot is told once.
+    /// Adds a call, and says whether it could be written. The user is told once that it could not.
     pub fn add(&mut self, call: &RecordedCall) -> bool {
         let line = Line {
             call,

@@ -10,14 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The signals by which a terminal stops those in the background that read it or change how it works.
 const STOPS: [c_int; 2] = [libc::SIGTTIN, libc::SIGTTOU];
 
-/// How often, and in which pauses, a process that goes on looks whether it was asked to end.
+/// How often a continued process looks whether it was asked to end, and the pause between two looks.
 const LOOKS: usize = 100;
 const PAUSE_MS: c_int = 10;
 
-/// Lets the handlers of `signals` set a flag, so that it is set before anything that such a signal wakes looks at it.
+/// Lets the handlers of `signals` set a flag: whatever such a signal wakes finds it set.
 ///
-/// From the first of them on, SIGTTIN and SIGTTOU are ignored (signal(7)): a process in the background that touches its terminal
-/// once more is not stopped for good on the way to its end; reading fails with EIO.
+/// From the first of these signals on, SIGTTIN and SIGTTOU are ignored (signal(7)). Else a process in the background that touches its
+/// terminal on the way to its end would be stopped for good. Reading the terminal fails with EIO then.
 ///
 /// # Errors
 /// When the system refuses.
@@ -34,9 +34,9 @@ pub fn note(signals: &[c_int], asked: &Arc<AtomicBool>) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops the process as its terminal does, in the background; and when it goes on, waits for a moment for `asked`, unless it is in
-/// the foreground again. Who asks a stopped process to end continues it after that, and another thread may handle the one signal while
-/// this one touches the terminal, which would stop all of them again.
+/// Stops the process as its terminal does in the background. When it goes on in the background, it waits up to a second for `asked`:
+/// a shell that ends a stopped job sends SIGTERM and continues it, another thread may handle that signal, and meanwhile this thread would
+/// touch the terminal, which would stop all threads again.
 ///
 /// # Errors
 /// When the system refuses.
@@ -45,7 +45,7 @@ pub fn stop_unless_asked(asked: &Arc<AtomicBool>) -> io::Result<()> {
         let asked = Arc::clone(asked);
         let action = move || {
             if asked.load(Ordering::SeqCst) {
-                // It came while this was registered.
+                // A signal of `note` came while this handler was registered.
                 ignore_stops();
                 return;
             }

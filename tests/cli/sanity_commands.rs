@@ -19,7 +19,7 @@ use std::time::Duration;
 const CASES_FAILED: i32 = 3;
 
 /// The lines of a case, as `explain` shows those of the last run.
-fn shown_commands(csi: &Csi, case: &str) -> Vec<String> {
+pub fn shown_commands(csi: &Csi, case: &str) -> Vec<String> {
     let shown = csi.run(&format!("sanity explain {case}")).succeeds().stdout;
     let mut lines = shown.lines();
     lines
@@ -69,8 +69,12 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Runs one case against a driver with a defect; the driver, the client and the lines that it prints.
-fn failing(defect: Defect, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec<String>) {
-    let driver = ReferenceDriver::start(Options::default().with(defect));
+fn failing(defect: Defect, case: &str) -> (ReferenceDriver, Csi, Vec<String>) {
+    failing_with(Options::default().with(defect), case, "")
+}
+
+fn failing_with(options: Options, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec<String>) {
+    let driver = ReferenceDriver::start(options);
     let csi = Csi::at(&driver.endpoint());
     let parent = driver.workplace();
     let line = format!(
@@ -83,17 +87,18 @@ fn failing(defect: Defect, case: &str, more: &str) -> (ReferenceDriver, Csi, Vec
     (driver, csi, commands)
 }
 
-/// The same lines for another driver.
-fn moved(commands: &[String], from: &ReferenceDriver, to: &ReferenceDriver) -> Vec<String> {
-    let (old, new) = (from.endpoint(), to.endpoint());
+/// The same lines for the driver at another endpoint.
+fn moved(commands: &[String], from: &ReferenceDriver, to: &str) -> Vec<String> {
     let lines = commands.iter();
-    lines.map(|line| line.replace(&old, &new)).collect()
+    lines
+        .map(|line| line.replace(&from.endpoint(), to))
+        .collect()
 }
 
 #[test]
 fn an_answer_that_should_be_a_refusal_is_seen_again() {
     let case = "controller/create-volume/with-another-size";
-    let (driver, csi, commands) = failing(Defect::CreateVolumeIgnoresSizeOnRepeat, case, "");
+    let (driver, csi, commands) = failing(Defect::CreateVolumeIgnoresSizeOnRepeat, case);
     let again = paste(&commands, &csi);
     assert!(again.status.success(), "{commands:#?}\n{}", stderr(&again));
     assert_eq!(driver.left_behind().len(), 1, "the lines made one volume");
@@ -102,14 +107,14 @@ fn an_answer_that_should_be_a_refusal_is_seen_again() {
     assert_eq!(driver.left_behind(), [""; 0], "{commands:#?}");
 
     let right = ReferenceDriver::start(Options::default());
-    let other = paste(&moved(&commands, &driver, &right), &csi);
+    let other = paste(&moved(&commands, &driver, &right.endpoint()), &csi);
     ended_with(&other, tonic::Code::AlreadyExists);
 }
 
 #[test]
 fn a_refusal_is_seen_again_and_ids_are_taken_over() {
     let case = "controller/delete-snapshot/is-idempotent";
-    let (driver, csi, commands) = failing(Defect::DeleteSnapshotUnknownIsNotFound, case, "");
+    let (driver, csi, commands) = failing(Defect::DeleteSnapshotUnknownIsNotFound, case);
     assert!(
         commands.iter().any(|line| line.starts_with("id1=$(")),
         "{commands:#?}"
@@ -131,7 +136,7 @@ fn a_refusal_is_seen_again_and_ids_are_taken_over() {
         right.endpoint()
     ))
     .succeeds();
-    let other = paste(&moved(&commands, &driver, &right), &csi);
+    let other = paste(&moved(&commands, &driver, &right.endpoint()), &csi);
     assert!(other.status.success(), "{}", stderr(&other));
 }
 
@@ -139,18 +144,11 @@ fn a_refusal_is_seen_again_and_ids_are_taken_over() {
 fn whatever_calls_at_the_same_time_make_is_taken_back() {
     // One driver has at most two ids for them, the other one as many as there are calls.
     let case = "controller/create-volume/at-the-same-time";
-    let driver = ReferenceDriver::start(Options {
+    let options = Options {
         pace: Duration::from_millis(50),
         ..Options::default().with(Defect::ParallelCreateVolumeMakesTwo)
-    });
-    let csi = Csi::at(&driver.endpoint());
-    let parent = driver.workplace();
-    let line = format!(
-        "sanity --filter {case} --cap 1,mount --mount-parent {}",
-        parent.display()
-    );
-    csi.run(&line).exits(CASES_FAILED);
-    let commands = shown_commands(&csi, case);
+    };
+    let (driver, csi, commands) = failing_with(options, case, "--cap 1,mount");
     let other = thorough_driver();
     let mut made = 0;
     other.answer("CreateVolume", move |_| {
@@ -162,9 +160,7 @@ fn whatever_calls_at_the_same_time_make_is_taken_back() {
             }),
         })
     });
-    let lines = commands.iter();
-    let lines = lines.map(|line| line.replace(&driver.endpoint(), other.endpoint()));
-    let whole = paste_all(&lines.collect::<Vec<_>>(), &csi);
+    let whole = paste_all(&moved(&commands, &driver, other.endpoint()), &csi);
     let calls = other.requests().into_iter();
     let calls: Vec<_> = calls
         .filter(|call| call.path.ends_with("/DeleteVolume"))
@@ -188,18 +184,12 @@ fn whatever_calls_at_the_same_time_make_is_taken_back() {
 #[test]
 fn what_is_refused_for_want_of_room_is_taken_back_where_there_is_room() {
     let case = "lifecycle/gives-room-back";
-    let driver = ReferenceDriver::start(Options {
+    let options = Options {
         max_volumes: 6,
         ..Options::default().with(Defect::RoomNeverGivenBack)
-    });
-    let csi = Csi::at(&driver.endpoint());
-    let parent = driver.workplace();
-    let line = format!(
-        "sanity --filter {case} --cap 1,mount --volume-size 1Mi --mount-parent {}",
-        parent.display()
-    );
-    csi.run(&line).exits(CASES_FAILED);
-    let commands = shown_commands(&csi, case);
+    };
+    let more = "--cap 1,mount --volume-size 1Mi";
+    let (driver, csi, commands) = failing_with(options, case, more);
     assert!(
         commands
             .iter()
@@ -207,7 +197,7 @@ fn what_is_refused_for_want_of_room_is_taken_back_where_there_is_room() {
         "{commands:#?}"
     );
     let right = ReferenceDriver::start(Options::default());
-    let whole = paste_all(&moved(&commands, &driver, &right), &csi);
+    let whole = paste_all(&moved(&commands, &driver, &right.endpoint()), &csi);
     assert_eq!(
         right.left_behind(),
         [""; 0],
@@ -219,7 +209,7 @@ fn what_is_refused_for_want_of_room_is_taken_back_where_there_is_room() {
 #[test]
 fn a_failure_on_the_node_is_seen_again_with_its_folders() {
     let case = "node/publish/with-another-readonly";
-    let (driver, csi, commands) = failing(Defect::PublishIgnoresReadonly, case, "");
+    let (driver, csi, commands) = failing(Defect::PublishIgnoresReadonly, case);
     assert!(
         commands.iter().any(|line| line.starts_with("mkdir ")),
         "{commands:#?}"
@@ -237,7 +227,7 @@ fn a_failure_on_the_node_is_seen_again_with_its_folders() {
     // The lines name the folders of the first run: as the first driver left them they are of no use to another one.
     std::fs::remove_dir_all(driver.workplace()).unwrap();
     let right = ReferenceDriver::start(Options::default());
-    let other = paste(&moved(&commands, &driver, &right), &csi);
+    let other = paste(&moved(&commands, &driver, &right.endpoint()), &csi);
     ended_with(&other, tonic::Code::AlreadyExists);
 }
 

@@ -138,7 +138,7 @@ pub fn secrets() -> BTreeMap<String, String> {
     [("token".to_owned(), "not-for-logs".to_owned())].into()
 }
 
-fn run_to_the_end(settings: Settings) -> Report {
+pub fn run_to_the_end(settings: Settings) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

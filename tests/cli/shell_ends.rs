@@ -86,7 +86,7 @@ fn a_signal_between_two_calls_ends_a_script() {
     driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
     let csi = Csi::at(driver.endpoint());
     for signal in ["TERM", "INT", "HUP"] {
-        // While a program reads, and while one reads that does not end by itself, or is told so by the terminal alone.
+        // A program that ends by itself, and one that does not. Only a terminal sends its Ctrl-C to the programs, too.
         let programs = match signal {
             "INT" => vec![format!("sh -c 'kill -{signal} $PPID'")],
             _ => vec![

@@ -223,7 +223,7 @@ fn what_is_demanded_and_not_so_fails() {
             78,
             "the socket /nowhere.sock does not exist",
         ),
-        ("source nowhere.csi", 1, "nowhere.csi cannot be read"),
+        ("source nowhere.csi", 2, "nowhere.csi cannot be read"),
         ("desc Volum", 2, "there is Volume"),
         ("shell x.csi", 2, "source FILE runs a script here"),
         ("proxy --stdio x", 2, "for outside of it"),
@@ -426,7 +426,7 @@ fn a_word_is_a_script_as_for_sh() {
     let run = csi.run_args(["shell", "-c", "print $2 $1", "x", "y"]);
     assert_eq!(run.succeeds().stdout, "y x\n");
     for line in ["shell nowhere.csi", "shell nowhere.csi x"] {
-        let run = csi.run(line).exits(1);
+        let run = csi.run(line).exits(2);
         run.says("nowhere.csi cannot be read")
             .says("csi shell -s ARGUMENT");
     }

@@ -30,7 +30,7 @@ const BOUNDS: [&str; 6] = [
 ];
 /// The deadline of calls that have one. The driver answers a tenth of it before.
 const DEADLINE: Duration = Duration::from_secs(16);
-/// A look for each try that finds all at rest.
+/// A call that was cancelled is made again until all was at rest for so long.
 const TRIES: Duration = Duration::from_secs(4);
 
 /// A volume, its snapshot, and a published target, with every call that can be made about them.

@@ -1,19 +1,20 @@
 //! How long a test waits for what must happen: as long as anything moves.
 //!
-//! A clock would decide by how busy the machine is. So no time counts here: now and then it is looked whether anybody wants a
-//! processor, and only what is found at rest again and again is given up.
+//! A clock would decide by how busy the machine is. So a wait looks now and then whether anybody wants a processor. It gives up
+//! after many looks that found all at rest, or after half an hour of others.
 
 #![allow(dead_code)] // Every test program uses a part of it.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two looks, at least.
-const BETWEEN: Duration = Duration::from_secs(1);
+pub const BETWEEN: Duration = Duration::from_secs(1);
 
-/// All must be at rest for so long before it is given up. Longer than any time that the programs themselves wait before they try
-/// again; it only matters on failure.
+/// A wait is given up when all was at rest for so long: longer than the programs themselves wait before they try again. It only
+/// matters on failure.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A wait in which somebody was busy so often, half an hour at least, is for what never ends.
@@ -80,6 +81,20 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(patience.lasts(), "never: {what}");
         std::thread::sleep(patience.pause());
     }
+}
+
+/// Waits until the value behind a lock is so, which `changed` tells of, or until nothing moves any more.
+pub fn until_changed<'a, T>(
+    changed: &Condvar,
+    mut value: MutexGuard<'a, T>,
+    mut is_so: impl FnMut(&T) -> bool,
+) -> MutexGuard<'a, T> {
+    let mut patience = Patience::default();
+    while !is_so(&value) && patience.lasts() {
+        let waited = changed.wait_timeout(value, BETWEEN);
+        value = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+    value
 }
 
 /// Awaits what must come.

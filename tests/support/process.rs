@@ -1,6 +1,6 @@
 //! A child process of a test: its output as it comes, an end that is never waited for in vain, and no survivors.
 
-use super::patience::{PATIENCE, Patience};
+use super::patience::{BETWEEN, PATIENCE, Patience, until_changed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
@@ -10,9 +10,6 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Between two questions whether to go on with waiting.
-const A_WHILE: Duration = Duration::from_secs(1);
 
 /// A running child and what it has written. Dropping it kills its process group.
 pub struct Process {
@@ -187,11 +184,11 @@ pub fn ends_within(child: &Child, limit: Duration) -> bool {
     let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
         return false;
     };
-    let second = Timespec::try_from(A_WHILE).expect("a short time");
+    let pause = Timespec::try_from(BETWEEN).expect("a short time");
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     let mut patience = Patience::of(limit);
     while patience.lasts() {
-        match poll(&mut fds, Some(&second)) {
+        match poll(&mut fds, Some(&pause)) {
             Ok(0) | Err(Errno::INTR) => {}
             result => return result.is_ok(),
         }
@@ -299,14 +296,10 @@ impl Captured {
 
     /// Waits until this is so, or the stream has ended, or nothing moves any more.
     fn patiently(&self, is_so: impl Fn(&Written) -> bool) -> MutexGuard<'_, Written> {
-        let mut patience = Patience::default();
-        let mut written = self.written();
-        while !is_so(&written) && !written.ended && patience.lasts() {
-            let (_, changed) = &*self.shared;
-            let waited = changed.wait_timeout(written, A_WHILE);
-            written = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        written
+        let (_, changed) = &*self.shared;
+        until_changed(changed, self.written(), |written| {
+            is_so(written) || written.ended
+        })
     }
 
     /// The first whole line from the byte `from` on that contains `text`, and the byte behind it.

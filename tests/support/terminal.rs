@@ -1,6 +1,6 @@
 //! A terminal of a test: a program on one end, a person who types on the other.
 
-use crate::support::patience::{PATIENCE, Patience};
+use crate::support::patience::{PATIENCE, until_changed};
 use crate::support::process::ends_within;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
@@ -13,7 +13,6 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 /// A running program with a terminal of its own. Dropping it kills the program and its children.
 pub struct Terminal {
@@ -123,15 +122,10 @@ impl Terminal {
     #[track_caller]
     pub fn expect(&mut self, text: &str) -> String {
         let (state, changed) = &*self.shown;
-        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut patience = Patience::default();
-        while !plain(&state.bytes[state.read..], self.columns).contains(text)
-            && !state.ended
-            && patience.lasts()
-        {
-            let waited = changed.wait_timeout(state, Duration::from_secs(1));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = until_changed(changed, state, |state| {
+            plain(&state.bytes[state.read..], self.columns).contains(text) || state.ended
+        });
         let new = plain(&state.bytes[state.read..], self.columns);
         let Some(at) = new.find(text) else {
             let all = plain(&state.bytes, self.columns);

@@ -63,8 +63,8 @@ pub enum Busy {
     },
 }
 
-/// When the memory of a crowd is given back, each time after the one before: its replies hold some until they are sent, and its
-/// last calls may come long after the table was empty for a moment.
+/// The pauses before the memory of a crowd of calls is given back, again and again: its replies hold some until they are sent, and
+/// its last calls may begin after the table was empty for a moment.
 const GIVE_BACK_AFTER: [Duration; 3] = [
     Duration::from_secs(2),
     Duration::from_secs(10),

@@ -166,6 +166,7 @@ impl Helpers {
         guard: impl Send + 'static,
     ) -> Result<Done, HelperError> {
         let deadline = Instant::now() + bound;
+        let question = task.question();
         let mut step = "starting".to_owned();
         let too_late = |step: &str| HelperError::Deadline {
             step: step.to_owned(),
@@ -173,7 +174,8 @@ impl Helpers {
             stuck: None,
         };
         let (mut helper, result) = loop {
-            let (mut helper, was_idle) = match self.waiting_for(task) {
+            let waits = question.as_ref().and_then(|_| self.one_that_waits());
+            let (mut helper, was_idle) = match waits {
                 Some(helper) => (helper, true),
                 None => {
                     let begun = tokio::time::timeout_at(deadline, self.begin()).await;
@@ -181,8 +183,8 @@ impl Helpers {
                     (begun.map_err(HelperError::Start)?, false)
                 }
             };
-            if let Some(question) = task.question() {
-                step = question;
+            if let Some(question) = &question {
+                step.clone_from(question);
             }
             let conversation = converse(&mut helper.socket, task, &mut step, self.log);
             let result = match tokio::time::timeout_at(deadline, conversation).await {
@@ -197,7 +199,7 @@ impl Helpers {
             };
             break (helper, result);
         };
-        if task.question().is_some() && matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
+        if question.is_some() && matches!(result, Ok(_) | Err(HelperError::Failed(_))) {
             self.keep_waiting(helper);
             return result;
         }
@@ -225,9 +227,8 @@ impl Helpers {
         }
     }
 
-    /// A helper that waits, where `task` is a question.
-    fn waiting_for(&self, task: &Task) -> Option<Helper> {
-        task.question()?;
+    /// A helper that waits for a question.
+    fn one_that_waits(&self) -> Option<Helper> {
         lock(&self.waiting).helpers.pop()
     }
 

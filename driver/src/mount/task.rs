@@ -61,8 +61,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// What it asks, where it changes nothing: a helper may do several, one after the other, and each is one step, which its caller
-    /// knows.
+    /// What it asks, where it changes nothing. A helper may answer several questions, one after the other. Each is one step, of which
+    /// the helper tells nothing: its caller has this text.
     pub(super) fn question(&self) -> Option<String> {
         match self {
             Self::Usage { path } => Some(asking_usage(path)),

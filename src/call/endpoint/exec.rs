@@ -37,14 +37,14 @@ pub(super) struct ExecStream {
     group: ConnectedGroup,
 }
 
-/// The processes of a command whose input ends before them.
+/// The processes of a command, which have a moment to end by themselves once their input is closed.
 struct ConnectedGroup {
     program: String,
     processes: ProcessGroup,
 }
 
 impl Drop for ConnectedGroup {
-    /// It takes a few milliseconds as a rule.
+    /// Waits for that, as a rule a few milliseconds; the fields then end what is left.
     fn drop(&mut self) {
         self.processes.ends_within(CLOSE_GRACE);
     }

@@ -131,7 +131,7 @@ fn pruned(path: &[&Command]) -> Command {
     let command = path.last().map(|command| (*command).clone());
     let command = command.unwrap_or_default().mut_args(|arg| {
         let hidden = !is_own(&arg, path);
-        // A page is as whole as the long help: the library would leave the words of such a flag out.
+        // A page has all of the long help. The library would leave the text of a flag out that the short help hides.
         arg.hide(hidden).hide_short_help(false)
     });
     let command = command.mut_subcommands(|inner| {

@@ -37,8 +37,8 @@ pub enum Agreement {
     EveryEntry(&'static str, &'static str),
     /// The size at the path in the reply lies in the request's `capacity_range`; 0 means that it is not known.
     InCapacityRange(&'static str),
-    /// The size at the path in the reply is at least the one that the request's `capacity_range` requires: of a volume that is
-    /// larger than the limit already.
+    /// The size at the path in the reply is at least what the request's `capacity_range` requires. It may exceed the limit, for
+    /// the volume may have done so before.
     NotBelowRequired(&'static str),
     /// The token of the next page is not the one that this page was asked with: such a list has no end.
     NewToken,
@@ -68,10 +68,23 @@ impl Agreement {
                 }
             }
             Self::InCapacityRange(path) => {
-                not_below_required(path, &request, &reply, found);
-                not_above_limit(path, &request, &reply, found);
+                Self::NotBelowRequired(path).check(exchange, found);
+                let limit = request.number("capacity_range.limit_bytes");
+                let size = reply.number(path);
+                if limit > 0 && size > limit {
+                    let rule = format!("{size} is more than the request's limit_bytes, {limit}");
+                    found.push(path, rule);
+                }
             }
-            Self::NotBelowRequired(path) => not_below_required(path, &request, &reply, found),
+            Self::NotBelowRequired(path) => {
+                let required = request.number("capacity_range.required_bytes");
+                let size = reply.number(path);
+                if size > 0 && size < required {
+                    let rule =
+                        format!("{size} is less than the request's required_bytes, {required}");
+                    found.push(path, rule);
+                }
+            }
             Self::NewToken => {
                 let token = reply.text("next_token");
                 if !token.is_empty() && token == request.text("starting_token") {
@@ -104,39 +117,8 @@ fn same(
     }
 }
 
-fn not_below_required(
-    path: &str,
-    request: &MessageView<'_>,
-    reply: &MessageView<'_>,
-    found: &mut Broken,
-) {
-    let size = reply.number(path);
-    let required = request.number("capacity_range.required_bytes");
-    if size > 0 && size < required {
-        found.push(
-            path,
-            format!("{size} is less than the request's required_bytes, {required}"),
-        );
-    }
-}
-
-fn not_above_limit(
-    path: &str,
-    request: &MessageView<'_>,
-    reply: &MessageView<'_>,
-    found: &mut Broken,
-) {
-    let size = reply.number(path);
-    let limit = request.number("capacity_range.limit_bytes");
-    if limit > 0 && size > limit {
-        found.push(
-            path,
-            format!("{size} is more than the request's limit_bytes, {limit}"),
-        );
-    }
-}
-
-/// The snapshots are of the volume that the request names, alone: no sentence says that two filters hold together.
+/// The snapshots are of the volume that the request names. A request that also names a snapshot is left alone: no sentence says
+/// that both filters hold together.
 pub fn of_the_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
     if exchange.request.text("snapshot_id").is_empty() {
         let agreement = Agreement::EveryEntry("source_volume_id", "snapshot.source_volume_id");
@@ -154,7 +136,7 @@ pub fn created_volume(exchange: &mut Exchange<'_, '_>, found: &mut Broken) {
         let id = |path: &str| view.text(&format!("{source}.{path}")).into_owned();
         (id("snapshot.snapshot_id"), id("volume.volume_id"))
     };
-    // It is optional, and a repetition may leave the source out.
+    // It is optional in the reply, and a repeated request may leave it out.
     let (asked, at) = ("volume_content_source", "volume.content_source");
     let are_set = request.is_set(asked) && reply.is_set(at);
     if are_set && source(&request, asked) != source(&reply, at) {

@@ -130,12 +130,12 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
     match task {
         Task::Add(flags) => add(&flags, globals),
         Task::Use(flags) => switch(flags.name),
-        Task::List => output::print(&shown::list(
-            &Contexts::load().or_usage()?,
-            counting(globals)?,
-            format,
-            !globals.no_headers,
-        )?),
+        Task::List => {
+            let contexts = Contexts::load().or_usage()?;
+            let counts = counting(&contexts, globals);
+            let text = shown::list(&contexts, counts, format, !globals.no_headers)?;
+            output::print(&text)
+        }
         Task::Show(flags) => show(flags.name, globals, format),
         Task::Current => output::print(&shown::name(&current(globals)?, format)?),
         Task::Rename(flags) => rename(&flags.name, &flags.new_name),
@@ -247,7 +247,7 @@ fn changed(change: impl FnOnce(&mut Contexts) -> Result<(), Error>) -> Result<()
 
 fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), Error> {
     let contexts = Contexts::load().or_usage()?;
-    let counts = counting(globals)?;
+    let counts = counting(&contexts, globals);
     let Some(name) = name.or_else(|| counts.clone()) else {
         return Err(none_counts());
     };
@@ -262,8 +262,9 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
 
 /// The name of the context that counts, where one does and there is one.
 fn current(globals: &Globals) -> Result<String, Error> {
-    let name = counting(globals)?.ok_or_else(none_counts)?;
-    Contexts::load().or_usage()?.named(&name).or_usage()?;
+    let contexts = Contexts::load().or_usage()?;
+    let name = counting(&contexts, globals).ok_or_else(none_counts)?;
+    contexts.named(&name).or_usage()?;
     Ok(name)
 }
 
@@ -273,8 +274,7 @@ fn none_counts() -> Error {
 }
 
 /// The name of the context that would count for a command with these flags.
-fn counting(globals: &Globals) -> Result<Option<String>, Error> {
-    let contexts = Contexts::load().or_usage()?;
+fn counting(contexts: &Contexts, globals: &Globals) -> Option<String> {
     let variable = file::of_environment();
     let of = Selectors {
         flag: globals.context.as_deref(),
@@ -282,5 +282,5 @@ fn counting(globals: &Globals) -> Result<Option<String>, Error> {
         current: contexts.current.as_deref(),
         driver_is_named: connect::named(globals).is_some(),
     };
-    Ok(context(of).map(|(name, _)| name.to_owned()))
+    context(of).map(|(name, _)| name.to_owned())
 }

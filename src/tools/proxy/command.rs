@@ -120,7 +120,7 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     }
     match missing {
         0 => Ok(()),
-        // It was told when it happened; a script sees the exit code alone.
+        // The user was told when it happened; a script sees only the exit code.
         _ => Err(Error::local("the recording lacks calls").reported()),
     }
 }

@@ -113,7 +113,7 @@ impl CallJournal {
         })
     }
 
-    /// Waits until the recording has the calls so far, unless its file takes nothing. The calls that it lacks.
+    /// Waits until the recording has the calls so far, unless its file takes nothing. Returns how many calls it lacks.
     pub fn keep(&self) -> u64 {
         let missing = self.recorded.as_ref().map_or(0, Lines::flush);
         if missing > 0 {

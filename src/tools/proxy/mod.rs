@@ -176,7 +176,8 @@ impl Proxy {
         })
     }
 
-    /// Works until `stop` ends, and a little longer for the calls that run then. The calls that the recording lacks.
+    /// Works until `stop` ends, and a little longer for the calls that run then. Returns how many calls the
+    /// recording lacks.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> u64 {
         self.relay
             .serve(self.listener, self.taken, stop, self.drain)

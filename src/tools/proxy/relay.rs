@@ -88,7 +88,7 @@ impl Relay {
     }
 
     /// Serves on `listener` until `stop` ends, then until all calls are answered or `drain` has passed. A socket that was
-    /// taken over is given back first, so that new calls go to the driver by then. The calls that the recording lacks.
+    /// taken over is given back first, so that new calls go to the driver by then. Returns how many calls the recording lacks.
     pub async fn serve(
         self: Arc<Self>,
         listener: Listener,

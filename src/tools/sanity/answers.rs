@@ -1,4 +1,4 @@
-//! Checks of calls that may either succeed or be refused, and the wording of their answers.
+//! Demands of calls that may be answered in more than one way, or that should or must be refused, and the wording of answers.
 
 use super::context::{Context, decoded, encoded};
 use super::verdict::{Stop, Verdict, any_of, ensure, same_code, status_text};

@@ -62,6 +62,11 @@ impl CallCounts {
     ) -> Vec<String> {
         self.calls += 1;
         let mut found = Vec::new();
+        let mut note = |all: &mut BTreeSet<String>, words: String| {
+            if all.insert(words.clone()) {
+                found.push(words);
+            }
+        };
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
         // A value that stands elsewhere in what was sent is no secret in an answer.
@@ -77,25 +82,21 @@ impl CallCounts {
                 self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
-                    let words = format!("{}: in its reply", method.name);
-                    found.extend(self.secrets.insert(words.clone()).then_some(words));
+                    note(&mut self.secrets, format!("{}: in its reply", method.name));
                 }
             }
             Err(status) => {
                 self.refusals += 1;
-                let details = status.details();
+                let code = code_name(status.code());
+                let (message, details) = (status.message().as_bytes(), status.details());
                 let mut values = values.map(String::as_bytes);
-                if values
-                    .any(|value| holds(status.message().as_bytes(), value) || holds(details, value))
-                {
-                    let code = code_name(status.code());
+                if values.any(|value| holds(message, value) || holds(details, value)) {
                     let words = format!("{}: in the message of {code}", method.name);
-                    found.extend(self.secrets.insert(words.clone()).then_some(words));
+                    note(&mut self.secrets, words);
                 }
                 // An UNIMPLEMENTED of the gRPC library has no words of the driver.
-                if status.message().is_empty() && status.code() != Code::Unimplemented {
-                    let words = format!("{}: {}", method.name, code_name(status.code()));
-                    found.extend(self.silent.insert(words.clone()).then_some(words));
+                if message.is_empty() && status.code() != Code::Unimplemented {
+                    note(&mut self.silent, format!("{}: {code}", method.name));
                 }
             }
         }

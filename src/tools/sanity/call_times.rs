@@ -17,7 +17,7 @@ const SOURCES: [(&str, &str); 2] = [
     ),
 ];
 
-/// The part of the driver's time from which on a step is named.
+/// A step is named where it took at least this part of the driver's time.
 const NAMED: f64 = 0.2;
 
 /// A step that is faster than this on average is not slow.

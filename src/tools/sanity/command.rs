@@ -1,6 +1,6 @@
 //! The command `csi sanity`: settings from flags and file, a run that signals stop, its output and its end.
 
-use super::report::instance_name;
+use super::report::{case_named, instance_name};
 use super::settings::Access;
 use super::{Case, Report, Settings, config, drawn, junit, kept, known_failures, run_watched};
 use crate::call::endpoint::Endpoint;
@@ -18,7 +18,7 @@ use crate::output::page::{self, PageFile, Readers};
 use crate::output::shell_word::word;
 use crate::output::{Format, stdout, terminal};
 use crate::say::say;
-use crate::tools::sanity::print::{Detail, Progress, Shown, list};
+use crate::tools::sanity::print::{CLEAR, Detail, Progress, Shown, list};
 use clap::builder::PossibleValue;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
@@ -28,6 +28,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const REPORT: &str = "Report";
+
+/// The advice where a name is that of no case.
+const LIST_SHOWS: &str = "csi sanity --list shows the names of all cases";
 
 /// The flags that are no settings of a run.
 #[derive(Args, Debug)]
@@ -119,10 +122,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 fn explain(flags: &ExplainFlags, globals: &Globals) -> Result<(), Error> {
     globals.tool_format(&[Format::Table], "it is text; -o json of the run has all")?;
     let name = &flags.case;
-    let of_any = name.strip_suffix("@block").unwrap_or(name);
-    let Some(case) = super::cases().find(|case| case.name == of_any) else {
-        return Err(Error::usage(format!("no case has the name {}", word(name)))
-            .hint("csi sanity --list shows the names of all cases"));
+    let Some(case) = case_named(name) else {
+        return Err(Error::usage(format!("no case has the name {}", word(name))).hint(LIST_SHOWS));
     };
     let text = kept::explained(case, name, flags.run.as_deref())?;
     crate::output::print(text.as_bytes())
@@ -239,7 +240,7 @@ fn decide(settings: Settings, lists: bool, quiet: bool, globals: &Globals) -> Re
 /// Connects, runs the cases, and writes what came of them.
 fn execute(
     mut settings: Settings,
-    shown: Format,
+    format: Format,
     flags: &SanityFlags,
     globals: &Globals,
     defaults: &Defaults,
@@ -281,15 +282,14 @@ fn execute(
     if let Some(endpoint) = &endpoint {
         connect::private_mounts(endpoint, defaults)?;
     }
-    let columns = terminal::width();
     let shown = Shown {
-        format: shown,
+        format,
         detail: match (flags.quiet, globals.verbose) {
             (true, _) => Detail::Quiet,
             (false, 0) => Detail::Usual,
             (false, _) => Detail::Each,
         },
-        columns,
+        columns: terminal::width(),
         brush: Brush(colour::is_wanted()),
     };
     let mut progress = Progress::new(stdout(), shown, known.clone());
@@ -302,7 +302,7 @@ fn execute(
                 () = signals.next() => return Err(Error::interrupted()),
             }
         }
-        let mut report = followed(settings, &mut progress, &mut signals, columns.is_some()).await?;
+        let mut report = followed(settings, &mut progress, &mut signals, shown.is_live()).await?;
         report.known = known;
         let documents: [fn(&Report) -> String; 2] = [junit::document, known_failures::written];
         for ((flag, path), document) in files.into_iter().zip(documents) {
@@ -336,7 +336,7 @@ fn known(path: &Path) -> Result<BTreeSet<String>, Error> {
         .map_err(|error| Error::usage(format!("--known-failures: {file}: {error}")))?;
     known_failures::parse(&text).map_err(|(line, name)| {
         let problem = format!("--known-failures: {file}:{line}: no case has the name {name}");
-        Error::usage(problem).hint("csi sanity --list shows the names of all cases")
+        Error::usage(problem).hint(LIST_SHOWS)
     })
 }
 
@@ -360,7 +360,7 @@ async fn followed<W: Write>(
         }
         if heard == 1 {
             // Over the line about what runs, where there is one.
-            let clear = if live { "\r\x1b[K" } else { "" };
+            let clear = if live { CLEAR } else { "" };
             let note = "note: taking down what the cases made; Ctrl-C again stops that too";
             say!("{clear}{note}");
         }
@@ -427,7 +427,7 @@ fn selected(settings: &Settings) -> Result<Vec<&'static Case>, Error> {
         let patterns = settings.filter.iter().map(|pattern| word(pattern));
         let patterns: Vec<_> = patterns.collect();
         let problem = format!("--filter: no case matches {}", patterns.join(" "));
-        return Err(Error::usage(problem).hint("csi sanity --list shows the names of all cases"));
+        return Err(Error::usage(problem).hint(LIST_SHOWS));
     }
     Ok(cases)
 }

@@ -39,7 +39,7 @@ pub(super) type Warning = (Failure, Ground);
 /// The context of one case.
 pub struct Context {
     pub(super) run: Arc<Run>,
-    /// The case's name; empty before all cases.
+    /// The case's name; empty for calls that belong to no case.
     pub(super) case: String,
     /// The case's number, which is a part of its names.
     number: usize,
@@ -52,7 +52,7 @@ pub struct Context {
     pub(super) premises: Mutex<Premises>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
-    /// What was found in the answers of this case before any other, and the number of its steps until then.
+    /// What the answers to this case showed first in the run, each with the number of steps until then.
     pub(super) first_of: Mutex<Vec<(String, usize)>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
@@ -82,6 +82,12 @@ impl Context {
             over: watch::Sender::new(false),
             restarts,
         }
+    }
+
+    /// The context of calls that belong to no case.
+    pub(super) fn of_no_case(run: &Arc<Run>, access: Access) -> Self {
+        let restarts = Restarts::asked_for();
+        Self::new(Arc::clone(run), String::new(), 0, access, restarts)
     }
 
     /// The settings of the run.
@@ -393,7 +399,8 @@ impl Context {
         Ok(answer)
     }
 
-    /// Skips the case when an RPC does not work here at all for volumes of that access type, and was answered with that code or will be.
+    /// Skips the case when an RPC does not work here at all for volumes of that access type; with a code, only where that is its
+    /// answer.
     pub(super) fn works(&self, method: &Method, access: Access, code: Option<Code>) -> Verdict {
         let reason = self.run.does_not_work(method, access, code);
         reason.map_or(Ok(()), |reason| Err(Stop::Skipped(reason)))

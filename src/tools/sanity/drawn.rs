@@ -1,7 +1,7 @@
 //! A run as the data of a page, which `output::page` draws.
 
+use super::finding::Finding;
 use super::report::{CaseOutcome, CaseResult, Report};
-use super::verdict::Failure;
 use crate::output::page::cases::{CaseEnd, CasesRun, Evidence, ShownCase};
 
 /// The run.
@@ -27,19 +27,12 @@ pub fn run(report: &Report) -> CasesRun {
 }
 
 fn case(result: &CaseResult, report: &Report) -> ShownCase {
-    let evidence = |failure: &Failure, recommended: bool| Evidence {
+    let found = Finding::of(result).into_iter().flat_map(Finding::evidence);
+    let evidence = found.map(|(recommended, failure)| Evidence {
         recommended,
         expected: failure.expected.clone(),
         actual: failure.actual.clone(),
-    };
-    let failed = match &result.outcome {
-        CaseOutcome::Failed(failure) => Some(failure),
-        _ => None,
-    };
-    // With --strict the warning is the failure.
-    let warnings = result.warnings.iter();
-    let warnings = warnings.filter(|warning| Some(*warning) != failed);
-    let found = failed.iter().map(|failure| evidence(failure, false));
+    });
     ShownCase {
         name: result.name.clone(),
         sentence: result.case.sentence.to_string(),
@@ -50,9 +43,7 @@ fn case(result: &CaseResult, report: &Report) -> ShownCase {
             _ => String::new(),
         },
         took: result.took,
-        evidence: found
-            .chain(warnings.map(|warning| evidence(warning, true)))
-            .collect(),
+        evidence: evidence.collect(),
         commands: result.commands.clone(),
     }
 }
@@ -70,6 +61,7 @@ fn end(result: &CaseResult, report: &Report) -> CaseEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::sanity::verdict::Failure;
     use std::time::Duration;
 
     #[test]

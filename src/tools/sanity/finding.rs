@@ -2,7 +2,7 @@
 //!
 //! Everything that a driver said is escaped. Prints nothing.
 
-use super::report::{CaseOutcome, CaseResult};
+use super::report::CaseResult;
 use super::verdict::Failure;
 use crate::output::terminal::{columns_of, cut};
 use csi_proto::text::escaped;
@@ -29,10 +29,7 @@ pub struct Finding<'a> {
 impl<'a> Finding<'a> {
     /// What was found in a case, if anything was.
     pub(super) fn of(result: &'a CaseResult) -> Option<Self> {
-        let failure = match &result.outcome {
-            CaseOutcome::Failed(failure) => Some(failure),
-            _ => None,
-        };
+        let failure = result.failure();
         let found = failure.is_some() || !result.warnings.is_empty();
         found.then(|| Self {
             sentence: &result.case.sentence,
@@ -43,27 +40,24 @@ impl<'a> Finding<'a> {
         })
     }
 
-    /// The failure and the warnings, each with the word for what the specification says.
-    fn evidence(&self) -> impl Iterator<Item = (&'static str, &'a Failure)> {
+    /// The failure and then the warnings, each with whether the specification only recommends it.
+    pub(super) fn evidence(self) -> impl Iterator<Item = (bool, &'a Failure)> {
         let failure = self.failure;
         // With --strict the warning is the failure.
         let warnings = self
             .warnings
             .iter()
             .filter(move |one| Some(*one) != failure);
-        let warnings = warnings.map(|one| ("recommended", one));
-        failure
-            .map(|one| ("expected", one))
-            .into_iter()
-            .chain(warnings)
+        let warnings = warnings.map(|one| (true, one));
+        failure.map(|one| (false, one)).into_iter().chain(warnings)
     }
 
     /// All of it.
     pub fn whole(&self) -> String {
         let mut out = self.rule().join("\n");
         out.push('\n');
-        for (what, failure) in self.evidence() {
-            for line in lines(what, failure) {
+        for (recommended, failure) in self.evidence() {
+            for line in lines(recommended, failure) {
                 let _ = writeln!(out, "{line}");
             }
             if !failure.stderr.is_empty() {
@@ -82,7 +76,8 @@ impl<'a> Finding<'a> {
         out
     }
 
-    /// What is worth a look, in few lines, below those with its names; each fits so many columns, where there is a limit.
+    /// The most important of it, in few lines, which stand below the names of the cases. Each fits so many columns, where
+    /// there is a limit.
     pub fn brief(&self, columns: Option<usize>) -> String {
         let room = LINES - 1;
         let mut evidence = self.evidence();
@@ -90,7 +85,7 @@ impl<'a> Finding<'a> {
         let more = evidence.count();
         let mut told: Vec<String> = first
             .iter()
-            .flat_map(|(what, one)| lines(what, one))
+            .flat_map(|(recommended, one)| lines(*recommended, one))
             .collect();
         let stderr = first.map_or(&[][..], |(_, one)| &one.stderr);
         if let Some(line) = stderr.first() {
@@ -117,14 +112,18 @@ impl<'a> Finding<'a> {
     }
 }
 
-fn lines(what: &str, failure: &Failure) -> [String; 2] {
+fn lines(recommended: bool, failure: &Failure) -> [String; 2] {
+    let what = match recommended {
+        true => "recommended",
+        false => "expected",
+    };
     [
         format!("   {what:>11}: {}", escaped(&failure.expected)),
         format!("   {:>11}: {}", "but", escaped(&failure.actual)),
     ]
 }
 
-/// Lines in at most so many of so many columns; what does not fit is cut.
+/// Texts in so many columns, with at most so many lines: long ones are broken as long as there are lines, and then cut.
 fn fitting(texts: &[String], columns: Option<usize>, most: usize) -> Vec<String> {
     let Some(columns) = columns else {
         return texts.to_vec();
@@ -144,7 +143,8 @@ fn fitting(texts: &[String], columns: Option<usize>, most: usize) -> Vec<String>
     out
 }
 
-/// A text that takes more columns, as its first line and the rest: at a blank where there is one in the last third.
+/// The first line of a text that takes more columns, and the rest. It is broken at a blank where the last third of the line has
+/// one.
 fn broken(text: &str, columns: usize) -> (String, String) {
     let mut end = 0;
     for (at, letter) in text.char_indices() {

@@ -1,10 +1,8 @@
-//! Judges failures: [`decide`] says of each try of a case whether it counts, and a case that counts and rests on others waits
-//! here for their ends. A case that fails at a demand of another case's rule, while that other case fails too, has not got to
-//! what it is about. It is not judged, and names the other one. So every mistake of a driver is one failure, and what it may
-//! do, such as to have no more room, is none.
+//! Judges failures: [`decide`] says whether a try of a case counts. A failure that rests on other cases waits here for their
+//! ends. Where one of those fails too, the failure is not judged, and names that case. So every mistake of a driver is one
+//! failure, and what a driver may do, such as to have no more room, is none.
 //!
-//! Owns the results of a run, and those that wait for the end of a case that they rest on. Runs nothing. What a case rests
-//! on is `resting.rs`'s.
+//! Owns the results of a run, also those that still wait for other cases. Runs nothing. What a case rests on is `resting.rs`'s.
 
 use super::premises::Ground;
 use super::report::CaseResult;
@@ -14,13 +12,13 @@ use std::time::Duration;
 /// The most tries of a case that is cut off each time.
 const CUT_OFF_AT_MOST: usize = 6;
 
-/// How often a call must take the driver down, one time after the other and alone, to be what does it: also where the driver is
-/// known to go away without such a call.
+/// How often in a row, alone, a call must take the driver down to be the cause; and how often where the driver is known to go
+/// away without such a call too.
 const KILLS: usize = 2;
 const KILLS_ANYWAY: usize = 4;
 
-/// The tries of a case that the driver has no room for: where somebody else uses the storage, where nobody knows, and where
-/// nobody does.
+/// The tries of a case that the driver has no room for: where somebody else uses the storage, where that is not known, and where
+/// nobody else does.
 const BESIDE_OTHERS: usize = 10;
 const PERHAPS_BESIDE: usize = 3;
 const ALONE: usize = 2;
@@ -49,7 +47,7 @@ pub struct Try {
     pub(super) lack: Option<Lack>,
     /// Whether it said so where another refusal is demanded.
     pub(super) in_place_of_another: bool,
-    /// Whether the case is about that: whether what was taken is given back, for which it waits itself.
+    /// Whether the case is the one about whether that is given back. It waits for that itself.
     pub(super) is_about_it: bool,
     /// Whether the case is one of those on which most others depend.
     pub(super) is_first: bool,
@@ -83,7 +81,7 @@ pub enum Next {
     AgainAlone,
     /// It does not: the case runs again after a pause.
     AgainAfter(Duration),
-    /// It has led to the end of the driver twice.
+    /// One of its calls takes the driver down each time.
     Kills,
     /// It shows nothing, since the driver went away.
     Interrupted,
@@ -164,9 +162,9 @@ struct Slot {
 enum State {
     /// It has not ended.
     Open,
-    /// It has ended, where it has failed at a demand that rests on this, and nobody was told.
+    /// It has ended, its failure rests on this, and its result is not told yet.
     Held(CaseResult, Ground),
-    /// It has ended; `None` where nobody asked for its result.
+    /// It has ended, and its result is told; `None` where nobody asked for that.
     Ended(Option<CaseResult>),
 }
 
@@ -174,7 +172,7 @@ enum State {
 #[derive(Debug, PartialEq)]
 enum Basis {
     Open,
-    /// Whoever fails beside it has failed alone.
+    /// It has not failed: a failure that rests on it stands.
     Sound,
     /// This case has failed.
     Failed(String),
@@ -260,11 +258,11 @@ impl Judging {
         let twice = |case: &str| self.slots.iter().filter(|one| one.case == case).count() > 1;
         let same_access = twice(case) && twice(of.case);
         let is_block = |one: &Slot| one.name != one.case;
-        let is_one =
-            |one: &Slot| one.case == case && (!same_access || is_block(one) == is_block(of));
         let slots = self.slots.iter().enumerate();
-        let found: Vec<_> = slots.filter(|(_, one)| is_one(one)).collect();
-        found.into_iter().map(|(place, _)| place)
+        let found = slots.filter(move |(_, one)| {
+            one.case == case && (!same_access || is_block(one) == is_block(of))
+        });
+        found.map(|(place, _)| place)
     }
 
     /// What a case says about one that rests on it.
@@ -283,7 +281,8 @@ impl Judging {
         failed.map_or(basis, Basis::Failed)
     }
 
-    /// The first of failures that rest on each other in a circle, or of one that rests on what has not ended.
+    /// The failure that stands where all wait: the first of those that rest on each other in a circle, or one that rests on a
+    /// case that has not ended.
     fn first_held(&self) -> Option<usize> {
         let is_held = |place: &usize| matches!(self.slots[*place].state, State::Held(..));
         let mut way: Vec<usize> = Vec::new();

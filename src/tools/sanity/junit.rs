@@ -67,15 +67,12 @@ fn case(out: &mut String, result: &CaseResult, is_known: bool) {
             let _ = writeln!(inside, "      <skipped message=\"{}\"/>", attribute(why));
         }
         CaseOutcome::Failed(failure) if is_known => {
-            let known = format!(
-                "known to fail: expected: {}, but {}",
-                failure.expected, failure.actual
-            );
+            let known = format!("known to fail: expected: {failure}");
             let _ = writeln!(inside, "      <skipped message=\"{}\"/>", attribute(&known));
             let _ = writeln!(inside, "      <system-out>{}</system-out>", text(&details));
         }
         CaseOutcome::Failed(failure) => {
-            let message = format!("expected: {}, but {}", failure.expected, failure.actual);
+            let message = format!("expected: {failure}");
             let _ = writeln!(
                 inside,
                 "      <failure message=\"{}\">{}</failure>",

@@ -1,6 +1,6 @@
 //! Lists of known failures: the names of cases, one a line, with comments after `#`.
 
-use super::report::{CaseOutcome, Report};
+use super::report::{Report, case_named};
 use csi_proto::text::escaped;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,11 +13,10 @@ pub fn parse(text: &str) -> Result<BTreeSet<String>, (usize, String)> {
     let lines = text.lines().zip(1..);
     let names = lines.filter_map(|(line, number)| {
         let name = line.split('#').next().unwrap_or_default().trim();
-        let of_block = name.strip_suffix("@block").unwrap_or(name);
-        match super::cases().any(|case| case.name == of_block) {
-            true => Some(Ok(name.to_owned())),
-            false if name.is_empty() => None,
-            false => Some(Err((number, name.to_owned()))),
+        match case_named(name) {
+            Some(_) => Some(Ok(name.to_owned())),
+            None if name.is_empty() => None,
+            None => Some(Err((number, name.to_owned()))),
         }
     });
     names.collect()
@@ -31,9 +30,9 @@ pub fn written(report: &Report) -> String {
         escaped(&report.version)
     );
     for result in &report.results {
-        if let CaseOutcome::Failed(failure) = &result.outcome {
-            let (expected, actual) = (escaped(&failure.expected), escaped(&failure.actual));
-            let _ = writeln!(out, "{}  # {expected}, but {actual}", result.name);
+        if let Some(failure) = result.failure() {
+            let words = failure.to_string();
+            let _ = writeln!(out, "{}  # {}", result.name, escaped(&words));
         }
     }
     out

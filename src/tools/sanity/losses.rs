@@ -66,7 +66,7 @@ impl Losses {
     }
 
     /// The driver answers again.
-    pub(super) fn is_back(&mut self) {
+    pub(super) fn came_back(&mut self) {
         self.is_back = true;
     }
 

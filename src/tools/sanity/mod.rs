@@ -1,11 +1,13 @@
 //! `csi sanity`: tests whether a driver keeps to the specification. The cases are written from the specification's text
 //! and run against any driver.
 //!
-//! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: connect, ask what the
-//! driver can do, take down what dead runs left, run the cases. What a case is stands in `case.rs`, what it works with in
-//! `context.rs`, `answers.rs`, `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, all of which
-//! `vocabulary.rs` gathers, taking down what it made in `taking_down.rs`, one try of it in `trial.rs`, what becomes of that in `judging.rs`;
-//! the cases themselves are in `cases/`, one file a subject. Nothing here prints.
+//! A library too: [`run`] with [`Settings`] gives a [`Report`]. This file owns the order of a run: start the driver where the
+//! settings say so, connect, ask what the driver can do, take down what dead runs left, run the cases. It prints nothing.
+//!
+//! `case.rs` says what a case is. The cases are in `cases/`, one file a subject. They work with `context.rs`, `answers.rs`,
+//! `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, which `vocabulary.rs` gathers. `runner.rs` plans and
+//! starts them, `trial.rs` makes one try of a case, `taking_down.rs` takes down what it made, and `judging.rs` decides what
+//! becomes of the try. `finding.rs`, `script.rs` and `summary.rs` put the results into words.
 
 mod answers;
 mod at_once;
@@ -147,15 +149,16 @@ pub async fn run_watched(
     let two_processes = settings.controller_endpoint.is_some();
     let driver = DriverInfo::ask(&mut ends, two_processes).await?;
     let tells_capacity = driver.has(case::needs::GET_CAPACITY) == Some(true);
+    let node_info = &driver.node_info;
     let (places, place) = (
-        driver.node_info.max_volumes_per_node,
-        driver.node_info.accessible_topology.clone(),
+        node_info.max_volumes_per_node,
+        node_info.accessible_topology.clone(),
     );
     let limits = Limits::ask(&mut ends, &settings, places, place, tells_capacity).await?;
     let unanswered = Mutex::new(std::mem::take(&mut ends.unanswered));
     let own_driver = own.as_ref().map(|own| Arc::clone(&own.0));
     let endpoints = run::ends_named(&node, &controller, own_driver.as_deref());
-    let [name, new_seed] = drawn()?;
+    let [name, new_seed] = random_numbers()?;
     let name = format!("{}{:08x}", journal::PREFIX, name as u32);
     let parent = settings.mount_folder();
     let journal = match settings.read_only {
@@ -301,7 +304,7 @@ async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
 }
 
 /// A number for the run's name, and one for its seed.
-fn drawn() -> Result<[u64; 2], Error> {
+fn random_numbers() -> Result<[u64; 2], Error> {
     let draw = || random::from_kernel().map(u64::from_ne_bytes);
     let both = draw().and_then(|name| Ok([name, draw()?]));
     both.map_err(|error| Error::because(random::MISSING, &error))

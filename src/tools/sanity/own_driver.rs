@@ -28,6 +28,10 @@ const ENDPOINT: &str = "{}";
 /// The variable that names the endpoint to the driver.
 pub const VARIABLE: &str = "CSI_ENDPOINT";
 
+/// The advice where a driver does not come up.
+const HINT: &str =
+    "{} in an argument is replaced by the endpoint to listen on, and CSI_ENDPOINT names it";
+
 /// How long a driver may take to end after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(5);
 
@@ -222,7 +226,7 @@ impl OwnDriver {
                 let problem = "the driver ended before it answered";
                 return Err(Error::rpc(Code::Unavailable, problem)
                     .caused_by(&ended)
-                    .hint("{} in an argument is replaced by the endpoint to listen on, and CSI_ENDPOINT names it"));
+                    .hint(HINT));
             }
             let problem = match Session::open(&endpoint, &settings.connect).await {
                 Err(error) => connection_error(&endpoint, &error),
@@ -246,14 +250,14 @@ impl OwnDriver {
                 };
                 return Err(problem
                     .doing(format!("waiting {limit:?} for the driver"))
-                    .hint("{} in an argument is replaced by the endpoint to listen on, and CSI_ENDPOINT names it; --wait gives it longer"));
+                    .hint(format!("{HINT}; --wait gives it longer")));
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
     /// How its process has ended by itself, if it has.
-    pub(super) fn is_dead(&self) -> Option<DriverDeath> {
+    pub(super) fn death_until_now(&self) -> Option<DriverDeath> {
         let mut state = lock(&self.state);
         let death = state.running.as_mut().and_then(Running::death);
         death.map(|(_, death)| death)
@@ -290,8 +294,8 @@ impl OwnDriver {
         running.map_or_else(Vec::new, |running| telling(&running.stderr.since(from)))
     }
 
-    /// Adds to a failure how the driver died since then, where it was lost, or that a handler panicked since the mark: it wrote
-    /// that before its answer.
+    /// Adds to a failure what the driver's process tells of it: how it died since then, where the driver was lost; else that a
+    /// handler panicked, which it has written since the mark.
     pub(super) fn explain(
         &self,
         failure: &mut Failure,

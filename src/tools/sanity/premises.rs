@@ -1,4 +1,4 @@
-//! The ground of a case at a point of its way: rules that other cases are about, and what the driver says it lacks. Plain
+//! What a case rests on at a point of its way: rules that other cases are about, and what the driver says it lacks. Plain
 //! data, which `resting.rs` fills.
 
 use super::room::{Lack, Shortage};
@@ -40,7 +40,7 @@ impl Ground {
 pub struct Premises {
     /// The cases on whose rules it rests from here on.
     rest: Vec<&'static str>,
-    /// Those on whose rules the answer to the last call rests that changed something.
+    /// Those on whose rules the answers since the last call that changes something rest.
     answer: Vec<&'static str>,
     /// What the driver lacks, as an answer since then has said.
     shortage: Option<Shortage>,
@@ -78,12 +78,12 @@ impl Premises {
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// The case rests on these from here on.
+    /// From here on the case rests on that one.
     pub(super) fn rest(&mut self, on: &'static str) {
         self.rest.push(on);
     }
 
-    /// The demands that rest on a case are kept.
+    /// The demands that rest on that one are kept: the case rests on it no more.
     pub(super) fn kept(&mut self, on: &'static str) {
         if let Some(place) = self.rest.iter().rposition(|one| *one == on) {
             self.rest.remove(place);
@@ -100,10 +100,12 @@ impl Premises {
         self.shortage = Some(shortage);
     }
 
-    /// Another refusal is demanded than the one that said so.
-    pub(super) fn in_place_of_another(&mut self) {
+    /// Another refusal is demanded than the last one, of a case that has made something or has not.
+    pub(super) fn refused_otherwise(&mut self, has_made: bool) {
         if let Some(shortage) = &mut self.shortage {
-            shortage.in_place_of_another = true;
+            // A case that has something may have no room for more.
+            let is_of_request = matches!(shortage.lack, Lack::Service | Lack::Size);
+            shortage.in_place_of_another |= is_of_request || !has_made;
         }
     }
 

@@ -3,12 +3,11 @@
 use super::context::Context;
 use super::losses::{Loss, suspects};
 use super::own_driver::NOT_YET;
-use super::restarts::Restarts;
 use super::run::{Run, call};
 use super::settings::Access;
 use super::steps::request_text;
 use super::verdict::{Failure, Stop};
-use crate::call::session::Lost;
+use crate::call::session::{Connection, Lost};
 use crate::rpc;
 use crate::rpc::facts::IdKind;
 use bytes::Bytes;
@@ -36,11 +35,22 @@ const LOOK: Duration = Duration::from_millis(1);
 const REQUEST_AT_MOST: usize = 300;
 
 impl Run {
+    /// Node and controller; twice the same where both are one.
+    fn peers(&self) -> [&Connection; 2] {
+        [&self.node, &self.controller]
+    }
+
+    /// Whether a connection to the driver has ended or could not be made.
+    pub(super) fn is_disconnected(&self) -> bool {
+        let mut peers = self.peers().into_iter();
+        peers.any(|peer| peer.endpoint.last_error().is_some())
+    }
+
     /// Whether the run has started the driver, and it has ended by itself.
     fn is_dead(&self) -> bool {
         self.own_driver
             .as_ref()
-            .is_some_and(|own| own.is_dead().is_some())
+            .is_some_and(|own| own.death_until_now().is_some())
     }
 
     /// Notes that the driver went away in a call of a case.
@@ -96,13 +106,13 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
         format!("the driver does not answer any more: {reason}{during}")
     });
     match &back {
-        Ok(()) => lock(&run.losses).is_back(),
+        Ok(()) => lock(&run.losses).came_back(),
         Err(reason) => *gone = Some(reason.clone()),
     }
     back
 }
 
-/// Waits for a moment, in which a driver may go away that has answered; what says that it has.
+/// Waits for a moment, in which a driver may go away after its answer; the reason to say that it has.
 pub async fn goes_away(run: &Run) -> Option<String> {
     tokio::time::sleep(SOON).await;
     answers(run, Duration::ZERO).await.err()
@@ -116,15 +126,14 @@ async fn is_back(run: &Arc<Run>) -> Result<(), String> {
         // A process whose connections have ended may be about to end, or to answer again.
         match answers(run, BACK_WITHIN).await {
             Ok(()) => return Ok(()),
-            Err(now) => match own.is_dead() {
+            Err(now) => match own.death_until_now() {
                 Some(death) => lock(&run.losses).died(death),
                 None => problem = now,
             },
         }
     }
     if run.restarter().is_some() {
-        let restarts = Restarts::asked_for();
-        let context = Context::new(Arc::clone(run), String::new(), 0, Access::Mount, restarts);
+        let context = Context::of_no_case(run, Access::Mount);
         let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
         if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.is_dead()) {
             let said = failure
@@ -152,7 +161,7 @@ async fn is_back(run: &Arc<Run>) -> Result<(), String> {
 /// When one does not answer; the reason in words.
 pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
     let end = Instant::now() + patience;
-    for peer in [&run.node, &run.controller] {
+    for peer in run.peers() {
         // Not a step of a case: nobody who runs its commands by hand has to ask.
         let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
         while let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await {

@@ -10,7 +10,6 @@ use super::kept::KEPT;
 use super::observer::{Observer, Plan};
 use super::report::{CaseOutcome, CaseResult, Report};
 use super::summary::counted;
-use super::verdict::Failure;
 use super::{json, summary};
 use crate::output::colour::{Brush, Colour};
 use crate::output::columns::{Columns, aligned};
@@ -25,6 +24,9 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+/// What puts a terminal at the beginning of its last line, and empties that.
+pub const CLEAR: &str = "\r\x1b[K";
 
 /// How wide a name may be before its time moves to the right.
 const NAME_WIDTH: usize = 62;
@@ -59,7 +61,7 @@ pub struct Shown {
 
 impl Shown {
     /// Whether a line about what runs stands below the rest and is replaced.
-    fn is_live(&self) -> bool {
+    pub fn is_live(&self) -> bool {
         let is_text = !matches!(self.format, Format::Json | Format::Jsonl);
         self.columns.is_some() && self.detail != Detail::Quiet && is_text
     }
@@ -170,7 +172,7 @@ impl<W: Write> Progress<W> {
         if self.broken.is_some() {
             return;
         }
-        let clear = if self.shown.is_live() { "\r\x1b[K" } else { "" };
+        let clear = if self.shown.is_live() { CLEAR } else { "" };
         let written = write!(self.out, "{clear}{text}").and_then(|()| self.out.flush());
         self.broken = written.err();
     }
@@ -264,13 +266,11 @@ impl<W: Write> Observer for Progress<W> {
             Format::Jsonl => self.write(&format!("{}\n", json::result(result))),
             format => {
                 let mut text = self.line(result);
-                let finding = Finding::of(result).filter(|_| !is_known);
-                text.push_str(&finding.map_or_else(String::new, |one| match format {
-                    Format::Github => one.whole(),
-                    _ => one.brief(self.shown.columns),
-                }));
-                if format == Format::Github && !is_known {
-                    text.push_str(&annotations(result));
+                if let Some(finding) = Finding::of(result).filter(|_| !is_known) {
+                    text.push_str(&match format {
+                        Format::Github => finding.whole() + &annotations(&result.name, finding),
+                        _ => finding.brief(self.shown.columns),
+                    });
                 }
                 self.terse |= result.is_failed() && result.name == MAKE_AND_REMOVE;
                 if self.shown.tells_each() && (!self.terse || result.is_failed()) {
@@ -298,26 +298,18 @@ fn from_home(folder: &Path) -> String {
     }
 }
 
-/// The findings of a case as GitHub's workflow commands.
-fn annotations(result: &CaseResult) -> String {
-    let failed = match &result.outcome {
-        CaseOutcome::Failed(failure) => Some(("error", failure)),
-        _ => None,
-    };
-    let warnings = result.warnings.iter().map(|one| ("warning", one));
+/// What was found in the case of that name, as GitHub's workflow commands.
+fn annotations(name: &str, finding: Finding<'_>) -> String {
     let mut out = String::new();
-    for (
-        level,
-        Failure {
-            expected, actual, ..
-        },
-    ) in failed.into_iter().chain(warnings)
-    {
-        let sentence = &result.case.sentence;
-        let (expected, actual) = (escaped(expected), escaped(actual));
+    for (recommended, failure) in finding.evidence() {
+        let level = match recommended {
+            true => "warning",
+            false => "error",
+        };
         // Line ends are escaped, so that a driver can end no command. A % begins an escape of GitHub's.
-        let text = format!("{sentence}. Expected: {expected}, but {actual}").replace('%', "%25");
-        let _ = writeln!(out, "::{level} title={}::{text}", result.name);
+        let text = format!("{}. Expected: {failure}", finding.sentence);
+        let text = escaped(&text).replace('%', "%25");
+        let _ = writeln!(out, "::{level} title={name}::{text}");
     }
     out
 }

@@ -59,7 +59,15 @@ pub struct CaseResult {
 impl CaseResult {
     /// Whether the case failed.
     pub fn is_failed(&self) -> bool {
-        matches!(self.outcome, CaseOutcome::Failed(_))
+        self.failure().is_some()
+    }
+
+    /// How the driver broke the rule.
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        match &self.outcome {
+            CaseOutcome::Failed(failure) => Some(failure),
+            _ => None,
+        }
     }
 
     /// Whether the case passed with warnings.
@@ -140,7 +148,7 @@ impl Report {
     pub fn causes(&self) -> Vec<(&Failure, Vec<&CaseResult>)> {
         let mut causes: Vec<(String, &Failure, Vec<&CaseResult>)> = Vec::new();
         for result in self.new_failures() {
-            let CaseOutcome::Failed(failure) = &result.outcome else {
+            let Some(failure) = result.failure() else {
                 continue;
             };
             let key = self.without_names(&failure.expected) + &self.without_names(&failure.actual);
@@ -197,10 +205,19 @@ impl Report {
     }
 }
 
+/// What ends the name of a case's run for block.
+const OF_BLOCK: &str = "@block";
+
 /// The name of a case's run for an access type.
 pub(super) fn instance_name(case: &Case, access: Access) -> String {
     match access {
         Access::Mount => case.name.clone(),
-        Access::Block => format!("{}@block", case.name),
+        Access::Block => format!("{}{OF_BLOCK}", case.name),
     }
+}
+
+/// The case with this name, or with a run of this name.
+pub(super) fn case_named(name: &str) -> Option<&'static Case> {
+    let name = name.strip_suffix(OF_BLOCK).unwrap_or(name);
+    super::cases().find(|case| case.name == name)
 }

@@ -169,14 +169,13 @@ impl Context {
             lock(&self.run.unanswered).insert(problem.clone());
             return Err(Stop::Skipped(problem));
         }
-        let ends = [&self.run.node, &self.run.controller];
-        let is_gone = || ends.iter().any(|peer| peer.endpoint.last_error().is_some());
+        let is_gone = || self.run.is_disconnected();
         let end = Instant::now() + GONE_WITHIN;
         while !is_gone() && Instant::now() < end {
             self.pause(LOOK)?;
         }
         if !is_gone() {
-            self.restarts.is_unseen();
+            self.restarts.ended_unseen();
         }
         Ok(())
     }

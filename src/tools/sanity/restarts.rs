@@ -16,6 +16,7 @@ pub struct Restarts {
 struct RestartState {
     /// The steps until now, counted from where the seed says.
     steps: u64,
+    /// Whether a step was taken.
     begun: bool,
     /// The number of actions under way that count as one step, whatever calls they make.
     whole: usize,
@@ -85,7 +86,7 @@ impl Restarts {
     }
 
     /// Nobody has seen the old driver end.
-    pub(super) fn is_unseen(&self) {
+    pub(super) fn ended_unseen(&self) {
         lock(&self.state).unseen = true;
     }
 

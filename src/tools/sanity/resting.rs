@@ -7,7 +7,7 @@
 use super::case::CaseKind;
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
-use super::room::{Lack, Shortage};
+use super::room::Shortage;
 use super::verdict::Stop;
 use crate::rpc;
 use crate::rpc::facts::{Capability, Effect};
@@ -45,8 +45,8 @@ fn repetition(method: &Method) -> Option<&'static str> {
     Some(&found.name)
 }
 
-/// The case about what is answered to an RPC that asks without a word.
-fn question(method: &Method) -> Option<&'static str> {
+/// The first case about an RPC.
+fn first_about(method: &Method) -> Option<&'static str> {
     let found = super::cases().find(|case| case.section == method.name)?;
     Some(&found.name)
 }
@@ -86,10 +86,12 @@ impl Context {
                 is_service.then_some(SERVICES)
             }
             Code::Aborted => Some(LOCKS),
-            // A question without a word in it is answered, or nothing that is asked with it can be told.
-            _ if request.is_empty() && method.request.fields.is_empty() => question(method),
+            // Whatever a case asks with such an RPC, the request is the same.
+            _ if request.is_empty() && method.request.fields.is_empty() => first_about(method),
             // One that never answers OK is one mistake.
-            _ if !has_worked && !self.is_first() => repetition(method).or_else(|| question(method)),
+            _ if !has_worked && !self.is_first() => {
+                repetition(method).or_else(|| first_about(method))
+            }
             _ => None,
         };
         if let Some(on) = on {
@@ -97,13 +99,10 @@ impl Context {
         }
     }
 
-    /// Notes that another refusal was demanded than the one that came. A case that has something may have no room for more.
+    /// Notes that another refusal was demanded than the one that came.
     pub(super) fn refused_otherwise(&self) {
-        let mut premises = lock(&self.premises);
-        let lack = premises.now().shortage.map(|shortage| shortage.lack);
-        if matches!(lack, Some(Lack::Service | Lack::Size)) || !lock(&self.steps).have_made() {
-            premises.in_place_of_another();
-        }
+        let has_made = lock(&self.steps).have_made();
+        lock(&self.premises).refused_otherwise(has_made);
     }
 
     /// From here on the case rests on what another case is about.

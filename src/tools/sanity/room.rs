@@ -35,7 +35,7 @@ impl Limits {
     /// Asks the driver, whose node has told how many volumes it takes, and where it is.
     ///
     /// # Errors
-    /// As whoever asks has it.
+    /// Those of `ends`.
     pub(super) async fn ask<A: Asks>(
         ends: &mut A,
         settings: &Settings,
@@ -132,8 +132,8 @@ pub struct Shortage {
     pub(super) size: i64,
     /// The RPC and its answer.
     pub(super) told: String,
-    /// Whether it came where another refusal is demanded, and of room while the case had nothing: then it may be the driver's
-    /// answer to the request, and not to the time.
+    /// Whether another refusal was demanded, so that this may be the driver's answer to the request, whenever it comes. Never
+    /// where a case has made something, and it lacks room or a place for more.
     pub(super) in_place_of_another: bool,
 }
 
@@ -145,10 +145,11 @@ impl Shortage {
         status: &Status,
         largest: i64,
     ) -> Option<Self> {
+        let size = required(method, request);
         Some(Self {
-            lack: lack(method, request, status.code(), largest)?,
+            lack: lack(method, size, status.code(), largest)?,
             method: method.name,
-            size: required(method, request).unwrap_or(0),
+            size: size.unwrap_or(0),
             told: format!("{}: {}", method.name, status_text(status)),
             in_place_of_another: false,
         })
@@ -161,8 +162,7 @@ impl Shortage {
     }
 }
 
-fn lack(method: &Method, request: &Bytes, code: Code, largest: i64) -> Option<Lack> {
-    let size = required(method, request);
+fn lack(method: &Method, size: Option<i64>, code: Code, largest: i64) -> Option<Lack> {
     let effect = rpc::facts(method).map(|facts| &facts.effect);
     match (code, effect) {
         (Code::Unavailable, _) => Some(Lack::Service),
@@ -176,7 +176,7 @@ fn lack(method: &Method, request: &Bytes, code: Code, largest: i64) -> Option<La
     }
 }
 
-/// The least size that a request asks for; `None` where it asks for none.
+/// The least size that a request asks for, 0 where it leaves that open; `None` of an RPC that has nothing to do with sizes.
 pub fn required(method: &Method, request: &Bytes) -> Option<i64> {
     let path = Path::parse(method.request, "capacity_range.required_bytes").ok()?;
     match path.read(request) {
@@ -248,7 +248,8 @@ mod tests {
         ] {
             let method = csi_proto::tables::METHODS;
             let method = method.iter().find(|method| method.name == name).unwrap();
-            assert_eq!(lack(method, &request, code, 8), expected, "{name} {code:?}");
+            let found = lack(method, required(method, &request), code, 8);
+            assert_eq!(found, expected, "{name} {code:?}");
         }
     }
 

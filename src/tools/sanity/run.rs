@@ -1,4 +1,5 @@
-//! The state that all cases of a run share: the connections to controller and node, the capabilities, the settings.
+//! The state that all cases of a run share: the connections to controller and node, the capabilities, the settings. Also how
+//! the driver is asked, before the first case, what it can do.
 
 use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
@@ -135,7 +136,7 @@ pub struct BrokenCall {
 }
 
 impl Run {
-    /// Why an RPC does not work here for volumes of that access type, when it was answered with that code or will be.
+    /// Why an RPC does not work here for volumes of that access type; with a code, only where that is its answer.
     pub(super) fn does_not_work(
         &self,
         method: &Method,

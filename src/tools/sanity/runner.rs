@@ -67,7 +67,7 @@ pub fn is_asked_for(run: &Run, one: &Planned) -> bool {
     run.settings.selects(&one.name())
 }
 
-/// The number of cases that had room, after which one more runs at a time again.
+/// After so many cases that had room, one more runs at a time again.
 const AGAIN_ONE_MORE: usize = 12;
 
 /// A run of cases on its way.
@@ -77,7 +77,8 @@ struct Running<'a> {
     judging: Judging,
     observer: &'a mut dyn Observer,
     asked: Asked,
-    /// Of each case the RPC in which the driver went away in its last tries, which ran alone, and their number.
+    /// For each case, of its last tries in a row that ran alone: the RPC in which the driver went away each time, and how many
+    /// they are.
     deaths: Vec<(Option<&'static str>, usize)>,
     /// Whether one of these cases did not lead to that again.
     dies_anyway: bool,
@@ -162,25 +163,11 @@ impl Running<'_> {
                 let Some(index) = waiting.pop_front() else {
                     break;
                 };
+                if !self.begins(index) {
+                    self.settle(false);
+                    continue;
+                }
                 let one = self.planned[index];
-                let is_asked_for = is_asked_for(self.run, &one);
-                if one.case.kind == CaseKind::Closing
-                    && !is_asked_for
-                    && !self.judging.awaits(index)
-                {
-                    self.judging.passed_unasked(index);
-                    self.settle(false);
-                    continue;
-                }
-                if let Some(reason) = missing(self.run, one.case) {
-                    let skipped = skipped(one, reason);
-                    self.judging.takes(index, skipped, Ground::default());
-                    self.settle(false);
-                    continue;
-                }
-                if is_asked_for {
-                    self.observer.case_begins(&one.name());
-                }
                 let alone = under_way.is_empty() && jobs == 1;
                 let (run, asked) = (Arc::clone(self.run), self.asked.clone());
                 under_way.spawn(async move { (index, alone, execute(run, one, asked).await) });
@@ -189,8 +176,7 @@ impl Running<'_> {
                 ended = under_way.join_next() => ended,
                 () = times(&mut self.asked, 2) => {
                     self.cut_short = Some("interrupted".to_owned());
-                    let folder = self.run.journal.folder().display();
-                    self.observer.note(&format!("what is left is in {folder}: the next run against this driver takes it down"));
+                    self.note_journal("what is left is");
                     return again;
                 }
             };
@@ -236,6 +222,25 @@ impl Running<'_> {
                 }
             }
         }
+    }
+
+    /// A case is about to run; whether it does. Where not, that is its result.
+    fn begins(&mut self, index: usize) -> bool {
+        let one = self.planned[index];
+        let is_asked_for = is_asked_for(self.run, &one);
+        if one.case.kind == CaseKind::Closing && !is_asked_for && !self.judging.awaits(index) {
+            self.judging.passed_unasked(index);
+            return false;
+        }
+        if let Some(reason) = missing(self.run, one.case) {
+            let skipped = skipped(one, reason);
+            self.judging.takes(index, skipped, Ground::default());
+            return false;
+        }
+        if is_asked_for {
+            self.observer.case_begins(&one.name());
+        }
+        true
     }
 
     /// Decides about a try.
@@ -398,12 +403,17 @@ impl Running<'_> {
             self.observer.note(&format!("left: {problem}"));
         }
         if !left.is_empty() {
-            let folder = self.run.journal.folder().display();
-            self.observer.note(&format!(
-                "that is noted in {folder}: the next run against this driver takes it down"
-            ));
+            self.note_journal("that is noted");
         }
         (self.judging.results(), self.cut_short)
+    }
+
+    /// Says where the next run finds what is left.
+    fn note_journal(&mut self, what: &str) {
+        let folder = self.run.journal.folder().display();
+        self.observer.note(&format!(
+            "{what} in {folder}: the next run against this driver takes it down"
+        ));
     }
 }
 
@@ -459,6 +469,5 @@ fn skipped(one: Planned, reason: String) -> CaseResult {
 
 /// Whether something says that the driver is not there.
 fn may_be_gone(run: &Run) -> bool {
-    let mut peers = [&run.node, &run.controller].into_iter();
-    !lock(&run.left).is_empty() || peers.any(|peer| peer.endpoint.last_error().is_some())
+    !lock(&run.left).is_empty() || run.is_disconnected()
 }

@@ -1,8 +1,8 @@
 //! The command lines that repeat the steps of a case, for a shell.
 //!
-//! Requests are written as `--request` of the command for that RPC. What the driver chose, such as ids, is taken over by shell
-//! variables, so that the lines run again against a driver that chooses otherwise. Secrets are left out; the file that they
-//! come from is named.
+//! Each request is written as `--request` of the command for its RPC. Shell variables hold what the driver chooses, such as ids,
+//! so that the lines also run against a driver that chooses otherwise. Secrets are left out; the file that they come from is
+//! named.
 
 use super::context::Context;
 use super::own_driver::{OwnDriver, Restarter, VARIABLE};
@@ -21,7 +21,7 @@ use csi_proto::schema::{Cardinality, Method};
 use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use tonic::Code;
 
@@ -42,7 +42,7 @@ impl Context {
         steps
     }
 
-    /// The lines that repeat the case, whatever drives it.
+    /// The lines that repeat the case.
     pub(super) fn script(&self, taken_down: &[Step]) -> Vec<String> {
         let steps = lock(&self.steps);
         with_driver(
@@ -51,7 +51,8 @@ impl Context {
         )
     }
 
-    /// The same with words above the step of that number, the first being 1: a part of the lines of another case.
+    /// The same for the lines of another case, which start no driver, with words above the step of that number. The first
+    /// step is 1.
     pub(super) fn script_with(
         &self,
         number: usize,
@@ -92,7 +93,7 @@ fn script(run: &Run, case: &str, steps: &[Step], taken_down: &[Step]) -> Vec<Str
 /// The variable for the folder with the answers of calls in the background.
 const ANSWERS: &str = "answers";
 
-/// Lines within those that start and end a driver which was the run's own.
+/// The lines between those that start and end the driver, where the run has started it.
 fn with_driver(run: &Run, lines: Vec<String>) -> Vec<String> {
     match run.own_driver.as_deref() {
         Some(own) if !lines.is_empty() => {
@@ -187,8 +188,8 @@ impl ScriptWriter<'_> {
         self.set = self.chosen.len();
     }
 
-    /// The lines that take back what calls have made whose answers differ from time to time: there may be more of it, and other
-    /// ids, than the first time.
+    /// The lines that take back whatever calls have made whose answers are in files: each time these may make more things, or
+    /// other ones.
     fn takes_back(&mut self) {
         if self.answers == 0 {
             return;
@@ -326,8 +327,9 @@ impl ScriptWriter<'_> {
         }
     }
 
-    /// The line of a call whose answer is kept in a file: its first line is what takes back the thing that it makes, where it
-    /// makes one, and its last has the texts that are taken over. A variable that is set in the background is lost.
+    /// The line of a call whose answer is kept in a file, for a variable that is set in the background is lost. The first line
+    /// of the file has what undoing needs to know of the thing that the call makes, where it makes one; the last line has the
+    /// texts that are taken over.
     fn kept(
         &mut self,
         line: String,
@@ -411,13 +413,8 @@ impl ScriptWriter<'_> {
         });
         let later: Vec<String> = later.collect();
         texts.retain(|(_, text)| later.iter().any(|request| holds(request, text)));
-        let mut seen = Vec::new();
-        texts.retain(|(_, text)| {
-            !seen.contains(text) && {
-                seen.push(text.clone());
-                true
-            }
-        });
+        let mut seen = BTreeSet::new();
+        texts.retain(|(_, text)| seen.insert(text.clone()));
         texts
     }
 }
@@ -428,7 +425,7 @@ fn paths(chosen: &[(String, String)]) -> String {
     Vec::from_iter(paths).join(" ")
 }
 
-/// The same for what takes back a thing, as a line of its own.
+/// The paths of what undoing needs to know of a thing, and a line end behind them.
 fn own_ids(making: &Making) -> String {
     let paths = making.id_path.iter().map(|(field, path)| {
         let field = making

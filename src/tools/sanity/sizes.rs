@@ -8,7 +8,6 @@ use super::case::needs::{ANY_VOLUME, BLOCK, CREATE_DELETE_VOLUME, MOUNT, NODE_SE
 use super::case::{Case, Need};
 use super::context::Context;
 use super::report::instance_name;
-use super::restarts::Restarts;
 use super::run::Run;
 use super::settings::{Access, DEFAULT_SIZE};
 use super::trial::taken_down;
@@ -33,7 +32,8 @@ enum Tried {
     Lost,
 }
 
-/// The access types, those that the settings ask for and block where they leave it open and the driver makes such volumes.
+/// The access types of the run, once the sizes of their volumes are found: those that the settings ask for. Where these leave it
+/// open, block is one too if the driver makes such volumes.
 pub async fn accesses(run: &Arc<Run>, asked_for: Vec<Access>) -> Vec<Access> {
     let settings = &run.settings;
     let mut accesses = asked_for;
@@ -102,9 +102,7 @@ async fn smallest(mut tried: impl AsyncFnMut(i64) -> Tried) -> Option<i64> {
 
 async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     run.set_size(access, size);
-    let restarts = Restarts::asked_for();
-    let context = Context::new(Arc::clone(run), String::new(), 0, access, restarts);
-    let context = Arc::new(context);
+    let context = Arc::new(Context::of_no_case(run, access));
     let losses = lock(&run.losses).count();
     let in_thread = Arc::clone(&context);
     let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size)).await;
@@ -118,7 +116,7 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     }
     lock(&run.left).extend(problems);
     match tried {
-        // Of one that is short of room the cases tell more.
+        // Not for good: the driver lacks room, of which the cases tell more.
         Tried::Refused if context.ground().shortage.is_some() => Tried::Made(size),
         tried => tried,
     }

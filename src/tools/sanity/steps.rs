@@ -9,7 +9,7 @@ use csi_proto::value::{Secrets, Value, decode};
 use std::time::{Duration, Instant};
 use tonic::Code;
 
-/// The comment above the lines that take down what others have made.
+/// The comment above the lines that take down what the lines before them have made.
 pub const TIDIES_UP: &str = "# to tidy up:";
 
 /// A step of a case.

@@ -29,12 +29,8 @@ pub fn failed(report: &Report) -> String {
             let _ = writeln!(out, "failed: {}", result.name);
         }
         if results.len() > 1 {
-            let (expected, actual) = (escaped(&failure.expected), escaped(&failure.actual));
-            let _ = writeln!(
-                out,
-                "  these {} alike: {expected}, but {actual}",
-                results.len()
-            );
+            let (count, words) = (results.len(), failure.to_string());
+            let _ = writeln!(out, "  these {count} alike: {}", escaped(&words));
         }
     }
     out

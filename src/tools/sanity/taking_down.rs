@@ -73,15 +73,7 @@ struct RemovedFolder {
 impl MadeItems {
     /// The empty list of a new case.
     pub(super) fn of_case(run: Arc<Run>, number: usize, name: String) -> Self {
-        Self {
-            run,
-            case: Some((number, name)),
-            list: Mutex::default(),
-            lost: OnceLock::new(),
-            problems: Mutex::default(),
-            shortage: Mutex::default(),
-            tidied: Mutex::default(),
-        }
+        Self::of(run, Some((number, name)), Made::default())
     }
 
     /// The items that an earlier run has left.
@@ -90,9 +82,13 @@ impl MadeItems {
         for item in items {
             list.add(item.clone());
         }
+        Self::of(Arc::clone(run), None, list)
+    }
+
+    fn of(run: Arc<Run>, case: Option<(usize, String)>, list: Made) -> Self {
         Self {
-            run: Arc::clone(run),
-            case: None,
+            run,
+            case,
             list: Mutex::new(list),
             lost: OnceLock::new(),
             problems: Mutex::default(),

@@ -15,7 +15,7 @@ use super::room::Shortage;
 use super::run::Run;
 use super::settings::Access;
 use super::steps::{Call, Step};
-use super::verdict::list_text;
+use super::verdict::{Verdict, list_text};
 use crate::rpc;
 use crate::undo::made::Item;
 use csi_proto::lock::lock;
@@ -30,16 +30,20 @@ use tonic::Code;
 /// The time that a case has to notice that it is over.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// The most RPCs that are told of which one may have taken the driver down after its answer.
+/// The most RPCs that a failure names of those that may have taken the driver down after their answer.
 const SUSPECTS: usize = 3;
 
-/// More names than a try gives.
+/// The expectation of every case.
+const COMES_TO_ITS_END: &str = "the case comes to its end";
+
+/// More names than one try uses.
 const NAMES_OF_A_TRY: usize = 10_000;
 
 /// A case that is to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub(super) case: &'static Case,
+    /// Its number, which is a part of its names.
     pub(super) number: usize,
     pub(super) access: Access,
     /// The number of tries before.
@@ -66,9 +70,6 @@ pub async fn times(asked: &mut Asked, count: u8) {
         std::future::pending::<()>().await;
     }
 }
-
-/// The expectation of a case whose things could not be taken down.
-const TAKEN_DOWN: &str = "what the case made can be taken down";
 
 /// The end of a try.
 pub struct Ended {
@@ -122,26 +123,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let started = Instant::now();
     let own = run.own_driver.clone();
     let mark = own.as_ref().map(|own| own.mark());
-    let limit = run.settings.case_limit;
-    let in_thread = Arc::clone(&context);
-    let mut body = tokio::task::spawn_blocking(move || (one.case.body.0)(&in_thread));
-    let mut over = false;
-    let ended = tokio::select! {
-        ended = &mut body => {
-            over = true;
-            ended.unwrap_or_else(|error| Err(panicked(error)))
-        }
-        () = used_up(limit, started, &context) => {
-            Err(Stop::failed("the case comes to its end", format!("it was not over after {limit:?}")))
-        }
-        () = times(&mut asked, 1) => Err(Stop::Skipped("interrupted".to_owned())),
-    };
-    // What it still had under way is cancelled, and nothing more is noted.
-    context.end();
-    if !over {
-        // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
-        let _ = tokio::time::timeout(ENDS_WITHIN, body).await;
-    }
+    let ended = run_body(&context, one.case, started, &mut asked).await;
     let took = started.elapsed();
     let mut outcome = match ended {
         Ok(()) => CaseOutcome::Passed,
@@ -154,7 +136,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let tidied = context.take_tidied();
     lock(&run.left).extend(problems.iter().cloned());
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
-        outcome = CaseOutcome::Failed(Failure::new(TAKEN_DOWN, problems.join("; ")));
+        let expected = "what the case made can be taken down";
+        outcome = CaseOutcome::Failed(Failure::new(expected, problems.join("; ")));
         ground = Ground {
             on: taking_back(),
             shortage: context.made.shortage(),
@@ -248,6 +231,36 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     }
 }
 
+/// Runs the body of a case, as long as its time limit and whoever asks to stop allow it.
+async fn run_body(
+    context: &Arc<Context>,
+    case: &'static Case,
+    started: Instant,
+    asked: &mut Asked,
+) -> Verdict {
+    let limit = context.run.settings.case_limit;
+    let in_thread = Arc::clone(context);
+    let mut body = tokio::task::spawn_blocking(move || (case.body.0)(&in_thread));
+    let mut over = false;
+    let ended = tokio::select! {
+        ended = &mut body => {
+            over = true;
+            ended.unwrap_or_else(|error| Err(panicked(error)))
+        }
+        () = used_up(limit, started, context) => {
+            Err(Stop::failed(COMES_TO_ITS_END, format!("it was not over after {limit:?}")))
+        }
+        () = times(asked, 1) => Err(Stop::skipped("interrupted")),
+    };
+    // What it still had under way is cancelled, and nothing more is noted.
+    context.end();
+    if !over {
+        // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
+        let _ = tokio::time::timeout(ENDS_WITHIN, body).await;
+    }
+    ended
+}
+
 /// The last RPCs that may have changed something and were answered, each once.
 fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
     let mut last: Vec<&'static Method> = Vec::new();
@@ -281,8 +294,8 @@ fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
     }
 }
 
-/// Takes down what was made, and brings the driver back before it where it has gone away since it had so often: what could not
-/// be taken down, and why the driver is gone for good.
+/// Takes down what was made. Brings the driver back before that, where it has gone away more than so often. Returns what could
+/// not be taken down, and why the driver is gone for good.
 pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, Option<String>) {
     let (made, count) = (&context.made, || lock(&context.run.losses).count());
     let mut is_first = true;
@@ -323,7 +336,6 @@ async fn used_up(limit: Duration, started: Instant, context: &Context) {
 }
 
 fn panicked(error: JoinError) -> Stop {
-    let expected = "the case comes to its end";
     let text = match error.try_into_panic() {
         Ok(panic) => panic
             .downcast_ref::<String>()
@@ -332,5 +344,8 @@ fn panicked(error: JoinError) -> Stop {
         Err(_) => None,
     };
     let text = text.unwrap_or_default();
-    Stop::failed(expected, format!("it panicked, a defect of csi: {text}"))
+    Stop::failed(
+        COMES_TO_ITS_END,
+        format!("it panicked, a defect of csi: {text}"),
+    )
 }

@@ -6,7 +6,7 @@ use crate::error::code_name;
 use csi_proto::schema::Method;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use tonic::{Code, Status};
 
 /// Why a case ended before its end.
@@ -50,6 +50,12 @@ impl Failure {
                 .map(|line| masked(line, secrets).into_owned())
                 .collect(),
         }
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, but {}", self.expected, self.actual)
     }
 }
 

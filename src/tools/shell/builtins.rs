@@ -190,7 +190,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Whether the shell has this command, and the program has not.
+/// Whether it is one of the shell's own commands.
 pub fn has(name: &str) -> bool {
     Builtin::has_subcommand(name)
 }

@@ -106,7 +106,7 @@ impl Assistant {
             [desc, name @ ..] if desc == "desc" || desc == "edit" => return self.asked(name),
             words => {
                 let mut asked = self.asked(words);
-                // Here flags are those of all commands, of which no line of these has need.
+                // Behind the shell's own commands the flags of all commands are of no use; they are offered behind a -.
                 if current.is_empty() && words.first().is_some_and(|name| builtins::has(name)) {
                     asked.retain(|one| !one.value.starts_with('-'));
                 }
@@ -226,10 +226,10 @@ fn unfinished(shell: &Shell, text: &str) -> Option<Unfinished> {
             .map(String::as_str)
             .collect();
         match psql::following(&before)? {
-            (Following::Words(command), count) => {
+            Following::Command(command, count) => {
                 words.splice(..count, command.split(' ').map(str::to_owned));
             }
-            (Following::Names(known), _) => {
+            Following::Names(known) => {
                 names = Some(known.iter().map(|name| (*name).to_owned()).collect());
             }
         }
@@ -250,7 +250,7 @@ fn psql_names() -> Vec<String> {
     psql::names().map(|name| format!("\\{name}")).collect()
 }
 
-/// Where in an unfinished word the variable begins with which it ends, and the sign before its path.
+/// Where the variable at the end of an unfinished word begins, and the sign before its path.
 fn variable_at(typed: &str) -> Option<(usize, &'static str)> {
     let at = typed.rfind('$')?;
     let is_text = typed.starts_with('\'') || typed[..at].ends_with('\\');

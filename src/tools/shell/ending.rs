@@ -1,5 +1,5 @@
-//! How a shell at a prompt ends when SIGTERM or SIGHUP asks it to: the line editor is woken, and what was deferred runs in a
-//! bounded time.
+//! What Ctrl-C, SIGTERM and SIGHUP do to a shell. They end the command that runs. SIGTERM and SIGHUP end the shell, too: at a prompt
+//! the line editor is woken, and what was deferred has a bounded time.
 //!
 //! Owns who watches the signals, and how much time there is. What runs then is `statement`'s.
 
@@ -72,14 +72,14 @@ impl Ending {
         self.asked.load(Ordering::SeqCst).then(until)
     }
 
-    /// Shows nothing any more where the terminal is gone. For the thread that runs commands alone: what leads elsewhere by their
-    /// `> FILE` would be taken for lost.
+    /// Shows nothing any more where the terminal is gone. Only the thread that runs commands may call it, between two of them: it
+    /// would take stdout that a `> FILE` redirects for a terminal that is gone.
     pub fn let_go_of_lost_terminal(&self) {
         self.terminals.let_go_of_lost();
     }
 }
 
-/// Waits for the first signal and wakes the line editor. The end of the time ends the process, where a second SIGTERM has not.
+/// Waits for SIGTERM or SIGHUP, wakes the line editor, and ends the process when the time is over.
 async fn watched(ending: Arc<Ending>, mut signals: Signals) {
     signals.next().await;
     // The time begins with the signal, also for what was deferred.
@@ -91,7 +91,7 @@ async fn watched(ending: Arc<Ending>, mut signals: Signals) {
     interrupt::die();
 }
 
-/// What ends a call before its answer, and what follows it.
+/// The signals that end a call before its answer, and keep the next command from beginning.
 pub struct Interrupts {
     interrupt: Signals,
     end: Signals,
@@ -103,8 +103,8 @@ pub struct Interrupts {
     bound: Option<Bound>,
 }
 
-/// A command that Ctrl-C ends, while a signal that ends the shell gives it a share of the time that is left at a prompt, and all
-/// the time in a script.
+/// A command that was deferred. Ctrl-C ends it. A signal that ends the shell leaves it a share of the time at a prompt, and in a script
+/// all the time that it takes.
 struct Bound {
     /// This command, and those that follow.
     count: usize,
@@ -144,7 +144,7 @@ impl Interrupts {
         self.bound = Some(Bound { count, until: None });
     }
 
-    /// Whether what runs was deferred, and has its time after a signal too.
+    /// Whether what runs was deferred: then it has its time after a signal, too.
     pub fn are_bound(&self) -> bool {
         self.bound.is_some()
     }
@@ -155,11 +155,11 @@ impl Interrupts {
         self.pressed.store(false, Ordering::SeqCst);
     }
 
-    /// What has come while no call ran, after which no other command begins.
+    /// Keeps the next command from beginning after a signal that came while no call ran.
     ///
     /// # Errors
-    /// That something has.
-    pub fn come(&self) -> Result<(), Error> {
+    /// That one came.
+    pub fn stop_if_asked(&self) -> Result<(), Error> {
         let is_asked = self.asked.load(Ordering::SeqCst);
         let stops = match (&self.bound, is_asked) {
             // Ctrl-C that has woken the line editor may come late.

@@ -81,7 +81,7 @@ pub struct Shell {
     pub(super) deferred: Vec<Deferred>,
     /// The width of a page of `watch`.
     pub page: Option<usize>,
-    /// Whether a program has written behind what is known of stdout.
+    /// Whether a program behind `|` may have left a line open: what it writes to stdout is not seen here.
     pub(super) may_be_open: bool,
 }
 
@@ -209,7 +209,7 @@ impl Shell {
     /// # Errors
     /// Its failure.
     pub fn command(&mut self, words: Vec<String>) -> Result<Flow, Error> {
-        self.interrupts.come()?;
+        self.interrupts.stop_if_asked()?;
         let words = without_program(words);
         if let [help] = words.as_slice()
             && matches!(help.as_str(), "help" | "?")
@@ -372,28 +372,29 @@ impl Shell {
         self.ids.all(&driver, kind)
     }
 
-    /// Ends the programs with the shell when a signal asks for that: only they would go on, and it waits for them.
+    /// Ends the programs when one of `signals` comes: the shell waits for them, and some do not end by themselves.
     pub(super) fn end_with_shell(
         &self,
         programs: Vec<OwnedFd>,
-        mut end: Signals,
+        mut signals: Signals,
     ) -> JoinHandle<()> {
         self.runtime.spawn(async move {
-            end.next().await;
+            signals.next().await;
             for program in &programs {
-                // One that has ended needs none.
+                // This fails only where it has ended.
                 let _ = pidfd_send_signal(program, Signal::TERM);
             }
         })
     }
 
-    /// The signals from now on that end these programs, where there are some; what was deferred has its time.
+    /// The signals from now on that end these programs. None where there are no programs, or where they belong to what was deferred,
+    /// which has its time.
     pub(super) fn end_signals(&self, programs: &[Vec<String>]) -> Option<Signals> {
         let _context = self.runtime.enter();
         (!programs.is_empty() && !self.interrupts.are_bound()).then(Signals::watch_end)
     }
 
-    /// Ends a line that a command has left open, and a line that a program may have: a prompt would hide it.
+    /// Ends a line that a command has left open, or a program may have left open: a prompt would hide it.
     ///
     /// # Errors
     /// When stdout cannot be written.
@@ -439,7 +440,7 @@ impl Shell {
     }
 }
 
-/// A text of clap with its usage as it is typed here: the shell's own commands are nowhere else.
+/// A text of clap with its usage as it is typed here: without the name of the program.
 fn as_typed_here(text: &str) -> String {
     text.replace("Usage: csi ", "Usage: ")
 }

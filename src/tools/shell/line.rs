@@ -2,7 +2,8 @@
 //! or run here.
 //!
 //! Quotes are a POSIX shell's: `'…'` takes everything as it is, `"…"` expands variables and knows `\"`, `\\` and `\$`, a
-//! backslash outside takes the next character as it is. There are no globs and no commands inside words.
+//! backslash outside takes the next character as it is. There are no globs and no commands inside words. Signs that only
+//! other shells know are errors.
 //!
 //! Our own, because shlex knows no variables, no pipes, and no place of a word that is still being typed.
 
@@ -24,7 +25,7 @@ pub struct Word {
     pub pieces: Vec<WordPiece>,
     /// The start of the word in the text, in bytes.
     pub start: usize,
-    /// Its end, where it is known.
+    /// Its end.
     pub end: usize,
     /// Whether any of it was quoted or escaped.
     pub quoted: bool,
@@ -87,7 +88,7 @@ impl Token {
     }
 }
 
-/// What sh does by a sign and this shell does not: as words such signs would name volumes.
+/// A sign that sh has and this shell has not. It is an error, because as a word it would name a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// `&&`.
@@ -529,9 +530,7 @@ fn statement(text: &str, tokens: &[Token]) -> Result<Statement, LineError> {
         statement.name = Some(name.to_owned());
         statement.words.drain(..2);
     }
-    if let [first, ..] = statement.words.as_slice()
-        && let Some(last) = statement.words.last()
-    {
+    if let (Some(first), Some(last)) = (statement.words.first(), statement.words.last()) {
         text[first.start..last.end].clone_into(&mut statement.source);
     }
     match &statement.name {
@@ -552,9 +551,9 @@ pub fn is_name(text: &str) -> bool {
 
 /// `text` as a word that means exactly it.
 pub fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "_-./:,=@+%{}#~^[]()?*!&".contains(c);
+    let plain = |c: char| c.is_alphanumeric() || "_-./:,=@+%{}#~^[]()?*!".contains(c);
     // A # begins a comment, and a lone = an assignment, only where a word begins.
-    if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!', '=', '&']) {
+    if !text.is_empty() && text.chars().all(plain) && !text.starts_with(['#', '!', '=']) {
         return text.to_owned();
     }
     format!("'{}'", text.replace('\'', "'\\''"))

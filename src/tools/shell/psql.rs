@@ -113,12 +113,13 @@ pub fn meant(words: &[String]) -> Result<Meant, PsqlError> {
         [] => ("", words),
     };
     let texts: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match setting_of(name, &texts) {
+        Some(("records", [])) => return Ok(Meant::OtherRecords),
+        Some(("output", ["aligned"])) => return setting("output", "table"),
+        Some((changed, [value])) => return setting(changed, value),
+        _ => {}
+    }
     match (name, texts.as_slice()) {
-        ("x", []) | ("pset", ["x" | "expanded"]) => return Ok(Meant::OtherRecords),
-        ("x", [value]) | ("pset", ["x" | "expanded", value]) => return setting("records", value),
-        ("pset", ["pager", value]) => return setting("pager", value),
-        ("pset", ["format", "aligned"]) => return setting("output", "table"),
-        ("pset", ["format", value]) => return setting("output", value),
         ("set", ["ECHO", value]) => {
             let echo = if *value == "none" { "off" } else { "on" };
             return setting("echo", echo);
@@ -133,7 +134,7 @@ pub fn meant(words: &[String]) -> Result<Meant, PsqlError> {
         }
         _ => {}
     }
-    // Behind any command a + asks for more, and flags of a list do not make it a look at one.
+    // A + at the end of a name asks psql for more. `\d` with flags alone lists, and does not show one volume.
     let row = row(name).or_else(|| name.strip_suffix('+').and_then(self::row));
     let has_flags = texts.first().is_some_and(|first| first.starts_with('-'));
     let here = row.map(|(_, alone, with)| match alone {
@@ -170,7 +171,7 @@ fn row(name: &str) -> Option<&'static Row> {
 /// What `\pset` can set here.
 const PRINTING: [&str; 3] = ["expanded", "format", "pager"];
 
-/// The commands of psql that do something here, for completion: those that only say what does it are left out.
+/// The commands of psql that work here, for completion, without those that only say what to type instead.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let done = COMMANDS
         .iter()
@@ -179,28 +180,35 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(["x"])
 }
 
+/// The setting of this shell that a command of psql changes, and the words behind its name.
+fn setting_of<'a>(name: &str, arguments: &'a [&'a str]) -> Option<(&'static str, &'a [&'a str])> {
+    match (name, arguments) {
+        ("x", values) | ("pset", ["x" | "expanded", values @ ..]) => Some(("records", values)),
+        ("pset", ["format", values @ ..]) => Some(("output", values)),
+        ("pset", ["pager", values @ ..]) => Some(("pager", values)),
+        _ => None,
+    }
+}
+
 /// What may follow a command of psql, for completion.
 pub enum Following {
-    /// What may follow these words.
-    Words(&'static str),
+    /// What may follow this command of the shell, which stands for so many of the words.
+    Command(String, usize),
     /// These.
     Names(&'static [&'static str]),
 }
 
-/// What may follow the command of psql that these words begin, and how many of them that stands for.
-pub fn following(words: &[&str]) -> Option<(Following, usize)> {
-    let words_of = |command, count| Some((Following::Words(command), count));
-    match words {
-        ["x", ..] => words_of("set records", 1),
-        ["pset", "x" | "expanded", ..] => words_of("set records", 2),
-        ["pset", "format", ..] => words_of("set output", 2),
-        ["pset", "pager", ..] => words_of("set pager", 2),
-        ["pset"] => Some((Following::Names(&PRINTING), 1)),
-        [name, ..] => match row(name) {
-            Some((.., Command(command))) => words_of(command, 1),
-            _ => None,
-        },
-        [] => None,
+/// What may follow these words, which begin with a command of psql.
+pub fn following(words: &[&str]) -> Option<Following> {
+    let (name, arguments) = words.split_first()?;
+    match (setting_of(name, arguments), row(name)) {
+        (Some((setting, values)), _) => {
+            let count = words.len() - values.len();
+            Some(Following::Command(format!("set {setting}"), count))
+        }
+        _ if *name == "pset" && arguments.is_empty() => Some(Following::Names(&PRINTING)),
+        (None, Some((.., Command(command)))) => Some(Following::Command((*command).to_owned(), 1)),
+        _ => None,
     }
 }
 

@@ -40,7 +40,7 @@ impl Source<'_> {
 /// The first failure, with its line; also when it cannot be read.
 pub fn file(shell: &mut Shell, path: &Path, keep_going: bool) -> Result<Flow, Error> {
     let name = path.display().to_string();
-    let file = File::open(path).or_because(format_args!("{name} cannot be read"))?;
+    let file = File::open(path).or_unusable(format_args!("{name} cannot be read"))?;
     lines(shell, &name, Source::File(BufReader::new(file)), keep_going)
 }
 

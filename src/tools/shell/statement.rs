@@ -119,19 +119,20 @@ impl Shell {
         let started = Instant::now();
         self.reply = None;
         self.typed = expanded.typed;
+        // The line that turns it on is not timed, and not the one that turns it off.
         let is_timed = self.timing;
-        self.may_be_open |= !expanded.programs.is_empty() && expanded.file.is_none();
         let is_piped = !expanded.programs.is_empty();
-        // Before a program can send one.
-        let end = self.end_signals(&expanded.programs);
-        // What came before that is seen by nothing else: a program would be waited for.
-        self.interrupts.come()?;
+        self.may_be_open |= is_piped && expanded.file.is_none();
+        // Before the programs start: one of them may send such a signal at once.
+        let signals = self.end_signals(&expanded.programs);
+        // A signal that came earlier ends no program: the shell would wait for it.
+        self.interrupts.stop_if_asked()?;
         let pipeline = Pipeline::start(&expanded.programs, expanded.file)?;
-        let ends = end.map(|end| self.end_with_shell(pipeline.handles(), end));
+        let ender = signals.map(|signals| self.end_with_shell(pipeline.handles(), signals));
         let result = self.command(expanded.words);
         let piped = pipeline.finish();
-        if let Some(ends) = ends {
-            ends.abort();
+        if let Some(ender) = ender {
+            ender.abort();
         }
         if is_timed && self.timing {
             let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
@@ -142,9 +143,9 @@ impl Shell {
             self.values.set(LAST, reply.clone());
         }
         let flow = result?;
-        // A program may have ended by the same signal, and a script has no statement behind its last one to find it.
+        // The signal that ended a program ends a script, too: also behind its last statement, and before the program's failure counts.
         if is_piped && !self.is_interactive() {
-            self.interrupts.come()?;
+            self.interrupts.stop_if_asked()?;
         }
         piped?;
         match (name, reply) {
@@ -193,7 +194,7 @@ impl Shell {
             if let Some(ending) = self.interrupts.ending() {
                 ending.let_go_of_lost_terminal();
             }
-            // Whoever sees nothing any more has what was deferred done all the same.
+            // What was deferred runs also where nobody can see it.
             let _ = self.end_line();
             if self.settings.echo() || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
@@ -306,21 +307,18 @@ fn hint_for_text(statement: &Statement, error: Error) -> Error {
 /// What is wrong with `x=5`, `x =5` or `5 = x`, which other shells or people would take for an assignment.
 fn hint_for_assignment(words: &[Word]) -> Option<String> {
     let first = words.first()?.bare()?;
-    let is_sign = |word: &Word| word.bare() == Some("=");
-    let glued = first.split_once('=');
-    let glued = glued.or_else(|| {
-        let second = words.get(1)?.bare()?.strip_prefix('=')?;
-        Some((first, second)).filter(|_| !second.starts_with('='))
-    });
-    match glued {
-        _ if words.get(1).is_some_and(is_sign) => Some(format!(
+    let second = words.get(1).and_then(Word::bare).unwrap_or_default();
+    if second == "=" {
+        return Some(format!(
             "{first:?} can be no name: a name has letters, digits and _, and begins with no digit"
-        )),
-        Some((name, _)) if is_name(name) => {
-            Some(format!("blanks stand around the sign: {name} = VALUE"))
-        }
-        _ => None,
+        ));
     }
+    let name = match first.split_once('=') {
+        Some((name, _)) => name,
+        None if second.starts_with('=') && !second.starts_with("==") => first,
+        None => return None,
+    };
+    is_name(name).then(|| format!("blanks stand around the sign: {name} = VALUE"))
 }
 
 #[cfg(test)]

@@ -176,18 +176,21 @@ fn a_driver_that_ends_in_the_middle_ends_the_run() {
     assert_eq!(listed.stdout, "");
 }
 
-#[test]
-fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
-    let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
+/// The answer of a driver to GetPluginInfo.
+fn info() -> Reply {
+    Reply::message(&v1::GetPluginInfoResponse {
         name: "mortal.example.org".into(),
         vendor_version: "1".into(),
         ..Default::default()
-    };
-    let answer = || Reply::message(&info);
+    })
+}
+
+#[test]
+fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
+    let driver = ScriptedDriver::unix();
     let gone = Reply::disconnect;
     // The first time others could have run beside it.
-    let replies = [answer(), gone(), gone(), gone(), answer()];
+    let replies = [info(), gone(), gone(), gone(), info()];
     driver.on_each("GetPluginInfo", replies);
     driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     let csi = Csi::at(driver.endpoint());
@@ -208,13 +211,7 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
 #[test]
 fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: "mortal.example.org".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    };
-    let answer = || Reply::message(&info);
-    driver.on_each("GetPluginInfo", [answer(), Reply::disconnect(), answer()]);
+    driver.on_each("GetPluginInfo", [info(), Reply::disconnect(), info()]);
     driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     let csi = Csi::at(driver.endpoint());
     let filter = "--filter plugin-info/names-the-driver --filter driver-stays-there";
@@ -239,11 +236,6 @@ fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
 #[test]
 fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
     let (node, controller) = (ScriptedDriver::unix(), ScriptedDriver::unix());
-    let info = v1::GetPluginInfoResponse {
-        name: "mortal.example.org".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    };
     let listing = v1::controller_service_capability::Rpc {
         r#type: v1::controller_service_capability::rpc::Type::ListVolumes.into(),
     };
@@ -263,7 +255,7 @@ fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
         capabilities: vec![service],
     };
     for driver in [&node, &controller] {
-        driver.on("GetPluginInfo", Reply::message(&info));
+        driver.on("GetPluginInfo", info());
         driver.on("GetPluginCapabilities", Reply::message(&plugin));
         driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     }
@@ -271,12 +263,11 @@ fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
     let (listed, is_listing) = mpsc::channel();
     let (probed, is_lost) = mpsc::channel();
     // One end goes away while the other one answers, which answers once the loss is known: the driver is probed then.
-    let answer = Reply::message(&info);
     let mut calls = 0;
     node.answer("GetPluginInfo", move |_| {
         calls += 1;
         if calls != 2 {
-            return answer.clone();
+            return info();
         }
         is_listing.recv_timeout(PATIENCE).unwrap();
         Reply::disconnect()

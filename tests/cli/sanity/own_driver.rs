@@ -1,9 +1,10 @@
 //! `csi sanity … -- COMMAND`: the run starts the driver, restarts it when it dies, and ends it.
 
 use super::{arguments, is_clean};
-use crate::sanity_commands::shell;
+use crate::sanity_commands::{shell, shown_commands};
 use crate::support::PATIENCE;
 use crate::support::driver;
+use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
@@ -96,7 +97,7 @@ fn one_that_dies_is_started_again_and_its_last_words_are_told() {
     let arguments = with_driver(&csi, more, words(["sh", "-c", &line]));
     let mut command = csi.command();
     command.args(arguments);
-    let process = crate::support::process::Process::start(&mut command);
+    let process = Process::start(&mut command);
     process.wait_for_output("\"cases\":");
     let pid = fs::read_to_string(csi.home().join("pid")).unwrap();
     let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
@@ -132,7 +133,7 @@ fn a_signal_ends_it_and_all_that_it_has_started() {
         let more = "--filter controller/create-volume";
         let mut command = csi.command();
         command.args(with_driver(&csi, more, words(["sh", "-c", &line])));
-        let process = crate::support::process::Process::start(&mut command);
+        let process = Process::start(&mut command);
         process.wait_for_output("ok ");
         process.signal(signal);
         assert_eq!(process.wait(PATIENCE).unwrap().code(), 130);
@@ -213,25 +214,16 @@ fn the_lines_of_a_failure_start_it_and_end_it() {
         "CreateVolumeRepeatFails",
     ]);
     sanity(&csi, &more, driver).exits(3);
-    let explained = csi.run(&format!("sanity explain {case}")).succeeds().stdout;
-    let lines = explained
-        .split_once("to see it again:\n")
-        .unwrap()
-        .1
-        .lines();
-    let lines = lines.take_while(|line| line.starts_with("     "));
-    let lines: Vec<_> = lines.map(str::trim).collect();
-    assert!(lines.contains(&"stop_driver; start_driver"), "{explained}");
+    let lines = shown_commands(&csi, case);
+    let restart = "stop_driver; start_driver".to_owned();
+    assert!(lines.contains(&restart), "{lines:#?}");
     let again = shell(&(lines.join("\n") + "\necho $driver"), &csi);
     let stdout = String::from_utf8_lossy(&again.stdout).into_owned();
     let pid = stdout.lines().last().unwrap().parse().unwrap();
     assert!(test_kill_process(Pid::from_raw(pid).unwrap()).is_err());
     let stderr = String::from_utf8_lossy(&again.stderr).into_owned();
     // It was started twice, and every call reached it.
-    assert_eq!(
-        stderr.matches("serves on unix:").count(),
-        2,
-        "{explained}{stderr}"
-    );
-    assert!(!stderr.contains("no connection"), "{explained}{stderr}");
+    let starts = stderr.matches("serves on unix:").count();
+    assert_eq!(starts, 2, "{lines:#?}\n{stderr}");
+    assert!(!stderr.contains("no connection"), "{lines:#?}\n{stderr}");
 }

@@ -184,6 +184,18 @@ fn github_gets_annotations() {
     let run = sanity(&csi, "-o github --filter create-volume/without-name").exits(3);
     let annotation = "\n::error title=controller/create-volume/without-name::CreateVolume without a name answers INVALID_ARGUMENT. Expected: CreateVolume answers INVALID_ARGUMENT, but it answered OK\n";
     assert!(run.stdout.contains(annotation), "{run}");
+    // With --strict a warning is a failure, and said once.
+    let options = Options::default().with(Defect::ContentSourceNotAnswered);
+    let warned = ReferenceDriver::start(options);
+    let filter = "--filter controller/create-volume/from-volume --filter replies/create-volume";
+    for (strict, level) in [("", "::warning "), ("--strict", "::error ")] {
+        let run = sanity(
+            &Csi::at(&warned.endpoint()),
+            &format!("-o github {filter} {strict}"),
+        );
+        assert_eq!(run.stdout.matches("\n::").count(), 1, "{run}");
+        assert!(run.stdout.contains(level), "{run}");
+    }
     let run = csi.run("-o github identity probe").exits(2);
     run.says("-o github has no meaning here");
 }

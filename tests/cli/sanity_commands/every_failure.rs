@@ -1,14 +1,14 @@
 //! The command lines of every failure that a seeded defect leads to, run in a shell: each call answers as its line says, and
 //! nothing is left, neither by the run nor by the lines.
 
-use super::shell;
+use super::{moved, shell};
 use crate::sanity_defects::found_by::{caller, found_by};
 use crate::sanity_defects::{
-    driver_with, each, is_between_steps, is_waited_for, secrets, settings_for,
+    driver_with, each, is_between_steps, is_waited_for, run_to_the_end, secrets, settings_for,
 };
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
-use csi_cli::sanity::{CaseResult, run};
+use csi_cli::sanity::CaseResult;
 use csi_mock::Defect;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -70,11 +70,9 @@ fn complaints(result: &CaseResult, first: &mut ReferenceDriver, defect: Defect) 
     let mut driver = ReferenceDriver::start(driver_with(defect));
     let restarts = [first.restart_command(), driver.restart_command()];
     let csi = &Csi::at(&driver.endpoint());
-    let lines = result.commands.iter();
-    let commands: Vec<_> = lines
-        .map(|line| line.replace(&first.endpoint(), &driver.endpoint()))
-        .map(|line| line.replace(&restarts[0], &restarts[1]))
-        .collect();
+    let lines = moved(&result.commands, first, &driver.endpoint()).into_iter();
+    let lines = lines.map(|line| line.replace(&restarts[0], &restarts[1]));
+    let commands: Vec<_> = lines.collect();
     let mut wrong = String::new();
     let is_call =
         |line: &String| line.contains(" --request ") || line.contains(" sanity --filter ");
@@ -135,10 +133,7 @@ fn every_failure_is_seen_again_by_its_lines_which_leave_nothing() {
             settings.secrets = secrets();
             settings.secrets_file = Some(file.path().display().to_string());
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let report = runtime.unwrap().block_on(run(settings)).unwrap();
+        let report = run_to_the_end(settings);
         let tell = |what: &str, text: String| {
             wrong
                 .lock()

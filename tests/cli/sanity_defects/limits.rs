@@ -17,6 +17,14 @@ fn passes(name: &str, report: &Report, driver: &ReferenceDriver) {
     assert_eq!(driver.left_behind(), [""; 0], "{name}");
 }
 
+/// Settings for a run that takes no more time and room than it must.
+fn small_volumes(driver: &ReferenceDriver) -> Settings {
+    let mut settings = Settings::of(driver.endpoint());
+    settings.mount_parent = Some(driver.workplace());
+    settings.volume_size = Some(SIZE);
+    settings
+}
+
 /// A run that somebody follows.
 fn followed(settings: Settings, observer: &mut dyn Observer) -> Report {
     let (_asks, asked) = tokio::sync::watch::channel(0);
@@ -186,9 +194,7 @@ fn room_that_somebody_else_has_taken_is_not_the_drivers_to_give_back() {
         ..Options::default()
     });
     let before = "lifecycle/gives-room-back";
-    let mut settings = Settings::of(driver.endpoint());
-    settings.mount_parent = Some(driver.workplace());
-    settings.volume_size = Some(SIZE);
+    let mut settings = small_volumes(&driver);
     settings.filter = vec![before.to_owned()];
     let mut somebody = Takes {
         driver: &driver,
@@ -207,9 +213,7 @@ fn a_slow_driver_has_as_much_time_as_it_answers_in() {
         pace: Duration::from_millis(500),
         ..Options::default()
     });
-    let mut settings = Settings::of(driver.endpoint());
-    settings.mount_parent = Some(driver.workplace());
-    settings.volume_size = Some(SIZE);
+    let mut settings = small_volumes(&driver);
     settings.case_limit = Duration::from_secs(3);
     let case = "lifecycle/every-step-twice";
     settings.filter = vec![case.to_owned()];
@@ -252,14 +256,11 @@ fn a_driver_that_somebody_restarts_is_accused_of_nothing() {
             pace: Duration::from_millis(5),
             ..options.clone()
         });
-        let mut settings = Settings::of(driver.endpoint());
-        settings.mount_parent = Some(driver.workplace());
-        settings.volume_size = Some(SIZE);
         let mut somebody = Restarts {
             driver: &driver,
             ended: 0,
         };
-        let report = followed(settings, &mut somebody);
+        let report = followed(small_volumes(&driver), &mut somebody);
         assert!(report.is_success(), "{report}");
         assert!(driver.restarts() > 5, "{}", driver.restarts());
         let warned = report.results.iter().filter(|one| !one.warnings.is_empty());

@@ -10,7 +10,7 @@ mod serve;
 pub use reply::Reply;
 
 use crate::support::certificates::Certificates;
-use crate::support::patience::Patience;
+use crate::support::patience::until_changed;
 use csi_proto::methods;
 use csi_proto::schema::Method;
 use csi_proto::value::{self, Secrets};
@@ -20,7 +20,6 @@ use prost::bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -265,21 +264,13 @@ impl ScriptedDriver {
     }
 
     fn wait(&self, what: &str, reached: impl Fn(&Seen) -> bool) {
-        let mut patience = Patience::default();
-        let mut seen = self.shared.seen();
-        while !reached(&seen) {
-            let calls: Vec<_> = seen.requests.iter().map(|request| &request.path).collect();
-            assert!(
-                patience.lasts(),
-                "waited in vain for {what}; calls: {calls:?}, cancelled: {:?}",
-                seen.cancelled
-            );
-            let waited = self
-                .shared
-                .changed
-                .wait_timeout(seen, Duration::from_secs(1));
-            seen = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
-        }
+        let seen = until_changed(&self.shared.changed, self.shared.seen(), &reached);
+        let calls: Vec<_> = seen.requests.iter().map(|request| &request.path).collect();
+        assert!(
+            reached(&seen),
+            "waited in vain for {what}; calls: {calls:?}, cancelled: {:?}",
+            seen.cancelled
+        );
     }
 }
 

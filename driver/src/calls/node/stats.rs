@@ -113,10 +113,11 @@ impl Volumes {
         path: &Path,
         mounts: &[Mount],
     ) -> Result<(PathBuf, Option<PublishRecord>), NodeError> {
+        let shown = mountinfo::at(mounts, path).last().copied();
         // The kernel shows where a mount really is.
-        let real = match mountinfo::at(mounts, path).is_empty() {
-            true => target::locate(path).await?,
-            false => Some(path.to_owned()),
+        let real = match shown {
+            Some(mount) => Some(mount.target.clone()),
+            None => target::locate(path).await?,
         };
         let Some(real) = real else {
             let detail = ": the folder above it does not exist";

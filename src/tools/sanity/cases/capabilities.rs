@@ -19,7 +19,7 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("Capabilities that refine others are advertised only with those");
     list.reads("go-together", |c| {
-        // Judged is what was answered before all cases.
+        // For the lines that show a failure. The answer that is judged came before all cases.
         c.ok(v1::ControllerGetCapabilitiesRequest {})?;
         let alternatives = [LIST_VOLUMES, GET_VOLUME];
         for (refines, needs) in [

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 /// How often something is made and taken back: more often than a driver with small limits has room for it at a time.
 const OFTEN: usize = 8;
 
-/// The pauses before something is tried again that the driver lacks room for: it may give back later what was taken back.
+/// The pauses before something is tried again for which the driver lacks room: a driver may free room only some time after a
+/// volume was deleted.
 const PAUSES: [u64; 9] = [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000];
 
-/// Does something often, but for a part of the time only that a case has.
+/// Does something often, but only for a part of the time that a case has.
 fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
     let end = Instant::now() + c.settings().case_limit / 4;
     let mut pauses = PAUSES.map(Duration::from_millis).into_iter();
@@ -28,7 +29,7 @@ fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
     })
 }
 
-/// Skips a case about what was given back where it is known that something was not.
+/// Skips a case about room and places where something is known to be still there.
 fn is_tidy(c: &Context) -> Verdict {
     let is_tidy = lock(&c.run.left).is_empty();
     skip_unless(is_tidy, "something that cases made could not be taken down")?;

@@ -180,14 +180,14 @@ fn an_open_quote_or_a_backslash_goes_on() {
 
 #[test]
 fn a_word_that_would_mean_more_is_quoted() {
-    for text in ["=", "#", "!", "&", "<", "2>", "`", "$(a)", "", "a b"] {
+    for text in ["=", "#", "!", "&", "a&b", "<", "2>", "`", "$(a)", "", "a b"] {
         assert_eq!(words(&format!("x {}", quoted(text))), ["x", text]);
     }
 }
 
 proptest! {
     #[test]
-    fn a_quoted_text_is_one_word(text in ".*", id in "[a-z#:/ '\"$;|>\\\\]{1,12}") {
+    fn a_quoted_text_is_one_word(text in ".*", id in "[a-z#:/ '\"$;|>&<`\\\\]{1,12}") {
         for text in [text, id] {
             prop_assert_eq!(words(&format!("x {}", quoted(&text))), ["x".to_owned(), text]);
         }

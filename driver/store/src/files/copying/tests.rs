@@ -559,7 +559,6 @@ fn a_hostile_tenant_gets_nothing_from_outside() {
 #[test]
 fn a_copy_out_of_room_says_so() {
     let trial = Trial::new();
-    std::fs::write(trial.at("source/small"), "x").unwrap();
     std::fs::write(trial.at("source/large"), vec![7; 3 << 20]).unwrap();
     let disk = SmallDisk::at(&trial.at("target"));
     let view = || {
