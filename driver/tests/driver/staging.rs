@@ -305,7 +305,9 @@ async fn a_publish_and_an_unstage_do_not_both_win() {
         );
         assert_eq!(rig.mounts("target").len(), usize::from(published.is_ok()));
         for error in [published.err(), unstaged.err()].into_iter().flatten() {
-            assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+            // ABORTED, where one came while the other ran.
+            let codes = [Code::FailedPrecondition, Code::Aborted];
+            assert!(codes.contains(&error.code()), "{error}");
         }
         client.unpublish("a", &rig.path("target")).await.unwrap();
     }
