@@ -57,6 +57,11 @@ fn read(share: &Share) -> Option<Compared> {
     Some(compared)
 }
 
+/// Why the size of the volume with this record was not enforced when that was last looked at.
+pub(super) fn trouble(share: &Share, record: &Record<Volume>) -> Option<String> {
+    read(share)?.trouble(record.nonce).cloned()
+}
+
 /// What was found last, as it was read when somebody first asked; also for the metrics.
 pub fn last(share: &Share) -> Option<&Compared> {
     share.compared.get_or_init(|| read(share)).as_ref()

@@ -107,6 +107,14 @@ fn compare(share: &Share) -> Result<Comparison, ShareError> {
     })
 }
 
+/// A volume whose limits were settled.
+enum Settled {
+    /// It lacks this, or nothing.
+    Lacks(Option<Lack>),
+    /// Somebody changes it; this is why its size was not enforced when it was last compared.
+    Changes(Option<String>),
+}
+
 /// All that was seen of the volumes whose sizes are to be enforced.
 #[derive(Default)]
 struct Volumes {
@@ -207,7 +215,16 @@ impl Volumes {
         let mut torn = Vec::new();
         let seen = std::mem::take(&mut self.seen).into_iter();
         for seen in seen.filter(|it| it.record.state == State::Ready) {
-            let lack = self.settle(share, ledger, &seen);
+            let lack = match self.settle(share, ledger, &seen) {
+                Ok(Settled::Lacks(lack)) => Ok(lack),
+                Ok(Settled::Changes(last)) => {
+                    if let Some(why) = last {
+                        self.trouble(&seen.record, why);
+                    }
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
             if let Ok(Some(lack)) = lack
                 && lack.is_mended_by_a_project()
             {
@@ -218,27 +235,27 @@ impl Volumes {
         torn
     }
 
-    /// Sets the limits of one volume, where they differ, and says what it lacks then; nothing of one that somebody is about to change
-    /// or has changed.
+    /// Sets the limits of one volume, where they differ, and says what it lacks then. Of one that somebody is about to change or has
+    /// changed it repeats what was said last: another comparison looks at it.
     fn settle(
         &self,
         share: &Share,
         ledger: &Ledger,
         seen: &Limited,
-    ) -> Result<Option<Lack>, ShareError> {
+    ) -> Result<Settled, ShareError> {
         let lack = || seen.lack(share, ledger, &self.shared);
         let Some(found) = lack()? else {
-            return Ok(None);
+            return Ok(Settled::Lacks(None));
         };
         let Some(_alone) = as_seen(share, &seen.record)? else {
-            return Ok(None);
+            return Ok(Settled::Changes(compared::trouble(share, &seen.record)));
         };
         match (found, seen.project()) {
             (Lack::OtherLimits { wanted, .. }, Some(id)) => {
                 project::set_limits(&share.root, id, wanted)?;
-                lack()
+                lack().map(Settled::Lacks)
             }
-            (other, _) => Ok(Some(other)),
+            (other, _) => Ok(Settled::Lacks(Some(other))),
         }
     }
 
