@@ -33,7 +33,14 @@ pub fn main() -> ExitCode {
     if cli::answer(&arguments, name) {
         return ExitCode::SUCCESS;
     }
-    let matches = match invocation::parse::parse(cli::command(name), &arguments) {
+    // What is wrong with a line is said by the whole tree.
+    let one = cli::command_of_one_rpc(name, &arguments)
+        .and_then(|tree| tree.try_get_matches_from(&arguments).ok());
+    let parsed = one.map_or_else(
+        || invocation::parse::parse(cli::command(name), &arguments),
+        Ok,
+    );
+    let matches = match parsed {
         Ok(matches) => matches,
         Err(error) => return usage(&error, name, &arguments),
     };

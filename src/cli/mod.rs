@@ -17,4 +17,4 @@ pub use completion::answer::answer;
 pub use dispatch::PROGRAM;
 pub use dispatch::run;
 pub use kubectl::PLUGIN;
-pub use tree::command;
+pub use tree::{command, command_of_one_rpc};

@@ -8,10 +8,29 @@ use crate::invocation::help::{JOINT, help_all};
 use crate::rpc::{GROUPS, Group};
 use clap::builder::Styles;
 use clap::{Args as _, Command};
+use std::ffi::OsString;
 use std::sync::OnceLock;
 
 /// The whole tree. Flags of RPCs are built only when their command is used.
 pub fn command(name: &'static str) -> Command {
+    let groups = GROUPS.iter().map(Group::command);
+    let tools = TOOLS.iter().map(|tool| (tool.command)());
+    root(name).subcommands(groups).subcommands(tools)
+}
+
+/// The tree with no command but the RPC that `words`, the program's name before them, begin with: clap gives each command a copy of
+/// each global flag, which takes longer than the rest of a short run.
+pub fn command_of_one_rpc(name: &'static str, words: &[OsString]) -> Option<Command> {
+    let mut words = words.iter().skip(1).map(|word| word.to_str());
+    let (group, verb) = (words.next()??, words.next()??);
+    let group = GROUPS.iter().find(|it| it.is_called(group))?;
+    let rpc = group.rpcs.iter().find(|it| it.is_called(verb))?;
+    let group = group.command_with([rpc]);
+    Some(root(name).subcommand(group))
+}
+
+/// The program without its commands.
+fn root(name: &'static str) -> Command {
     let root = Command::new(name)
         .bin_name(if name == PLUGIN { "kubectl csi" } else { name })
         .version(env!("CARGO_PKG_VERSION"))
@@ -33,10 +52,7 @@ pub fn command(name: &'static str) -> Command {
     if name == "csc" {
         root = root.mut_arg("context", |flag| flag.hide(true));
     }
-    let root = root.about("Call any RPC of any CSI driver");
-    let groups = GROUPS.iter().map(Group::command);
-    let tools = TOOLS.iter().map(|tool| (tool.command)());
-    root.subcommands(groups).subcommands(tools)
+    root.about("Call any RPC of any CSI driver")
 }
 
 /// The program's version and that of the specification, a line each.

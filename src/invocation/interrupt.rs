@@ -4,6 +4,7 @@
 //! The first is an event that a future can wait for, so that calls are cancelled and commands behind `exec:` endpoints
 //! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second.
 
+use csi_sys::end_signals::is_ignored;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_default};
 use signal_hook::low_level::emulate_default_handler;
@@ -21,16 +22,6 @@ fn signals() -> Vec<i32> {
         signals.push(SIGHUP);
     }
     signals
-}
-
-/// Whether the kernel reports that the signal is ignored.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Makes the second signal end the process by its default action.

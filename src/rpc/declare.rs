@@ -134,6 +134,11 @@ impl Rpc {
         self.names.first().copied().unwrap_or(self.method.name)
     }
 
+    /// Whether a word on the command line is this RPC, within its group.
+    pub fn is_called(&self, word: &str) -> bool {
+        self.names.contains(&word) || self.method.kebab_name == word
+    }
+
     /// The command of the RPC, whose flags are added when it is used, under its verb, its aliases and its full name.
     pub fn command(&self) -> Command {
         let full_name = self.method.kebab_name;
@@ -249,14 +254,24 @@ pub struct Group {
 }
 
 impl Group {
+    /// Whether a word on the command line is this group.
+    pub fn is_called(&self, word: &str) -> bool {
+        self.name == word || self.aliases.contains(&word)
+    }
+
     /// The command of the group, in which the commands of its RPCs stand.
     pub fn command(&self) -> Command {
+        self.command_with(self.rpcs)
+    }
+
+    /// The same with a part of its RPCs.
+    pub fn command_with(&self, rpcs: impl IntoIterator<Item = &'static Rpc>) -> Command {
         let group = Command::new(self.name)
             .about(self.about)
             .visible_aliases(self.aliases)
             .subcommand_required(true)
             .arg_required_else_help(true);
-        group.subcommands(self.rpcs.iter().map(Rpc::command))
+        group.subcommands(rpcs.into_iter().map(Rpc::command))
     }
 
     /// The RPC as it is typed behind the program's name, such as `controller create-volume`.

@@ -14,6 +14,15 @@ const STOPS: [c_int; 2] = [libc::SIGTTIN, libc::SIGTTOU];
 const LOOKS: usize = 100;
 const PAUSE_MS: c_int = 10;
 
+/// Whether the process ignores the signal.
+pub fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: zeroes are a value of this type.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action it tells the present one.
+    let told = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    told == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Lets the handlers of `signals` set a flag: whatever such a signal wakes finds it set.
 ///
 /// From the first of these signals on, SIGTTIN and SIGTTOU are ignored (signal(7)). Else a process in the background that touches its
