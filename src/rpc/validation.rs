@@ -14,7 +14,7 @@ mod view;
 mod violations;
 mod walk;
 
-pub use violations::{Violation, Violations};
+pub use violations::Violations;
 
 use super::facts::Given;
 use csi_proto::schema::Method;

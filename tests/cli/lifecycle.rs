@@ -9,8 +9,8 @@ use crate::support::program::Csi;
 use crate::support::scripted::Reply;
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-pub use drivers::thorough as thorough_driver;
 use drivers::{called, driver, thorough};
+pub use drivers::{driver as driver_with, thorough as thorough_driver};
 use std::fs;
 
 #[test]

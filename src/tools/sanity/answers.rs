@@ -35,14 +35,14 @@ impl Context {
         Ok(())
     }
 
-    /// Sends a request that should be refused with INVALID_ARGUMENT; any other answer is a warning.
+    /// Sends a request that should be refused with a code; any other answer is a warning.
     ///
     /// # Errors
     /// As [`Context::send`].
-    pub fn should_be_invalid<Q: Request>(&self, request: Q, expected: &str) -> Verdict {
+    pub fn should_answer<Q: Request>(&self, request: Q, code: Code, expected: &str) -> Verdict {
         let answer = self.send(request)?;
         let actual = answer_text(&answer);
-        let refused = answer.is_err_and(|status| status.code() == Code::InvalidArgument);
+        let refused = answer.is_err_and(|status| status.code() == code);
         self.should(refused, expected, actual);
         Ok(())
     }

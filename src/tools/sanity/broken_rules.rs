@@ -5,21 +5,26 @@ use csi_proto::schema::Method;
 use csi_proto::tables::METHODS;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// What rules are about that hold for every answer: that it shows no secrets, and that an error has a message.
+pub const SECRETS: &str = "secrets";
+pub const ERRORS: &str = "errors";
+const OF_ALL: [&str; 2] = [SECRETS, ERRORS];
+
 /// The rules that replies of a case or of the run broke.
 #[derive(Debug, Default)]
 pub struct BrokenRules {
     /// The RPCs whose replies were checked.
     checked: BTreeSet<&'static str>,
-    /// The broken rules, by RPC and the path of the field without the places in lists.
+    /// The broken rules, by what they are about, an RPC or all, and the path of the field without the places in lists.
     broken: BTreeMap<(&'static str, String), BrokenRule>,
 }
 
 /// A rule that a reply broke.
 #[derive(Clone, Debug)]
 pub struct BrokenRule {
-    /// The path of the field; empty for a rule of the whole message.
+    /// The path of the field, or another place; empty for a rule of the whole message.
     pub(super) at: String,
-    /// The rule.
+    /// The rule; empty where the place says it.
     pub(super) rule: String,
     /// Whether the driver may be right: then it is a warning.
     pub(super) may_be_right: bool,
@@ -34,8 +39,8 @@ pub struct BrokenRule {
 impl BrokenRule {
     /// The path of the field, and the rule.
     pub(super) fn words(&self) -> String {
-        let colon = if self.at.is_empty() { "" } else { ": " };
-        format!("{}{colon}{}", self.at, self.rule)
+        let parts = [&*self.at, &self.rule];
+        Vec::from_iter(parts.into_iter().filter(|one| !one.is_empty())).join(": ")
     }
 }
 
@@ -45,21 +50,24 @@ impl BrokenRules {
         self.checked.insert(method.name);
     }
 
-    /// A reply of an RPC broke a rule about the field at this path.
-    pub(super) fn note(
-        &mut self,
-        method: &Method,
-        at: &str,
-        evidence: impl FnOnce() -> BrokenRule,
-    ) {
-        let key = (method.name, without_places(at));
-        self.broken.entry(key).or_insert_with(evidence);
+    /// A rule about something is broken.
+    pub(super) fn note(&mut self, about: &'static str, broken: BrokenRule) {
+        let key = (about, without_places(&broken.at));
+        self.broken.entry(key).or_insert(broken);
     }
 
-    /// Adds what a case has seen, where it is new, with the commands that lead to it.
-    pub(super) fn add(&mut self, seen: Self, commands: impl Fn(&BrokenRule) -> Vec<String>) {
-        self.checked.extend(seen.checked);
-        for (key, mut rule) in seen.broken {
+    /// Adds what a case has seen, where it is new, with the commands that lead to it; of its replies only where these count.
+    pub(super) fn add(
+        &mut self,
+        seen: Self,
+        replies_count: bool,
+        commands: impl Fn(&BrokenRule) -> Vec<String>,
+    ) {
+        let counts = |about: &str| replies_count || OF_ALL.contains(&about);
+        self.checked
+            .extend(seen.checked.iter().filter(|one| counts(one)));
+        let broken = seen.broken.into_iter().filter(|(key, _)| counts(key.0));
+        for (key, mut rule) in broken {
             self.broken.entry(key).or_insert_with(|| {
                 rule.commands = commands(&rule);
                 rule
@@ -80,18 +88,20 @@ impl BrokenRules {
         let order = making.into_iter().chain(showing);
         let mut earlier = order.take_while(|one| one.name != method.name);
         earlier.find(|one| {
-            let of_it = self.broken.iter().filter(|(key, _)| key.0 == one.name);
-            of_it
-                .map(|(_, other)| other)
-                .any(|other| is_alike(other, rule))
+            let all = self.about(one.name);
+            all.iter().any(|other| is_alike(other, rule))
         })
     }
 
-    /// The rules that replies of an RPC broke; `None` where none were checked.
-    pub(super) fn of(&self, method: &Method) -> Option<Vec<BrokenRule>> {
-        let of_it = self.broken.iter().filter(|(key, _)| key.0 == method.name);
-        let of_it = of_it.map(|(_, rule)| rule.clone()).collect();
-        self.checked.contains(method.name).then_some(of_it)
+    /// Whether replies of an RPC were checked.
+    pub(super) fn were_checked(&self, method: &Method) -> bool {
+        self.checked.contains(method.name)
+    }
+
+    /// The broken rules about something.
+    pub(super) fn about(&self, about: &str) -> Vec<BrokenRule> {
+        let of_it = self.broken.iter().filter(|(key, _)| key.0 == about);
+        of_it.map(|(_, rule)| rule.clone()).collect()
     }
 }
 

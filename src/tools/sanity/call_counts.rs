@@ -1,5 +1,6 @@
 //! Counts the calls and refusals of all cases of a run, for the cases that judge them in the end.
 
+use super::broken_rules::{ERRORS, SECRETS};
 use super::room::required;
 use crate::call::secrets::looked_for;
 use crate::error::code_name;
@@ -16,12 +17,6 @@ pub struct CallCounts {
     pub calls: usize,
     /// The number of refused calls.
     pub refusals: usize,
-    /// Errors without a message, as `RPC: CODE`.
-    pub silent: BTreeSet<String>,
-    /// RPCs whose answers hold the value of a secret, as `RPC: where`.
-    pub secrets: BTreeSet<String>,
-    /// The command lines that show these, by their words.
-    commands: BTreeMap<String, Vec<String>>,
     /// Values that were sent as secrets beside those of the settings.
     pub made_up: Vec<String>,
     /// Values of secrets that were also sent where no secrets are.
@@ -30,6 +25,10 @@ pub struct CallCounts {
     pub worked: BTreeSet<&'static str>,
     /// The largest size that was asked for and was there.
     pub largest: i64,
+    /// The most volumes of the usual size that a case had at a time.
+    pub most_volumes: usize,
+    /// How often in a row an RPC has not answered.
+    pub hung: BTreeMap<&'static str, usize>,
 }
 
 /// Shorter values may stand in an answer by chance.
@@ -42,31 +41,25 @@ impl CallCounts {
         looked_for(values.cloned().collect())
     }
 
-    /// The command lines that show what was found; none where that is of no case.
-    pub(super) fn commands_of(&self, found: &str) -> &[String] {
-        self.commands.get(found).map_or(&[], Vec::as_slice)
+    /// Counts how often in a row an RPC has not answered.
+    pub(super) fn answered(&mut self, method: &'static Method, error: Option<&Status>) {
+        match error.is_some_and(|status| status.code() == Code::DeadlineExceeded) {
+            true => *self.hung.entry(method.name).or_default() += 1,
+            false => drop(self.hung.remove(method.name)),
+        }
     }
 
-    /// Keeps the command lines that show what was found.
-    pub(super) fn shown_by(&mut self, found: String, commands: Vec<String>) {
-        self.commands.insert(found, commands);
-    }
-
-    /// Looks at the answer to a call; the words for what is found for the first time.
+    /// Looks at the answer to a call: which rules about all answers it breaks, and where.
     pub(super) fn look(
         &mut self,
         secrets: &BTreeMap<String, String>,
         method: &'static Method,
         request: &Bytes,
         answer: &Result<Vec<Bytes>, Status>,
-    ) -> Vec<String> {
+    ) -> Vec<(&'static str, String)> {
         self.calls += 1;
+        self.answered(method, answer.as_ref().err());
         let mut found = Vec::new();
-        let mut note = |all: &mut BTreeSet<String>, words: String| {
-            if all.insert(words.clone()) {
-                found.push(words);
-            }
-        };
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
         // A value that stands elsewhere in what was sent is no secret in an answer.
@@ -82,7 +75,7 @@ impl CallCounts {
                 self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
-                    note(&mut self.secrets, format!("{}: in its reply", method.name));
+                    found.push((SECRETS, format!("{}: in its reply", method.name)));
                 }
             }
             Err(status) => {
@@ -92,11 +85,11 @@ impl CallCounts {
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| holds(message, value) || holds(details, value)) {
                     let words = format!("{}: in the message of {code}", method.name);
-                    note(&mut self.secrets, words);
+                    found.push((SECRETS, words));
                 }
                 // An UNIMPLEMENTED of the gRPC library has no words of the driver.
                 if message.is_empty() && status.code() != Code::Unimplemented {
-                    note(&mut self.silent, format!("{}: {code}", method.name));
+                    found.push((ERRORS, format!("{}: {code}", method.name)));
                 }
             }
         }

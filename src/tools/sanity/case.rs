@@ -13,7 +13,6 @@ use std::fmt;
 use std::sync::Arc;
 
 /// One rule of the specification, and the calls that show whether a driver keeps it.
-#[derive(Debug)]
 pub struct Case {
     /// The name that never changes, such as `controller/create-volume/is-idempotent`.
     pub name: String,
@@ -25,7 +24,13 @@ pub struct Case {
     pub kind: CaseKind,
     /// The needs of the case: without one of them it is skipped.
     pub needs: Vec<Need>,
-    pub(super) body: CaseBody,
+    pub(super) body: Box<AnyCalls>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 /// The effect of a case on a driver, and whether other cases may run beside it.
@@ -50,15 +55,6 @@ pub(super) type Calls<T> = fn(&Arc<Context>) -> Result<T, Stop>;
 
 /// The calls and demands of any case, which may depend on values from outside.
 type AnyCalls = dyn Fn(&Arc<Context>) -> Verdict + Send + Sync;
-
-/// The function that runs a case.
-pub(super) struct CaseBody(pub Box<AnyCalls>);
-
-impl fmt::Debug for CaseBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CaseBody")
-    }
-}
 
 /// Cases in the making. [`Cases::about`] and [`Cases::needs`] hold until they are said anew, the rest for one case.
 #[derive(Default)]
@@ -142,7 +138,7 @@ impl Cases {
             section: std::mem::take(&mut self.section),
             kind,
             needs,
-            body: CaseBody(Box::new(calls)),
+            body: Box::new(calls),
         });
     }
 

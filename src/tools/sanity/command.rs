@@ -373,46 +373,51 @@ const NO_LIMIT: Duration = Duration::from_secs(86_400);
 /// Refuses settings that contradict each other.
 fn check(settings: &Settings) -> Result<(), Error> {
     for access in Access::ALL {
-        let of_it = settings
-            .capabilities
-            .iter()
-            .filter(|one| Access::of(one) == access);
-        if of_it.count() > 1 {
-            let problem = format!(
+        let all = settings.capabilities.iter();
+        if all.filter(|one| Access::of(one) == access).count() > 1 {
+            return Err(Error::usage(format!(
                 "--cap is given twice with the access type {}",
                 access.name()
-            );
-            return Err(Error::usage(problem));
+            )));
         }
     }
-    if settings.volume_size.is_some_and(|size| size < 1) {
-        return Err(Error::usage("--volume-size must be at least one byte"));
+    let starts = !settings.command.is_empty();
+    let restarts = starts || settings.restart_command.is_some();
+    let between = settings.restart_between_steps > 0;
+    let one_of_them = Some("give one of them");
+    let checks = [
+        (
+            settings.volume_size.is_some_and(|size| size < 1),
+            "--volume-size must be at least one byte",
+            None,
+        ),
+        (settings.jobs == 0, "--jobs must be at least 1", None),
+        (
+            between && !restarts,
+            "--restart-between-steps needs --restart-command or -- COMMAND to restart the driver",
+            None,
+        ),
+        (
+            between && settings.read_only,
+            "--restart-between-steps restarts the driver, and --read-only lets it be",
+            one_of_them,
+        ),
+        (
+            starts && settings.restart_command.is_some(),
+            "-- COMMAND restarts the driver that it starts, and --restart-command another way",
+            one_of_them,
+        ),
+        (
+            settings.case_limit.is_zero(),
+            "--case-limit must be longer than 0: no case could end in time",
+            Some("a long one, such as 24h, is as good as none"),
+        ),
+    ];
+    match checks.into_iter().find(|(is_wrong, ..)| *is_wrong) {
+        None => Ok(()),
+        Some((_, problem, None)) => Err(Error::usage(problem)),
+        Some((_, problem, Some(hint))) => Err(Error::usage(problem).hint(hint)),
     }
-    if settings.jobs == 0 {
-        return Err(Error::usage("--jobs must be at least 1"));
-    }
-    if settings.restart_between_steps > 0 {
-        if settings.restart_command.is_none() && settings.command.is_empty() {
-            let problem = "--restart-between-steps needs --restart-command or -- COMMAND to restart the driver";
-            return Err(Error::usage(problem));
-        }
-        if settings.read_only {
-            let problem = "--restart-between-steps restarts the driver, and --read-only lets it be";
-            return Err(Error::usage(problem).hint("give one of them"));
-        }
-    }
-    if settings.restart_command.is_some() && !settings.command.is_empty() {
-        let problem =
-            "-- COMMAND restarts the driver that it starts, and --restart-command another way";
-        return Err(Error::usage(problem).hint("give one of them"));
-    }
-    if settings.case_limit.is_zero() {
-        return Err(
-            Error::usage("--case-limit must be longer than 0: no case could end in time")
-                .hint("a long one, such as 24h, is as good as none"),
-        );
-    }
-    Ok(())
 }
 
 /// The cases that the settings select, whatever their access type: at least one.

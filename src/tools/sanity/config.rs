@@ -11,48 +11,16 @@
 use super::Settings;
 use crate::arguments::toml::{self, TomlError};
 use std::fs;
-use std::io;
 use std::path::Path;
-use thiserror::Error;
-
-/// A file that does not make settings.
-#[derive(Debug, Error)]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("{file}: {source}")]
-    Io {
-        /// The file.
-        file: String,
-        /// The system's word.
-        source: io::Error,
-    },
-    /// The file is not TOML, or has unknown keys or values.
-    #[error("{file}:{line}: {problem}")]
-    Content {
-        /// The file.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// The problem, and the key that it belongs to.
-        problem: String,
-    },
-}
 
 /// The settings that a file makes.
 ///
 /// # Errors
-/// When the file cannot be read, is not TOML, or has keys or values that mean nothing.
-pub fn read(path: &Path) -> Result<Settings, ConfigError> {
-    let file = path.display().to_string();
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(source) => return Err(ConfigError::Io { file, source }),
-    };
-    toml::parse(&text).map_err(|TomlError { line, problem }| ConfigError::Content {
-        file,
-        line,
-        problem,
-    })
+/// When the file cannot be read, is not TOML, or has keys or values that mean nothing: where, and the problem.
+pub fn read(path: &Path) -> Result<Settings, String> {
+    let file = path.display();
+    let text = fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
+    toml::parse(&text).map_err(|TomlError { line, problem }| format!("{file}:{line}: {problem}"))
 }
 
 #[cfg(test)]
@@ -64,12 +32,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sanity.toml");
         fs::write(&path, text).unwrap();
-        let shown = |error: ConfigError| {
-            error
-                .to_string()
-                .replace(&format!("{}", path.display()), "F")
-        };
-        read(&path).map_err(shown)
+        let file = path.display().to_string();
+        read(&path).map_err(|error| error.replace(&file, "F"))
     }
 
     #[test]

@@ -52,8 +52,6 @@ pub struct Context {
     pub(super) premises: Mutex<Premises>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
-    /// What the answers to this case showed first in the run, each with the number of steps until then.
-    pub(super) first_of: Mutex<Vec<(String, usize)>>,
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
@@ -68,7 +66,7 @@ impl Context {
         restarts: Restarts,
     ) -> Self {
         Self {
-            made: MadeItems::of_case(Arc::clone(&run), number, case.clone()),
+            made: MadeItems::of(Arc::clone(&run), Some((number, case.clone())), &[]),
             run,
             case,
             number,
@@ -78,7 +76,6 @@ impl Context {
             warnings: Mutex::default(),
             premises: Mutex::default(),
             broken_rules: Mutex::default(),
-            first_of: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
         }
@@ -86,7 +83,7 @@ impl Context {
 
     /// The context of calls that belong to no case.
     pub(super) fn of_no_case(run: &Arc<Run>, access: Access) -> Self {
-        let restarts = Restarts::asked_for();
+        let restarts = Restarts::default();
         Self::new(Arc::clone(run), String::new(), 0, access, restarts)
     }
 
@@ -154,7 +151,8 @@ impl Context {
     /// # Errors
     /// When it is not, or as [`Context::send`].
     pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
-        must_be_ok::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
+        self.send(request)?
+            .map_err(|status| Stop::failed(answers_ok(Q::METHOD), status_text(&status)))
     }
 
     /// Sends a request as [`Context::ok`] does, to the controller's endpoint, for the calls that both ends serve.
@@ -200,7 +198,13 @@ impl Context {
     /// # Errors
     /// As [`Context::send`].
     pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
-        streamed::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
+        Ok(match self.exchange(Q::METHOD, encoded(&request))? {
+            Ok(messages) => {
+                let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
+                Ok(decoded.collect::<Result<_, _>>()?)
+            }
+            Err(status) => Err(status),
+        })
     }
 
     /// Sends a request and gives the call up after a while, unless it is answered before.
@@ -248,14 +252,6 @@ impl Context {
     pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
         if !kept {
             self.warns_of(Failure::new(expected, actual));
-        }
-    }
-
-    /// Writes the commands that show what was found in the answers of all cases.
-    pub fn shown_by_commands(&self, found: impl IntoIterator<Item = String>) {
-        for found in found {
-            let commands = lock(&self.run.seen).commands_of(&found).to_vec();
-            commands.into_iter().for_each(|line| self.did(line));
         }
     }
 
@@ -356,9 +352,17 @@ impl Context {
         limit: Duration,
     ) -> Result<Exchanged, Stop> {
         self.allowed(method)?;
+        let is_block = |path| !contents(method.request, &request, path).is_empty();
+        let access = match BLOCK_VOLUMES.into_iter().any(is_block) {
+            true => Access::Block,
+            false => self.access,
+        };
+        // One that hangs would hold up each case.
+        self.works(method, access, Some(Code::DeadlineExceeded))?;
         let peer = self.run.peer(method);
         let _under_way = self.begins(method, &request);
-        let step = lock(&self.steps).begin(method, request.clone(), self.limit(limit));
+        let own_limit = (limit != self.run.settings.timeout).then_some(limit);
+        let step = lock(&self.steps).begin(method, request.clone(), own_limit);
         let number = self.made.asked(method, &request)?;
         // Cases look for secrets in what the driver says; the runner masks what it shows of that.
         let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
@@ -381,18 +385,14 @@ impl Context {
         }
         let found =
             lock(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
-        let steps = lock(&self.steps).all().len();
-        lock(&self.first_of).extend(found.into_iter().map(|words| (words, steps)));
+        found
+            .into_iter()
+            .for_each(|(about, at)| self.breaks(about, at, String::new(), false));
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.
             Err(status) => {
                 self.was_refused(method, &request, status);
-                let is_block = |path| !contents(method.request, &request, path).is_empty();
-                let access = match BLOCK_VOLUMES.into_iter().any(is_block) {
-                    true => Access::Block,
-                    false => self.access,
-                };
                 self.works(method, access, Some(status.code()))?;
             }
         }
@@ -413,32 +413,6 @@ impl Context {
             false => Ok(()),
         }
     }
-
-    /// The deadline, where it is not that of every call.
-    fn limit(&self, limit: Duration) -> Option<Duration> {
-        (limit != self.run.settings.timeout).then_some(limit)
-    }
-}
-
-/// The messages of an answer that is a stream.
-pub(super) fn streamed<Q: Request>(
-    answer: Exchanged,
-) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
-    match answer {
-        Ok(messages) => {
-            let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
-            decoded.collect::<Result<_, _>>().map(Ok)
-        }
-        Err(status) => Ok(Err(status)),
-    }
-}
-
-/// The reply of an answer that must be OK.
-fn must_be_ok<Q: Request>(answer: Exchanged) -> Result<Q::Reply, Stop> {
-    decoded(Q::METHOD, answer)?.map_err(|status| {
-        let expected = answers_ok(Q::METHOD);
-        Stop::failed(expected, status_text(&status))
-    })
 }
 
 /// The status of an answer that must be a refusal with one of the codes.

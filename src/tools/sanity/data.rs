@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::fixtures::{Placed, Volume};
-use super::paths::{FileKind, look, on_disk};
+use super::paths::{FileKind, look, mounts_below, on_disk};
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, each, ensure};
 use crate::output::shell_word::word;
@@ -222,9 +222,8 @@ fn access_of(placed: &Placed) -> Access {
 pub fn is_mount(path: &str) -> Result<bool, Stop> {
     let path = PathBuf::from(path);
     on_disk(move || {
-        Ok(super::paths::is_mount(
-            &fs::canonicalize(&path).unwrap_or(path),
-        ))
+        let path = fs::canonicalize(&path).unwrap_or(path);
+        Ok(mounts_below(&path).contains(&path))
     })
 }
 
@@ -235,4 +234,15 @@ pub fn is_mount(path: &str) -> Result<bool, Stop> {
 pub fn is_device(path: &str) -> Result<bool, Stop> {
     let path = PathBuf::from(path);
     on_disk(move || Ok(fs::metadata(&path)?.file_type().is_block_device()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_at_its_own_path_alone() {
+        assert!(is_mount("/").unwrap());
+        assert!(!is_mount("/no/such/mount").unwrap());
+    }
 }

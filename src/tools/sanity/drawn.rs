@@ -93,7 +93,7 @@ mod tests {
             ],
             known: [cases[3].name.clone()].into(),
             cut_short: None,
-            untried: Vec::new(),
+            incomplete: Vec::new(),
             took: Duration::ZERO,
             times: Default::default(),
         };

@@ -53,7 +53,7 @@ pub fn summary(report: &Report) -> Json {
         "mended": report.mended().collect::<Vec<_>>(),
         "skipped": counts.skipped,
         "cutShort": report.cut_short,
-        "untried": report.untried,
+        "incomplete": report.incomplete,
         "seconds": figure::seconds(report.took),
         "driverSeconds": figure::seconds(report.times.busy()),
         "slow": slow.collect::<Vec<_>>(),

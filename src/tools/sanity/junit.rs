@@ -59,30 +59,32 @@ fn case(out: &mut String, result: &CaseResult, is_known: bool) {
         attribute(&result.name),
         seconds(result.took)
     );
-    let details = Finding::of(result).map_or_else(String::new, |one| one.whole());
-    let mut inside = String::new();
-    match &result.outcome {
-        CaseOutcome::Passed => {}
-        CaseOutcome::Skipped(why) => {
-            let _ = writeln!(inside, "      <skipped message=\"{}\"/>", attribute(why));
-        }
+    let message = match &result.outcome {
+        CaseOutcome::Passed => None,
+        CaseOutcome::Skipped(why) => Some(why.clone()),
         CaseOutcome::Failed(failure) if is_known => {
-            let known = format!("known to fail: expected: {failure}");
-            let _ = writeln!(inside, "      <skipped message=\"{}\"/>", attribute(&known));
-            let _ = writeln!(inside, "      <system-out>{}</system-out>", text(&details));
+            Some(format!("known to fail: expected: {failure}"))
         }
-        CaseOutcome::Failed(failure) => {
-            let message = format!("expected: {failure}");
+        CaseOutcome::Failed(failure) => Some(format!("expected: {failure}")),
+    };
+    let message = message.map(|message| attribute(&message));
+    let details = Finding::of(result).map(|one| text(&one.whole()));
+    let mut inside = String::new();
+    match (message, details) {
+        (Some(message), Some(details)) if !is_known => {
             let _ = writeln!(
                 inside,
-                "      <failure message=\"{}\">{}</failure>",
-                attribute(&message),
-                text(&details)
+                "      <failure message=\"{message}\">{details}</failure>"
             );
         }
-    }
-    if result.is_warned() {
-        let _ = writeln!(inside, "      <system-out>{}</system-out>", text(&details));
+        (message, details) => {
+            if let Some(message) = message {
+                let _ = writeln!(inside, "      <skipped message=\"{message}\"/>");
+            }
+            if let Some(details) = details {
+                let _ = writeln!(inside, "      <system-out>{details}</system-out>");
+            }
+        }
     }
     match inside.is_empty() {
         true => out.push_str("/>\n"),
@@ -154,7 +156,7 @@ mod tests {
             ],
             known: Default::default(),
             cut_short: Some(hostile.to_owned()),
-            untried: Vec::new(),
+            incomplete: Vec::new(),
             took: Duration::from_secs(2),
             times: Default::default(),
         };

@@ -92,18 +92,15 @@ pub fn explained(case: &Case, name: &str, file: Option<&Path>) -> Result<String,
         .map(|folder| newest_first(&folder))
         .unwrap_or_default();
     let count = kept.len();
-    let mut skipped = None;
-    for path in kept {
+    let told = kept.into_iter().filter_map(|path| {
         // One that this version cannot read says nothing.
-        let Ok(run) = read(&path) else { continue };
-        match run.results.iter().find(|one| one.name == name) {
-            Some(found) if found.outcome != "skipped" => return Ok(text(&run, found, &path)),
-            Some(found) if skipped.is_none() => skipped = Some(text(&run, found, &path)),
-            _ => {}
-        }
-    }
-    if let Some(skipped) = skipped {
-        return Ok(skipped);
+        let run = read(&path).ok()?;
+        let found = run.results.iter().find(|one| one.name == name)?;
+        Some((found.outcome == "skipped", text(&run, found, &path)))
+    });
+    // The first of those that were tried, if there is one.
+    if let Some((_, text)) = told.min_by_key(|(is_skipped, _)| *is_skipped) {
+        return Ok(text);
     }
     Err(Error::usage(format!(
         "{name} is in none of the {count} runs that are kept: {}",

@@ -135,31 +135,24 @@ pub async fn run_watched(
             .hint("--staging-parent names a folder that this user and the driver can use")
             .into());
     }
-    let own = start_own(&mut settings, &mut asked).await?;
-    let node = open(&settings, &settings.endpoint).await?;
-    let controller = match &settings.controller_endpoint {
-        Some(text) => open(&settings, text).await?,
-        None => node.clone(),
+    let own = match settings.command.as_slice() {
+        [] => None,
+        command => {
+            let own = OwnDriver::of(command).map_err(|error| {
+                Error::because("no folder for the driver's socket can be made", &error)
+            })?;
+            settings.endpoint = own.endpoint();
+            Some(UntilTheEnd(Arc::new(own)))
+        }
     };
-    let mut ends = Ends {
-        node: &node,
-        controller: &controller,
-        unanswered: BTreeSet::new(),
-    };
-    let two_processes = settings.controller_endpoint.is_some();
-    let driver = DriverInfo::ask(&mut ends, two_processes).await?;
-    let tells_capacity = driver.has(case::needs::GET_CAPACITY) == Some(true);
-    let node_info = &driver.node_info;
-    let (places, place) = (
-        node_info.max_volumes_per_node,
-        node_info.accessible_topology.clone(),
-    );
-    let limits = Limits::ask(&mut ends, &settings, places, place, tells_capacity).await?;
-    let unanswered = Mutex::new(std::mem::take(&mut ends.unanswered));
     let own_driver = own.as_ref().map(|own| Arc::clone(&own.0));
+    // Nothing of this run is there as yet that would have to be taken down.
+    let (node, controller, driver, limits, unanswered) = tokio::select! {
+        answers = questions(&settings, own_driver.as_ref()) => answers?,
+        () = trial::times(&mut asked, 1) => return Err(Error::interrupted().into()),
+    };
     let endpoints = run::ends_named(&node, &controller, own_driver.as_deref());
-    let [name, new_seed] = random_numbers()?;
-    let name = format!("{}{:08x}", journal::PREFIX, name as u32);
+    let name = format!("{}{:08x}", journal::PREFIX, random_number()? as u32);
     let parent = settings.mount_folder();
     let journal = match settings.read_only {
         true => Journal::none(name),
@@ -169,8 +162,7 @@ pub async fn run_watched(
                 .hint("--mount-parent names a folder that this user and the driver can use")
         })?,
     };
-    let seed = settings.seed.unwrap_or(new_seed);
-    let asked_for = runner::accesses_of(&settings);
+    let seed = settings.seed.map_or_else(random_number, Ok)?;
     let size = settings.volume_size.unwrap_or(settings::DEFAULT_SIZE);
     let run = Arc::new(Run {
         settings,
@@ -189,19 +181,29 @@ pub async fn run_watched(
         losses: Mutex::default(),
         bringing_back: tokio::sync::Mutex::default(),
         broken_calls: Mutex::default(),
-        unanswered,
+        incomplete: Mutex::new(unanswered),
         lacking: Mutex::default(),
         limits,
         shown: OnceLock::new(),
         seed,
         runtime: Handle::current(),
     });
-    if !run.settings.read_only && !run.settings.keep_leftovers {
-        take_down_leftovers(&run, observer).await;
-    }
-    let _ = run.shown.set(presence::shown(&run).await);
+    let looks_around = async {
+        if !run.settings.read_only && !run.settings.keep_leftovers {
+            take_down_leftovers(&run, &endpoints, observer).await;
+        }
+        presence::shown(&run).await
+    };
+    let shown = tokio::select! {
+        shown = looks_around => shown,
+        () = trial::times(&mut asked, 1) => {
+            run.journal.close();
+            return Err(Error::interrupted().into());
+        }
+    };
+    let _ = run.shown.set(shown);
     let accesses = tokio::select! {
-        accesses = sizes::accesses(&run, asked_for) => accesses,
+        accesses = sizes::accesses(&run) => accesses,
         () = trial::times(&mut asked, 2) => return Err(Error::interrupted().into()),
     };
     let _ = run.accesses.set(accesses);
@@ -226,7 +228,7 @@ pub async fn run_watched(
         results,
         known: BTreeSet::new(),
         cut_short,
-        untried: run.untried(),
+        incomplete: run.incomplete(),
         took: started.elapsed(),
         times: lock(&run.times).clone(),
     })
@@ -241,23 +243,29 @@ impl Drop for UntilTheEnd {
     }
 }
 
-/// Starts the driver that the settings name by a command; its endpoint is that of the settings then.
-async fn start_own(
-    settings: &mut Settings,
-    asked: &mut Asked,
-) -> Result<Option<UntilTheEnd>, Error> {
-    if settings.command.is_empty() {
-        return Ok(None);
+/// Starts the driver, where the run has one of its own, connects, and asks what all cases have to know: also the answers that
+/// were missing.
+async fn questions(
+    settings: &Settings,
+    own: Option<&Arc<OwnDriver>>,
+) -> Result<(Connection, Connection, DriverInfo, Limits, BTreeSet<String>), Error> {
+    if let Some(own) = own {
+        own.comes_up(settings).await?;
     }
-    let own = OwnDriver::of(&settings.command)
-        .map_err(|error| Error::because("no folder for the driver's socket can be made", &error))?;
-    let own = UntilTheEnd(Arc::new(own));
-    settings.endpoint = own.0.endpoint();
-    tokio::select! {
-        up = own.0.comes_up(settings) => up?,
-        () = trial::times(asked, 1) => return Err(Error::interrupted()),
-    }
-    Ok(Some(own))
+    let node = open(settings, &settings.endpoint).await?;
+    let controller = match &settings.controller_endpoint {
+        Some(text) => open(settings, text).await?,
+        None => node.clone(),
+    };
+    let mut ends = Ends {
+        node: &node,
+        controller: &controller,
+        unanswered: BTreeSet::new(),
+    };
+    let driver = DriverInfo::ask(&mut ends, settings.controller_endpoint.is_some()).await?;
+    let limits = Limits::ask(&mut ends, settings, &driver).await?;
+    let unanswered = ends.unanswered;
+    Ok((node, controller, driver, limits, unanswered))
 }
 
 async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
@@ -272,16 +280,15 @@ async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {
 }
 
 /// Takes down what runs of this user have left that were killed, as far as it can be done soon.
-async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
-    let endpoints = run.ends_named();
+async fn take_down_leftovers(run: &Arc<Run>, endpoints: &[String; 2], observer: &mut dyn Observer) {
     let parent = run.settings.mount_folder();
     let end = tokio::time::Instant::now() + run.settings.leftovers_limit;
-    for left in journal::left_below(&parent, &endpoints) {
+    for left in journal::left_below(&parent, endpoints) {
         let (count, folder) = (left.made.len(), left.folder.display());
         observer.note(&format!(
             "taking down what an earlier run left ({count} in {folder}); --keep-leftovers leaves it"
         ));
-        let made = MadeItems::left(run, &left.made);
+        let made = MadeItems::of(Arc::clone(run), None, &left.made);
         let problems = match tokio::time::timeout_at(end, made.take_down()).await {
             Ok(problems) => problems,
             Err(_) => vec!["the rest is left to the next run: it took too long".to_owned()],
@@ -303,9 +310,8 @@ async fn take_down_leftovers(run: &Arc<Run>, observer: &mut dyn Observer) {
     }
 }
 
-/// A number for the run's name, and one for its seed.
-fn random_numbers() -> Result<[u64; 2], Error> {
-    let draw = || random::from_kernel().map(u64::from_ne_bytes);
-    let both = draw().and_then(|name| Ok([name, draw()?]));
-    both.map_err(|error| Error::because(random::MISSING, &error))
+/// A number that nobody can tell.
+fn random_number() -> Result<u64, Error> {
+    let drawn = random::from_kernel().map(u64::from_ne_bytes);
+    drawn.map_err(|error| Error::because(random::MISSING, &error))
 }

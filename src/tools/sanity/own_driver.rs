@@ -259,17 +259,15 @@ impl OwnDriver {
     /// How its process has ended by itself, if it has.
     pub(super) fn death_until_now(&self) -> Option<DriverDeath> {
         let mut state = lock(&self.state);
-        let death = state.running.as_mut().and_then(Running::death);
-        death.map(|(_, death)| death)
+        Some(state.running.as_mut()?.death()?.1)
     }
 
     /// How it died since then, by itself.
     pub(super) fn death(&self, since: Instant) -> Option<DriverDeath> {
         let mut state = lock(&self.state);
         let now = state.running.as_mut().and_then(Running::death);
-        let died = [now, state.died.clone()].into_iter().flatten();
-        let mut died = died.filter(|(seen, _)| *seen >= since);
-        died.next().map(|(_, death)| death)
+        let mut died = now.into_iter().chain(state.died.clone());
+        Some(died.find(|(seen, _)| *seen >= since)?.1)
     }
 
     /// How far its stderr has come.

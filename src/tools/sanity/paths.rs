@@ -72,25 +72,9 @@ pub fn on_disk<T: Send + 'static>(
     }
 }
 
-/// Whether something is mounted at exactly this path, as far as this process sees.
-pub fn is_mount(path: &Path) -> bool {
-    mounts_below(path).iter().any(|mount| mount == path)
-}
-
 /// The mount points at and below a path.
 pub fn mounts_below(path: &Path) -> Vec<PathBuf> {
     let mut points = mount_points::all().unwrap_or_default();
     points.retain(|point| point.starts_with(path));
     points
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mount_is_at_its_own_path_alone() {
-        assert!(is_mount(Path::new("/")));
-        assert!(!is_mount(Path::new("/no/such/mount")));
-    }
 }

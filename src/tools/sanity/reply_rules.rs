@@ -6,8 +6,8 @@
 
 use super::broken_rules::BrokenRule;
 use super::context::Context;
-use super::verdict::{Stop, Verdict};
-use crate::rpc::validation::{self, Checks, Replies, Violation, Violations};
+use super::verdict::{Verdict, ensure, skip_unless};
+use crate::rpc::validation::{self, Checks, Replies};
 use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
@@ -55,34 +55,47 @@ impl Context {
             return;
         }
         let mut rules = Replies::new(method, request, &SPEC);
-        let found: Vec<_> = replies
-            .iter()
-            .filter_map(|reply| rules.check(reply).err())
-            .collect();
-        let mut broken = lock(&self.broken_rules);
-        broken.checked(method);
-        let evidence = |at: &str, rule: String, may_be_right| BrokenRule {
-            at: at.to_owned(),
+        lock(&self.broken_rules).checked(method);
+        for reply in replies {
+            if let Err(found) = rules.check(reply) {
+                for one in found.iter() {
+                    self.breaks(
+                        method.name,
+                        one.at.clone(),
+                        one.rule.clone(),
+                        one.is_default,
+                    );
+                }
+            }
+            if let Some(rule) = unexpected_source(method, request, reply) {
+                self.breaks(method.name, SOURCE.to_owned(), rule.to_owned(), true);
+            }
+        }
+    }
+
+    /// Notes a rule that the last answer broke.
+    pub(super) fn breaks(&self, about: &'static str, at: String, rule: String, may_be_right: bool) {
+        let broken = BrokenRule {
+            at,
             rule,
             may_be_right,
             case: self.case.clone(),
             steps: lock(&self.steps).all().len(),
             commands: Vec::new(),
         };
-        for Violation {
-            at,
-            rule,
-            is_default,
-        } in found.iter().flat_map(Violations::iter)
-        {
-            broken.note(method, at, || evidence(at, rule.clone(), *is_default));
-        }
-        let told = replies
-            .iter()
-            .filter_map(|reply| unexpected_source(method, request, reply));
-        for rule in told {
-            broken.note(method, SOURCE, || evidence(SOURCE, rule.to_owned(), true));
-        }
+        lock(&self.broken_rules).note(about, broken);
+    }
+
+    /// Demands that no answer of the run broke a rule about all of them.
+    ///
+    /// # Errors
+    /// When one did.
+    pub fn no_answer_broke(&self, about: &str, expected: &str) -> Verdict {
+        let broken = lock(&self.run.broken_rules).about(about);
+        let found = broken.iter().map(BrokenRule::words).collect::<Vec<_>>();
+        let commands = broken.into_iter().flat_map(|one| one.commands);
+        commands.for_each(|line| self.did(line));
+        ensure(found.is_empty(), expected, found.join(", "))
     }
 
     /// Demands that no reply of an RPC broke a rule.
@@ -90,17 +103,17 @@ impl Context {
     /// # Errors
     /// When one did.
     pub fn keeps_reply_rules(&self, method: &Method) -> Verdict {
-        let broken = lock(&self.run.broken_rules).of(method);
+        let all = lock(&self.run.broken_rules);
         let none = format!("no call of {} was answered with a reply", method.name);
-        let broken = broken.ok_or_else(|| Stop::skipped(none))?;
+        skip_unless(all.were_checked(method), &none)?;
         let expected = format!(
             "every {} keeps the specification's rules",
             method.response.short_name()
         );
         let mut wrong = Vec::new();
         let mut before = Vec::new();
-        for rule in broken {
-            before.push(lock(&self.run.broken_rules).broken_before(method, &rule));
+        for rule in all.about(method.name) {
+            before.push(all.broken_before(method, &rule));
             let said = format!("{} (in {})", rule.words(), rule.case);
             rule.commands.into_iter().for_each(|line| self.did(line));
             match rule.may_be_right {
@@ -112,9 +125,6 @@ impl Context {
         if let Some(all) = before.into_iter().collect::<Option<Vec<_>>>() {
             all.into_iter().for_each(|one| self.rests_on(case_of(one)));
         }
-        match wrong.is_empty() {
-            true => Ok(()),
-            false => Err(Stop::failed(expected, wrong.join("; "))),
-        }
+        ensure(wrong.is_empty(), expected, wrong.join("; "))
     }
 }

@@ -28,8 +28,8 @@ pub struct Report {
     pub known: BTreeSet<String>,
     /// Why the run ended before all cases had run.
     pub cut_short: Option<String>,
-    /// What could not be tried at all, in words: then nothing is known of it, and the run is incomplete.
-    pub untried: Vec<String>,
+    /// Why the run is incomplete though it did not end early, in sentences: what could not be tried, what is left.
+    pub incomplete: Vec<String>,
     /// The duration of the run.
     pub took: Duration,
     /// The driver's part of it.
@@ -133,14 +133,14 @@ impl Report {
         counts
     }
 
-    /// Whether every case that could run has passed, or failed as is known, and all could be tried.
+    /// Whether every case that could run has passed, or failed as is known, and the run is complete.
     pub fn is_success(&self) -> bool {
         self.is_complete() && self.new_failures().next().is_none()
     }
 
-    /// Whether all could be tried.
+    /// Whether all could be tried, and nothing is left of it.
     pub fn is_complete(&self) -> bool {
-        self.cut_short.is_none() && self.untried.is_empty()
+        self.cut_short.is_none() && self.incomplete.is_empty()
     }
 
     /// The failures by their causes: what was expected and what came instead, with the results of the cases. Ids and

@@ -31,12 +31,8 @@ impl Run {
     /// What restarts the driver, if anything does.
     pub(super) fn restarter(&self) -> Option<Restarter> {
         let own = self.own_driver.clone().map(Restarter::Own);
-        own.or_else(|| {
-            self.settings
-                .restart_command
-                .clone()
-                .map(Restarter::Command)
-        })
+        let command = self.settings.restart_command.clone();
+        own.or(command.map(Restarter::Command))
     }
 }
 
@@ -71,10 +67,7 @@ impl Context {
             return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
         self.rests_on_restart();
-        self.restarts.begin();
-        let restarted = self.restart_by(&restarter);
-        self.restarts.end();
-        restarted
+        self.restarts.during(|| self.restart_by(&restarter))
     }
 
     /// Restarts the driver as [`Context::restart`] does, while it has this volume. One that keeps nothing over a restart is
@@ -166,7 +159,7 @@ impl Context {
         if let Some(problem) = problem {
             // The driver is not to blame for that.
             let problem = format!("the restart command failed: {problem}");
-            lock(&self.run.unanswered).insert(problem.clone());
+            lock(&self.run.incomplete).insert(problem.clone());
             return Err(Stop::Skipped(problem));
         }
         let is_gone = || self.run.is_disconnected();

@@ -1,11 +1,12 @@
-//! Counts the restarts of one case: when one is due between two steps, and how long all of them took.
+//! Counts the restarts of one case: when one is due between two steps, and what they have cut off.
 
 use csi_proto::lock::lock;
 use csi_proto::random;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// The restarts of one case: those between its steps, and the time that all of them took.
+/// The restarts of one case: those between its steps, and those that it asks for.
+#[derive(Default)]
 pub struct Restarts {
     /// The driver is restarted before each step of this number; before none with 0.
     every: u64,
@@ -20,29 +21,21 @@ struct RestartState {
     begun: bool,
     /// The number of actions under way that count as one step, whatever calls they make.
     whole: usize,
-    restarts: usize,
+    /// The beginnings and ends of restarts.
+    moments: usize,
+    /// The last of them.
+    last: Option<Instant>,
     /// Whether nobody has seen the old driver end, so that a call may still meet that.
     unseen: bool,
-    under_way: Option<Instant>,
-    spent: Duration,
 }
 
-/// A point in time, to find out whether there was a restart since then.
-#[derive(Clone, Copy, Debug)]
-pub struct RestartMark {
-    restarts: usize,
-    under_way: bool,
+impl RestartState {
+    fn is_under_way(&self) -> bool {
+        !self.moments.is_multiple_of(2)
+    }
 }
 
 impl Restarts {
-    /// Only the restarts that the case itself asks for.
-    pub(super) fn asked_for() -> Self {
-        Self {
-            every: 0,
-            state: Mutex::default(),
-        }
-    }
-
     /// The restarts that the settings ask for: before every step of a number, and in cases of the lifecycle before each, so
     /// that all pairs of its steps are tried.
     pub(super) fn between_steps(every: u64, is_lifecycle: bool, seed: u64, number: u64) -> Self {
@@ -71,18 +64,15 @@ impl Restarts {
         std::mem::replace(&mut state.begun, true) && state.steps.is_multiple_of(self.every)
     }
 
-    pub(super) fn mark(&self) -> RestartMark {
-        let state = lock(&self.state);
-        RestartMark {
-            restarts: state.restarts,
-            under_way: state.under_way.is_some(),
-        }
+    /// A point in time, to find out whether there was a restart since then.
+    pub(super) fn mark(&self) -> usize {
+        lock(&self.state).moments
     }
 
     /// Whether a restart has cut off what began then.
-    pub(super) fn cut_off(&self, mark: RestartMark) -> bool {
+    pub(super) fn cut_off(&self, mark: usize) -> bool {
         let mut state = lock(&self.state);
-        mark.under_way || state.restarts != mark.restarts || std::mem::take(&mut state.unseen)
+        state.is_under_way() || state.moments != mark || std::mem::take(&mut state.unseen)
     }
 
     /// Nobody has seen the old driver end.
@@ -90,27 +80,26 @@ impl Restarts {
         lock(&self.state).unseen = true;
     }
 
-    /// The duration of the restarts, which does not count as the case's.
-    pub(super) fn spent(&self) -> Duration {
+    /// When the driver was last restarted, for as long as that takes.
+    pub(super) fn last(&self) -> Option<Instant> {
         let state = lock(&self.state);
-        state.spent
-            + state
-                .under_way
-                .map_or(Duration::ZERO, |began| began.elapsed())
+        match state.is_under_way() {
+            true => Some(Instant::now()),
+            false => state.last,
+        }
     }
 
-    /// A restart begins.
-    pub(super) fn begin(&self) {
-        let mut state = lock(&self.state);
-        state.restarts += 1;
-        state.under_way = Some(Instant::now());
-    }
-
-    /// The restart has ended.
-    pub(super) fn end(&self) {
-        let mut state = lock(&self.state);
-        let took = state.under_way.take().map(|began| began.elapsed());
-        state.spent += took.unwrap_or_default();
+    /// Does something that restarts the driver.
+    pub(super) fn during<T>(&self, restart: impl FnOnce() -> T) -> T {
+        let passes = || {
+            let mut state = lock(&self.state);
+            state.moments += 1;
+            state.last = Some(Instant::now());
+        };
+        passes();
+        let done = restart();
+        passes();
+        done
     }
 
     /// Does something that is one step, whatever calls are in it.

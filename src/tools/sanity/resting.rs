@@ -1,16 +1,19 @@
-//! Notes the premises of a case: rules that other cases are about. A case says that itself, of a demand or of all that
-//! follows; what follows from the calls alone is found here: a call that is repeated, something taken back that is not there,
-//! an RPC that is not served, a question that is not answered, a lock that is not given back, a restart, and what the driver lacks.
+//! What a case rests on at a point of its way: rules that other cases are about, and what the driver says it lacks. A case says
+//! the first itself, of a demand or of all that follows; what follows from the calls alone is found here: a call that is
+//! repeated, something taken back that is not there, an RPC that is not served, a question that is not answered, a lock that is
+//! not given back, a restart, and what the driver lacks.
 //!
 //! What becomes of a case that fails and rests on others is `judging.rs`'s.
 
 use super::case::CaseKind;
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
-use super::room::Shortage;
+use super::report::case_named;
+use super::room::{Lack, Shortage};
 use super::verdict::Stop;
 use crate::rpc;
 use crate::rpc::facts::{Capability, Effect};
+use crate::undo::requests::name;
 use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
@@ -52,15 +55,28 @@ fn first_about(method: &Method) -> Option<&'static str> {
 }
 
 impl Context {
-    /// Notes that a call begins.
+    /// Notes that a call begins. Where it repeats another one, the answers rest on the case about that.
     pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
-        lock(&self.premises).begin(method, request, repetition(method));
+        let mut premises = lock(&self.premises);
+        if premises.under_way == 0 && !rpc::only_reads(method) {
+            premises.answer.clear();
+            premises.shortage = None;
+        }
+        premises.under_way += 1;
+        let subject = match rpc::making(method).is_some_and(|making| making.has_own_id()) {
+            true => name(method, request),
+            false => request.clone(),
+        };
+        if !premises.asked.insert((method.name, subject)) {
+            premises.answer.extend(repetition(method));
+        }
         UnderWay(&self.premises)
     }
 
-    /// Notes that calls begin of which none comes before another.
+    /// Notes that calls begin of which none comes before another: what one of them was answered is not over when the next
+    /// begins.
     pub(super) fn begins_many(&self) -> UnderWay<'_> {
-        lock(&self.premises).begin_many();
+        lock(&self.premises).under_way += 1;
         UnderWay(&self.premises)
     }
 
@@ -72,7 +88,7 @@ impl Context {
             (seen.largest, seen.worked.contains(method.name))
         };
         if let Some(shortage) = Shortage::of(method, request, status, largest) {
-            lock(&self.premises).lacks(shortage);
+            lock(&self.premises).shortage = Some(shortage);
         }
         let facts = rpc::facts(method);
         let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
@@ -102,18 +118,22 @@ impl Context {
     /// Notes that another refusal was demanded than the one that came.
     pub(super) fn refused_otherwise(&self) {
         let has_made = lock(&self.steps).have_made();
-        lock(&self.premises).refused_otherwise(has_made);
+        if let Some(shortage) = &mut lock(&self.premises).shortage {
+            // A case that has something may have no room for more.
+            let is_of_request = matches!(shortage.lack, Lack::Service | Lack::Size);
+            shortage.in_place_of_another |= is_of_request || !has_made;
+        }
     }
 
     /// From here on the case rests on what another case is about.
     pub fn rests_on(&self, case: &'static str) {
         debug_assert!(super::cases().any(|one| one.name == case), "{case}");
-        lock(&self.premises).rest(case);
+        lock(&self.premises).rest.push(case);
     }
 
     /// What the case makes of the answers rests on what another case is about, until it calls again to change something.
     pub fn answer_rests_on(&self, case: &'static str) {
-        lock(&self.premises).answers(case);
+        lock(&self.premises).answer.push(case);
     }
 
     /// From here on the case rests on that the driver remembers what it must over a restart.
@@ -132,26 +152,27 @@ impl Context {
     ) -> Result<T, Stop> {
         self.rests_on(case);
         let ended = demands();
-        if ended.is_ok() {
-            lock(&self.premises).kept(case);
+        let rest = &mut lock(&self.premises).rest;
+        let place = rest.iter().rposition(|one| *one == case);
+        if let (Ok(_), Some(place)) = (&ended, place) {
+            rest.remove(place);
         }
         ended
     }
 
     /// What this case rests on now, beside its own rule.
     pub(super) fn ground(&self) -> Ground {
-        let mut ground = lock(&self.premises).now();
-        ground.on.retain(|one| *one != self.rule());
-        ground
-    }
-
-    /// The name of the case, whatever the access type.
-    fn rule(&self) -> &str {
-        self.case.strip_suffix("@block").unwrap_or(&self.case)
+        let premises = lock(&self.premises);
+        let on = premises.rest.iter().chain(&premises.answer).copied();
+        let own = case_named(&self.case).map_or("", |case| &case.name);
+        Ground {
+            on: on.filter(|one| *one != own).collect(),
+            shortage: premises.shortage.clone(),
+        }
     }
 
     /// Whether the case is one of those on which most others depend.
     fn is_first(&self) -> bool {
-        super::cases().any(|one| one.kind == CaseKind::First && one.name == self.rule())
+        case_named(&self.case).is_some_and(|one| one.kind == CaseKind::First)
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! What becomes of a case that met such an answer is `judging.rs`'s.
 
+use super::driver_info::DriverInfo;
+use super::need::needs::GET_CAPACITY;
 use super::settings::Settings;
 use super::verdict::status_text;
 use crate::call::advertised::{Asks, DriverEnd};
@@ -39,20 +41,18 @@ impl Limits {
     pub(super) async fn ask<A: Asks>(
         ends: &mut A,
         settings: &Settings,
-        places: i64,
-        place: Option<v1::Topology>,
-        tells_capacity: bool,
+        driver: &DriverInfo,
     ) -> Result<Self, A::Error> {
         let known = |number: i64| (number > 0).then_some(number);
         let mut limits = Self {
-            places: known(places),
+            places: known(driver.node_info.max_volumes_per_node),
             ..Self::default()
         };
-        if tells_capacity {
+        if driver.has(GET_CAPACITY) == Some(true) {
             let request = v1::GetCapacityRequest {
                 volume_capabilities: settings.capabilities.first().cloned().into_iter().collect(),
                 parameters: settings.parameters.clone(),
-                accessible_topology: place,
+                accessible_topology: driver.node_info.accessible_topology.clone(),
             };
             let told = ends.ask(DriverEnd::Controller, request, |_| 0).await?;
             limits.free = told
@@ -94,31 +94,35 @@ pub enum Lack {
 }
 
 impl Lack {
+    /// In words, with what helps, and the case about whether what was taken is given back.
+    fn told(self) -> (&'static str, &'static str, Option<&'static str>) {
+        match self {
+            Self::Room => (
+                "no room",
+                "a smaller --volume-size needs less",
+                Some("lifecycle/gives-room-back"),
+            ),
+            Self::Places => (
+                "no place on the node",
+                "it needs a node that takes more volumes",
+                Some("lifecycle/gives-places-back"),
+            ),
+            Self::Size => (
+                "no volumes of such a size",
+                "--volume-size names a size of which there is also the double",
+                None,
+            ),
+            Self::Service => (
+                "not served now",
+                "it runs once the driver serves that",
+                None,
+            ),
+        }
+    }
+
     /// The case about whether what was taken is given back.
     pub(super) fn case(self) -> Option<&'static str> {
-        match self {
-            Self::Room => Some("lifecycle/gives-room-back"),
-            Self::Places => Some("lifecycle/gives-places-back"),
-            Self::Size | Self::Service => None,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Room => "no room",
-            Self::Places => "no place on the node",
-            Self::Size => "no volumes of such a size",
-            Self::Service => "not served now",
-        }
-    }
-
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Room => "a smaller --volume-size needs less",
-            Self::Places => "it needs a node that takes more volumes",
-            Self::Size => "--volume-size names a size of which there is also the double",
-            Self::Service => "it runs once the driver serves that",
-        }
+        self.told().2
     }
 }
 
@@ -155,9 +159,18 @@ impl Shortage {
         })
     }
 
+    /// What was there at first, where it is lacking at last.
+    pub(super) fn gone(&self) -> String {
+        format!(
+            "{}, though there was at first: {}",
+            self.lack.told().0,
+            self.told
+        )
+    }
+
     /// Why a case is skipped that met it.
     pub(super) fn reason(&self) -> String {
-        let (name, advice) = (self.lack.name(), self.lack.advice());
+        let (name, advice, _) = self.lack.told();
         format!("{name}: {}; {advice}", self.told)
     }
 }

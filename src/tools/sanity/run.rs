@@ -8,7 +8,7 @@ use super::driver_info::DriverInfo;
 use super::journal::Journal;
 use super::losses::Losses;
 use super::own_driver::OwnDriver;
-use super::room::Limits;
+use super::room::{Limits, Shortage};
 use super::settings::{Access, Settings};
 use super::verdict::status_text;
 use crate::call::advertised::{Asks, DriverEnd};
@@ -32,9 +32,12 @@ use tonic::{Code, Status};
 pub struct Ends<'a> {
     pub(super) node: &'a Connection,
     pub(super) controller: &'a Connection,
-    /// The RPCs that were UNAVAILABLE, with the answers.
+    /// The RPCs that were UNAVAILABLE, each with its answer, in sentences.
     pub(super) unanswered: BTreeSet<String>,
 }
+
+/// The words before the answer of an RPC that never worked.
+const UNKNOWN: &str = "never worked, so that nothing is known of it: ";
 
 /// The pauses before a question that was UNAVAILABLE is asked again.
 const PAUSES: [Duration; 3] = [
@@ -76,7 +79,7 @@ impl Asks for Ends<'_> {
                 return Err(call_error(&error, &peer.endpoint).doing(doing));
             }
             let Some(pause) = pause else {
-                let told = format!("{rpc}: {}", status_text(&error.status));
+                let told = format!("{UNKNOWN}{rpc}: {}", status_text(&error.status));
                 self.unanswered.insert(told);
                 return Ok(None);
             };
@@ -103,8 +106,8 @@ pub struct Run {
     pub(super) journal: Journal,
     /// What cases have made that were cut off, by the cases' names: the next try takes it down.
     pub(super) postponed: Mutex<Vec<(String, Item)>>,
-    /// The items that could not be taken down, with the reasons.
-    pub(super) left: Mutex<Vec<String>>,
+    /// The items that could not be taken down, with the reasons, by the cases' names.
+    pub(super) left: Mutex<Vec<(String, String)>>,
     pub(super) seen: Mutex<CallCounts>,
     pub(super) times: Mutex<CallTimes>,
     pub(super) broken_rules: Mutex<BrokenRules>,
@@ -112,8 +115,8 @@ pub struct Run {
     pub(super) losses: Mutex<Losses>,
     /// Held by the one who brings the driver back; why it did not come back.
     pub(super) bringing_back: tokio::sync::Mutex<Option<String>>,
-    /// The answers of RPCs without which most cases can show nothing, and what else never worked.
-    pub(super) unanswered: Mutex<BTreeSet<String>>,
+    /// Why the run is incomplete, in sentences.
+    pub(super) incomplete: Mutex<BTreeSet<String>>,
     /// The RPCs for which the driver lacked something, with its answer.
     pub(super) lacking: Mutex<BTreeMap<&'static str, String>>,
     /// The limits that the driver tells.
@@ -163,15 +166,20 @@ impl Run {
         }
     }
 
-    /// What could not be tried at all, in words.
-    pub(super) fn untried(&self) -> Vec<String> {
+    /// Whether the driver has ever done what it lacks something for, to as large a size.
+    pub(super) fn had(&self, shortage: &Shortage) -> bool {
         let seen = lock(&self.seen);
-        let lacking = lock(&self.lacking);
+        seen.worked.contains(shortage.method) && shortage.size <= seen.largest
+    }
+
+    /// Why the run is incomplete, in sentences.
+    pub(super) fn incomplete(&self) -> Vec<String> {
+        let (seen, lacking) = (lock(&self.seen), lock(&self.lacking));
         let never = lacking
             .iter()
             .filter(|(method, _)| !seen.worked.contains(**method));
-        let mut all: BTreeSet<_> = never.map(|(_, told)| told.clone()).collect();
-        all.extend(lock(&self.unanswered).iter().cloned());
+        let mut all = lock(&self.incomplete).clone();
+        all.extend(never.map(|(_, told)| format!("{UNKNOWN}{told}")));
         all.into_iter().collect()
     }
 
@@ -199,11 +207,6 @@ impl Run {
             Some(own) => own.named(),
             None => self.settings.endpoint.clone(),
         }
-    }
-
-    /// Controller and node as the journal of a run names them: the same for every run against this driver.
-    pub(super) fn ends_named(&self) -> [String; 2] {
-        ends_named(&self.node, &self.controller, self.own_driver.as_deref())
     }
 
     /// Whether the paths of the node are those of this machine.

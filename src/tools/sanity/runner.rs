@@ -8,9 +8,10 @@ use super::observer::{Asked, Observer};
 use super::premises::Ground;
 use super::presence::{bring_back, has_others};
 use super::report::{CaseOutcome, CaseResult};
-use super::room::{Lack, Shortage};
+use super::room::Lack;
 use super::run::{BrokenCall, Run};
-use super::settings::{Access, Settings};
+use super::settings::Access;
+use super::summary::counted;
 use super::trial::{Ended, Planned, execute, times};
 use csi_proto::lock::lock;
 use csi_proto::random;
@@ -18,16 +19,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-
-/// The access types that the settings ask for.
-pub fn accesses_of(settings: &Settings) -> Vec<Access> {
-    if settings.capabilities.is_empty() {
-        return vec![Access::Mount];
-    }
-    let given = Access::ALL.into_iter();
-    let given = given.filter(|access| settings.capability(*access).is_some());
-    given.collect()
-}
 
 /// The cases that the settings select, in their order.
 pub fn plan(run: &Run) -> Vec<Planned> {
@@ -43,6 +34,7 @@ pub fn plan(run: &Run) -> Vec<Planned> {
                 access,
                 tries: 0,
                 cut_off: false,
+                deaths: (None, 0),
             };
             planned.push(one);
         }
@@ -77,10 +69,7 @@ struct Running<'a> {
     judging: Judging,
     observer: &'a mut dyn Observer,
     asked: Asked,
-    /// For each case, of its last tries in a row that ran alone: the RPC in which the driver went away each time, and how many
-    /// they are.
-    deaths: Vec<(Option<&'static str>, usize)>,
-    /// Whether one of these cases did not lead to that again.
+    /// Whether one of the cases that ran alone, and in which the driver went away, did not lead to that again.
     dies_anyway: bool,
     /// For how long the run has waited for room.
     waited: Duration,
@@ -101,7 +90,6 @@ pub async fn run(
     let mut running = Running {
         run,
         judging: Judging::of(names),
-        deaths: vec![(None, 0); planned.len()],
         dies_anyway: false,
         planned,
         observer,
@@ -245,28 +233,22 @@ impl Running<'_> {
 
     /// Decides about a try.
     async fn next(&mut self, index: usize, alone: bool, ended: &Ended) -> Next {
-        let Planned { case, tries, .. } = self.planned[index];
+        let one = self.planned[index];
+        let (case, tries) = (one.case, one.tries);
         let shortage = ended.shortage();
         let others = match shortage {
             Some(_) if alone => has_others(self.run).await,
             _ => Some(true),
         };
-        let has_worked = |shortage: &Shortage| {
-            let seen = lock(&self.run.seen);
-            seen.worked.contains(shortage.method) && shortage.size <= seen.largest
-        };
         let in_place_of_another = shortage.is_some_and(|one| one.in_place_of_another);
-        let has_worked = shortage.is_some_and(has_worked)
+        let has_worked = shortage.is_some_and(|one| self.run.had(one))
             && (!in_place_of_another || !alone || tries == 0 || self.serves_others().await);
         let lost = ended.lost.as_ref().filter(|_| alone);
         let method = lost.map(|lost| lost.method);
-        let (before, deaths) = self.deaths[index];
+        let (before, deaths) = one.deaths;
         self.dies_anyway |= before.is_some() && !ended.is_cut_off;
-        let deaths = match before == method {
-            true => deaths + 1,
-            false => 1,
-        };
-        self.deaths[index] = (method, deaths);
+        let deaths = if before == method { deaths + 1 } else { 1 };
+        self.planned[index].deaths = (method, deaths);
         let cut_off = match &ended.lost {
             Some(_) => CutOff::InCall,
             None if ended.is_cut_off => CutOff::Meanwhile,
@@ -330,8 +312,8 @@ impl Running<'_> {
             }
             Next::Kills => {
                 lock(&self.run.losses).explain(&result.name);
-                // To ask for it again would take the driver down again.
-                lock(&self.run.postponed).retain(|(of, _)| *of != result.name);
+                // To ask for it again would take the driver down again, also for what was made before the cases.
+                lock(&self.run.postponed).retain(|(of, _)| *of != result.name && !of.is_empty());
             }
             Next::Lacks => {
                 if let Some(shortage) = &shortage {
@@ -339,6 +321,11 @@ impl Running<'_> {
                     lock(&self.run.lacking).insert(shortage.method, told);
                     if shortage.lack.case() == Some(&*one.case.name) {
                         result.skip(shortage.reason());
+                        if self.run.had(shortage) {
+                            let told = "the driver keeps it, or somebody else has taken it";
+                            let told = format!("{}: {told}", shortage.gone());
+                            lock(&self.run.incomplete).insert(told);
+                        }
                     }
                 }
             }
@@ -392,20 +379,30 @@ impl Running<'_> {
         let mut left = std::mem::take(&mut *lock(&self.run.left));
         for (case, item) in lock(&self.run.postponed).drain(..) {
             let _ = self.run.journal.take_over(&item);
-            left.push(format!(
-                "{item} may be there, since the driver went away in {case}"
-            ));
+            let problem = format!("{item} may be there, since the driver went away");
+            left.push((case, problem));
         }
         if left.is_empty() && *self.asked.borrow() < 2 {
             self.run.journal.close();
         }
-        for problem in &left {
+        for (_, problem) in &left {
             self.observer.note(&format!("left: {problem}"));
         }
         if !left.is_empty() {
             self.note_journal("that is noted");
         }
-        (self.judging.results(), self.cut_short)
+        let results = self.judging.results();
+        // A failure tells itself what it leaves.
+        let is_told = |case: &String| {
+            let is_bad = |one: &CaseResult| one.is_failed() || one.rests_on.is_some();
+            results.iter().any(|one| one.name == *case && is_bad(one))
+        };
+        let untold = left.iter().filter(|(case, _)| !is_told(case)).count();
+        if untold > 0 {
+            let told = format!("{} could not be taken down", counted(untold, "thing"));
+            lock(&self.run.incomplete).insert(told);
+        }
+        (results, self.cut_short)
     }
 
     /// Says where the next run finds what is left.

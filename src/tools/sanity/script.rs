@@ -178,12 +178,8 @@ impl ScriptWriter<'_> {
 
     /// Waits for what is in the background.
     fn wait(&mut self) {
-        let line = match self.run.own_driver {
-            // The driver is in the background, too.
-            Some(_) => "wait $calls; calls=",
-            None => "wait",
-        };
-        self.lines.push(line.to_owned());
+        // A driver that these lines have started is in the background, too.
+        self.lines.push("wait $calls; calls=".to_owned());
         self.lines.append(&mut self.in_background);
         self.set = self.chosen.len();
     }
@@ -290,10 +286,7 @@ impl ScriptWriter<'_> {
             }
         }
         if beside {
-            line.push_str(match self.run.own_driver {
-                Some(_) => " & calls=\"$calls $!\"",
-                None => " &",
-            });
+            line.push_str(" & calls=\"$calls $!\"");
         }
         let outcome = match &call.ended {
             None => Some("given up"),

@@ -34,14 +34,18 @@ enum Tried {
 
 /// The access types of the run, once the sizes of their volumes are found: those that the settings ask for. Where these leave it
 /// open, block is one too if the driver makes such volumes.
-pub async fn accesses(run: &Arc<Run>, asked_for: Vec<Access>) -> Vec<Access> {
+pub async fn accesses(run: &Arc<Run>) -> Vec<Access> {
     let settings = &run.settings;
-    let mut accesses = asked_for;
+    let asks_block = settings.capabilities.is_empty();
+    let mut accesses = match asks_block {
+        true => vec![Access::Mount],
+        false => Access::ALL.to_vec(),
+    };
+    accesses.retain(|access| settings.capability(*access).is_some());
     let creates = run.driver.has(CREATE_DELETE_VOLUME) == Some(true);
     if settings.read_only || !creates || !super::cases().any(|case| needs_volumes(run, case)) {
         return accesses;
     }
-    let asks_block = settings.capabilities.is_empty();
     for access in Access::ALL {
         let is_asked_for = accesses.contains(&access);
         let is_open = asks_block && access == Access::Block;
@@ -109,12 +113,11 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     let mut tried = tried.ok().and_then(Result::ok).unwrap_or(Tried::Refused);
     let (problems, _) = taken_down(&context, losses).await;
     if context.made.lost.get().is_some() {
-        // Whether it answers again shows in the cases, and so does this call.
+        // Whether it answers again shows in the cases, and so does this call. What it has made is taken down later.
         lock(&run.losses).explain(&context.case);
-        lock(&run.postponed).clear();
         tried = Tried::Lost;
     }
-    lock(&run.left).extend(problems);
+    lock(&run.left).extend(problems.into_iter().map(|one| (String::new(), one)));
     match tried {
         // Not for good: the driver lacks room, of which the cases tell more.
         Tried::Refused if context.ground().shortage.is_some() => Tried::Made(size),

@@ -1,11 +1,15 @@
 //! The steps of a case: its calls, and what it does besides. `script.rs` makes command lines of them.
 
 use super::own_driver::Restarter;
+use super::room::required;
 use crate::output::json;
 use crate::rpc;
+use crate::rpc::facts::Thing;
+use crate::undo::requests::{identity, undoing};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, Value, decode};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -111,6 +115,36 @@ impl Steps {
             _ => None,
         });
         ends.max()
+    }
+
+    /// The most volumes of at least that size that they have had at a time.
+    pub(super) fn most_volumes(&self, size: i64) -> usize {
+        let (mut there, mut most) = (BTreeSet::new(), 0);
+        for step in &self.0 {
+            let Step::Call(Call {
+                method,
+                request,
+                ended: Some((_, Ok(reply))),
+                ..
+            }) = step
+            else {
+                continue;
+            };
+            if let Some(making) = rpc::making(method).filter(|one| one.thing == Thing::Volume) {
+                if required(method, request) >= Some(size) {
+                    there.insert(
+                        undoing(method, making, request, Some(reply))
+                            .and_then(|undo| identity(making, &undo)),
+                    );
+                }
+            } else if let Some((_, making)) =
+                rpc::maker_of(method).filter(|(_, one)| one.thing == Thing::Volume)
+            {
+                there.remove(&identity(making, request));
+            }
+            most = most.max(there.len());
+        }
+        most
     }
 
     /// Whether one of them has made something.

@@ -79,12 +79,8 @@ pub fn notes(report: &Report) -> String {
     if let Some(reason) = &report.cut_short {
         let _ = writeln!(out, "ended early: {reason}");
     }
-    for told in &report.untried {
-        let _ = writeln!(
-            out,
-            "never worked, so that nothing is known of it: {}",
-            escaped(told)
-        );
+    for told in &report.incomplete {
+        let _ = writeln!(out, "{}", escaped(told));
     }
     if !report.is_complete() {
         out.push_str("incomplete: not all cases could be tried\n");

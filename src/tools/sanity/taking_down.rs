@@ -22,16 +22,19 @@ use csi_proto::schema::Method;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-use tonic::Code;
+use tonic::{Code, Status};
 
 /// The time limit for removing a folder: what is mounted there may not answer.
 const FOLDER: Duration = Duration::from_secs(10);
 
 /// The longest time limit of a call, where calls have no limit.
 const CALL_AT_MOST: Duration = Duration::from_secs(600);
+
+/// How often in a row an RPC may hang before nothing more is taken down by it.
+const HANGS: usize = 3;
 
 /// More codes after which a call that takes something down is made again.
 const ALSO_AFTER: &[Code] = &[
@@ -59,33 +62,13 @@ pub struct MadeItems {
     tidied: Mutex<Vec<Step>>,
 }
 
-/// A folder that was removed.
-#[derive(Debug, Default)]
-struct RemovedFolder {
-    /// Its path.
-    path: PathBuf,
-    /// The mounts in it, which the driver has left.
-    unmounted: Vec<PathBuf>,
-    /// Whether the driver has left something else in it.
-    had_content: bool,
-}
-
 impl MadeItems {
-    /// The empty list of a new case.
-    pub(super) fn of_case(run: Arc<Run>, number: usize, name: String) -> Self {
-        Self::of(run, Some((number, name)), Made::default())
-    }
-
-    /// The items that an earlier run has left.
-    pub(super) fn left(run: &Arc<Run>, items: &[Item]) -> Self {
+    /// What one case of the run has made, or these items of an earlier run where there is no case.
+    pub(super) fn of(run: Arc<Run>, case: Option<(usize, String)>, items: &[Item]) -> Self {
         let mut list = Made::default();
         for item in items {
             list.add(item.clone());
         }
-        Self::of(Arc::clone(run), None, list)
-    }
-
-    fn of(run: Arc<Run>, case: Option<(usize, String)>, list: Made) -> Self {
         Self {
             run,
             case,
@@ -274,16 +257,28 @@ impl Tool for MadeItems {
         request: Bytes,
         limit: Option<Duration>,
     ) -> Result<Bytes, CallError> {
+        if lock(&self.run.seen).hung.get(method.name) >= Some(&HANGS) {
+            let told = format!(
+                "{} hangs: what it takes down was left without it",
+                method.name
+            );
+            lock(&self.run.incomplete).insert(told);
+            return Err(CallError {
+                method,
+                status: Status::deadline_exceeded("it has not answered often before"),
+                timeout: limit,
+                secrets: Vec::new(),
+            });
+        }
         let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
         let timed = CallTimes::begins(&self.run.times, method, &request);
         let answer = session.call(method, request.clone()).await;
         drop(timed);
-        let lost = answer
-            .as_ref()
-            .err()
-            .and_then(|error| Lost::of(&error.status));
+        let error = answer.as_ref().err().map(|error| &error.status);
+        lock(&self.run.seen).answered(method, error);
+        let lost = error.and_then(Lost::of);
         if let (Some(lost), Some((_, case))) = (lost, &self.case) {
             self.lose(case, method, &request, lost);
         }
@@ -292,13 +287,12 @@ impl Tool for MadeItems {
 
     async fn remove(&self, folder: &Path) -> io::Result<()> {
         let path = folder.to_owned();
-        let removed = tokio::task::spawn_blocking(move || remove_folder(path));
-        let removed = match tokio::time::timeout(FOLDER, removed).await {
+        let removed = tokio::task::spawn_blocking(move || remove_folder(&path));
+        let lines = match tokio::time::timeout(FOLDER, removed).await {
             Ok(removed) => removed.map_err(io::Error::other)??,
             Err(_) => return Err(io::Error::other("it does not answer")),
         };
-        let lines = removing(&removed).into_iter().map(Step::Shell);
-        lock(&self.tidied).extend(lines);
+        lock(&self.tidied).extend(lines.into_iter().map(Step::Shell));
         Ok(())
     }
 
@@ -342,54 +336,41 @@ impl Tool for MadeItems {
     }
 }
 
-/// Removes a folder of ours with what the driver left in it. A mount there is nobody else's; where it cannot be unmounted, all
-/// stays.
-fn remove_folder(path: PathBuf) -> io::Result<RemovedFolder> {
-    let mut removed = RemovedFolder::default();
-    let mut mounts = mounts_below(&path);
+/// Removes a folder of ours with what the driver left in it; the lines of a shell that do so. A mount there is nobody else's;
+/// where it cannot be unmounted, all stays.
+fn remove_folder(path: &Path) -> io::Result<Vec<String>> {
+    let text = path.to_string_lossy();
+    let mut lines = Vec::new();
     // One on top of another, or in it, goes first.
-    mounts.reverse();
-    for mount in mounts {
-        unmount(&mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).map_err(|error| {
+    for mount in mounts_below(path).iter().rev() {
+        unmount(mount, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).map_err(|error| {
             let problem = format!("{} is still mounted: {error}", mount.display());
             io::Error::new(io::ErrorKind::ResourceBusy, problem)
         })?;
-        removed.unmounted.push(mount);
+        lines.push(format!("umount -l {}", word(&mount.to_string_lossy())));
     }
-    match fs::remove_dir(&path) {
+    match fs::remove_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-            fs::remove_dir_all(&path)?;
-            removed.had_content = true;
+            fs::remove_dir_all(path)?;
+            // Never through a mount.
+            let (inside, text) = (word(&format!(" {text}/")), word(&text));
+            lines.push(format!(
+                "grep -qF {inside} /proc/self/mountinfo || rm -r {text}"
+            ));
         }
-        other => other?,
+        other => {
+            other?;
+            lines.push(format!("rmdir {}", word(&text)));
+        }
     }
-    removed.path = path;
-    Ok(removed)
-}
-
-/// The lines that remove a folder.
-fn removing(folder: &RemovedFolder) -> Vec<String> {
-    let path = folder.path.to_string_lossy();
-    let mounts = folder.unmounted.iter();
-    let mut lines: Vec<_> = mounts
-        .map(|mount| format!("umount -l {}", word(&mount.to_string_lossy())))
-        .collect();
-    lines.push(match folder.had_content {
-        // Never through a mount.
-        true => format!(
-            "grep -qF {} /proc/self/mountinfo || rm -r {}",
-            word(&format!(" {path}/")),
-            word(&path)
-        ),
-        false => format!("rmdir {}", word(&path)),
-    });
-    lines
+    Ok(lines)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use rustix::mount::mount_bind;
+    use std::path::PathBuf;
 
     #[test]
     fn what_a_driver_has_left_in_a_folder_goes_with_it() {
@@ -399,23 +380,22 @@ mod tests {
             fs::create_dir_all(path.join("target")).unwrap();
             path
         };
-        let full = remove_folder(folder("full")).unwrap();
-        assert!(full.had_content && full.unmounted.is_empty());
+        let full = folder("full");
+        let removes = |path: &Path| {
+            let path = path.display();
+            format!("grep -qF ' {path}/' /proc/self/mountinfo || rm -r {path}")
+        };
+        assert_eq!(remove_folder(&full).unwrap(), [removes(&full)]);
         let (storage, mounted) = (folder("storage"), folder("mounted"));
         fs::write(storage.join("data"), "kept").unwrap();
         // Only who may mount can have left a mount.
         if mount_bind(&storage, mounted.join("target")).is_ok() {
-            let removed = remove_folder(mounted.clone()).unwrap();
-            assert_eq!(removed.unmounted, [mounted.join("target")]);
+            let umounts = format!("umount -l {}/target", mounted.display());
+            let lines = remove_folder(&mounted).unwrap();
+            assert_eq!(lines, [umounts, removes(&mounted)]);
             assert_eq!(mounts_below(place.path()), [] as [PathBuf; 0]);
             assert!(!mounted.exists());
             assert_eq!(fs::read_to_string(storage.join("data")).unwrap(), "kept");
-            let lines = removing(&removed).join("\n");
-            let path = mounted.display();
-            let expected = format!(
-                "umount -l {path}/target\ngrep -qF ' {path}/' /proc/self/mountinfo || rm -r {path}"
-            );
-            assert_eq!(lines, expected);
         }
     }
 }

@@ -50,6 +50,8 @@ pub struct Planned {
     pub(super) tries: usize,
     /// Whether the driver went away in one of them.
     pub(super) cut_off: bool,
+    /// Of its last tries in a row that ran alone: the RPC in which the driver went away each time, and how many they are.
+    pub(super) deaths: (Option<&'static str>, usize),
 }
 
 impl Planned {
@@ -132,9 +134,16 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     };
     let mut ground = context.ground();
     let refused = lock(&context.steps).last_refusal();
+    let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
+    let known = lock(&run.seen).most_volumes;
+    lock(&run.seen).most_volumes = most.max(known);
     let (problems, mut gone) = taken_down(&context, losses_before).await;
     let tidied = context.take_tidied();
-    lock(&run.left).extend(problems.iter().cloned());
+    lock(&run.left).extend(
+        problems
+            .iter()
+            .map(|one| (context.case.clone(), one.clone())),
+    );
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
         let expected = "what the case made can be taken down";
         outcome = CaseOutcome::Failed(Failure::new(expected, problems.join("; ")));
@@ -196,15 +205,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         .collect();
     let failed = matches!(outcome, CaseOutcome::Failed(_));
     // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
-    if !failed || ground.on.iter().any(|one| one.starts_with("replies/")) {
-        let seen = std::mem::take(&mut *lock(&context.broken_rules));
-        let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
-        lock(&run.broken_rules).add(seen, commands);
-    }
-    for (words, steps) in std::mem::take(&mut *lock(&context.first_of)) {
-        let commands = context.script_with(steps, &words, &tidied);
-        lock(&run.seen).shown_by(words, commands);
-    }
+    let replies_count = !failed || ground.on.iter().any(|one| one.starts_with("replies/"));
+    let seen = std::mem::take(&mut *lock(&context.broken_rules));
+    let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
+    lock(&run.broken_rules).add(seen, replies_count, commands);
     let found = failed || !warnings.is_empty();
     let commands = match found {
         true => {
@@ -240,7 +244,7 @@ async fn run_body(
 ) -> Verdict {
     let limit = context.run.settings.case_limit;
     let in_thread = Arc::clone(context);
-    let mut body = tokio::task::spawn_blocking(move || (case.body.0)(&in_thread));
+    let mut body = tokio::task::spawn_blocking(move || (case.body)(&in_thread));
     let mut over = false;
     let ended = tokio::select! {
         ended = &mut body => {
@@ -322,12 +326,13 @@ pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, O
     }
 }
 
-/// Returns when the driver has answered nothing to a case for that long, without the restarts of the driver: how long all of
-/// its answers take together says nothing.
+/// Returns when the driver has answered nothing to a case for that long, and was not restarted: how long all of its answers take
+/// together says nothing.
 async fn used_up(limit: Duration, started: Instant, context: &Context) {
     loop {
-        let since = lock(&context.steps).last_answer().unwrap_or(started);
-        let left = (limit + context.restarts.spent()).saturating_sub(since.elapsed());
+        let answered = lock(&context.steps).last_answer();
+        let since = answered.max(context.restarts.last()).unwrap_or(started);
+        let left = limit.saturating_sub(since.elapsed());
         if left.is_zero() {
             return;
         }

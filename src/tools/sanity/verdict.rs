@@ -44,11 +44,7 @@ impl Failure {
         Self {
             expected: masked(&self.expected, secrets).into_owned(),
             actual: masked(&self.actual, secrets).into_owned(),
-            stderr: self
-                .stderr
-                .iter()
-                .map(|line| masked(line, secrets).into_owned())
-                .collect(),
+            stderr: Vec::from_iter(self.stderr.iter().map(|line| masked(line, secrets).into())),
         }
     }
 }

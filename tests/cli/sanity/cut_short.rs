@@ -10,6 +10,7 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_cli::sanity::{Observer, Settings, run_watched};
 use csi_mock::Options;
 use csi_proto::v1;
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use rustix::process::Signal;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -391,6 +392,61 @@ fn out_of_range_is_no_answer_where_not_found_is_demanded() {
         .exits(3);
     let failed = "\nfailed: controller/expand/of-a-deleted-volume\n";
     assert!(run.stdout.contains(failed), "{run}");
+}
+
+#[test]
+fn what_is_left_makes_a_run_incomplete() {
+    let csi = Csi::new();
+    let endpoint = format!("unix://{}/leaves", csi.home().display());
+    let _driver = csi.spawn(&format!(
+        "-e {endpoint} mock --fail DeleteVolume=UNAVAILABLE"
+    ));
+    let more = "--filter create-volume/is-idempotent --cap SINGLE_NODE_WRITER,mount --wait 20s --timeout 300ms --volume-size 1Mi";
+    let run = csi
+        .run(&format!("-e {endpoint} {}", arguments(&csi, more)))
+        .exits(4);
+    let told = " things could not be taken down\n";
+    assert!(run.stdout.contains(told), "{run}");
+}
+
+#[test]
+fn an_rpc_that_hangs_takes_nothing_more_down() {
+    let driver = crate::lifecycle::thorough_driver();
+    driver.on("DeleteVolume", Reply::never());
+    let csi = Csi::at(driver.endpoint());
+    let more =
+        "--filter create-volume/ --cap SINGLE_NODE_WRITER,mount --timeout 300ms --volume-size 1Mi";
+    let run = sanity(&csi, more).exits(3);
+    let told = "\nDeleteVolume hangs: what it takes down was left without it\n";
+    assert_eq!(run.stdout.matches(told).count(), 1, "{run}");
+    // The one in a case, and a few that take down what cases have made: those of as many cases as run at a time.
+    let requests = driver.requests();
+    let calls = requests
+        .iter()
+        .filter(|one| one.method().name == "DeleteVolume")
+        .count();
+    assert!(calls <= 1 + 3 + 8, "{calls}: {run}");
+    assert!(run.stderr.matches("left: ").count() > 20, "{run}");
+}
+
+#[test]
+fn a_signal_before_the_cases_ends_the_run_at_once() {
+    for (rpc, before) in [("GetPluginInfo", 0), ("ListVolumes", 1)] {
+        let capabilities = [
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::ListVolumes,
+        ];
+        let driver = crate::lifecycle::driver_with(&capabilities, &[]);
+        driver.on(rpc, Reply::never());
+        let csi = Csi::at(driver.endpoint());
+        let more = "--filter create-volume/is-idempotent --timeout 1h";
+        let process = csi.spawn(&arguments(&csi, more));
+        driver.wait_for_call(rpc);
+        assert_eq!(left_in(csi.home()).len(), before);
+        process.signal(Signal::INT);
+        assert_eq!(process.wait(PATIENCE).unwrap().code(), 130);
+        is_clean(&csi);
+    }
 }
 
 #[test]
