@@ -41,6 +41,11 @@ impl CallCounts {
         looked_for(values.cloned().collect())
     }
 
+    /// Notes how many volumes of the usual size a case had at a time.
+    pub(super) fn had_at_a_time(&mut self, volumes: usize) {
+        self.most_volumes = self.most_volumes.max(volumes);
+    }
+
     /// Counts how often in a row an RPC has not answered.
     pub(super) fn answered(&mut self, method: &'static Method, error: Option<&Status>) {
         match error.is_some_and(|status| status.code() == Code::DeadlineExceeded) {

@@ -59,15 +59,15 @@ pub struct Context {
 
 impl Context {
     pub(super) fn new(
-        run: Arc<Run>,
+        run: &Arc<Run>,
         case: String,
         number: usize,
         access: Access,
         restarts: Restarts,
     ) -> Self {
         Self {
-            made: MadeItems::of(Arc::clone(&run), Some((number, case.clone())), &[]),
-            run,
+            made: MadeItems::of(run, Some((number, case.clone())), &[]),
+            run: Arc::clone(run),
             case,
             number,
             access,
@@ -83,8 +83,7 @@ impl Context {
 
     /// The context of calls that belong to no case.
     pub(super) fn of_no_case(run: &Arc<Run>, access: Access) -> Self {
-        let restarts = Restarts::default();
-        Self::new(Arc::clone(run), String::new(), 0, access, restarts)
+        Self::new(run, String::new(), 0, access, Restarts::default())
     }
 
     /// The settings of the run.

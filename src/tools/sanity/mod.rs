@@ -288,7 +288,7 @@ async fn take_down_leftovers(run: &Arc<Run>, endpoints: &[String; 2], observer: 
         observer.note(&format!(
             "taking down what an earlier run left ({count} in {folder}); --keep-leftovers leaves it"
         ));
-        let made = MadeItems::of(Arc::clone(run), None, &left.made);
+        let made = MadeItems::of(run, None, &left.made);
         let problems = match tokio::time::timeout_at(end, made.take_down()).await {
             Ok(problems) => problems,
             Err(_) => vec!["the rest is left to the next run: it took too long".to_owned()],

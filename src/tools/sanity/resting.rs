@@ -5,7 +5,7 @@
 //!
 //! What becomes of a case that fails and rests on others is `judging.rs`'s.
 
-use super::case::CaseKind;
+use super::case::{Case, CaseKind};
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
 use super::report::case_named;
@@ -29,10 +29,11 @@ const ADVERTISED: &str = "controller/capabilities/advertised-rpcs-are-there";
 /// The case about whether a refused call gives its lock back.
 const LOCKS: &str = "lifecycle/gives-locks-back";
 
-/// The cases about the RPCs that take back what others have made.
+/// The cases about the RPCs that take back what others have made, also those on which most others depend.
 pub fn taking_back() -> Vec<&'static str> {
     let takes_back = |name: &str| rpc::makers().any(|(_, making)| making.undone_by.name == name);
-    let about = super::cases().filter(|case| takes_back(&case.section));
+    let is_about = |case: &Case| case.kind == CaseKind::First || takes_back(&case.section);
+    let about = super::cases().filter(|case| is_about(case));
     about
         .map(|case| case.name.as_str())
         .chain([LOCKS])

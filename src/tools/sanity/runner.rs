@@ -2,6 +2,7 @@
 //!
 //! Owns the order, what is skipped, and when a run ends early. A single try is `trial.rs`'s, what becomes of it `judging.rs`'s.
 
+use super::case::needs::{CREATE_DELETE_VOLUME, LIST_VOLUMES};
 use super::case::{Case, CaseKind, NOT_ADVERTISED, Need};
 use super::judging::{CutOff, Judging, Next, Try, decide};
 use super::observer::{Asked, Observer};
@@ -122,22 +123,21 @@ impl Running<'_> {
                 order.swap(index, usize::try_from(other).unwrap_or(0));
             }
         }
-        let of_kind = |kinds: &[CaseKind]| -> VecDeque<usize> {
-            let chosen = order.iter().copied();
-            chosen
-                .filter(|index| kinds.contains(&self.planned[*index].case.kind))
-                .collect()
+        use CaseKind::{Alone, Changes, Closing, First, Last, Reads};
+        let phases = [
+            (&[First][..], 1),
+            (&[Reads, Changes], self.run.jobs()),
+            (&[Alone], 1),
+            (&[Closing], 1),
+            (&[Last], 1),
+        ];
+        let of_kind = |kinds: &[CaseKind]| {
+            let mut chosen = order.clone();
+            chosen.retain(|index| kinds.contains(&self.planned[*index].case.kind));
+            chosen.into()
         };
-        VecDeque::from([
-            (of_kind(&[CaseKind::First]), 1),
-            (
-                of_kind(&[CaseKind::Reads, CaseKind::Changes]),
-                self.run.jobs(),
-            ),
-            (of_kind(&[CaseKind::Alone]), 1),
-            (of_kind(&[CaseKind::Closing]), 1),
-            (of_kind(&[CaseKind::Last]), 1),
-        ])
+        let phases = phases.into_iter();
+        phases.map(|(kinds, jobs)| (of_kind(kinds), jobs)).collect()
     }
 
     /// Runs cases, so many at a time; those that are to run again, alone.
@@ -168,19 +168,14 @@ impl Running<'_> {
                     return again;
                 }
             };
-            let Some(ended) = ended else {
-                return again;
+            let (index, alone, ended) = match ended {
+                None => return again,
+                Some(Err(_)) => continue,
+                Some(Ok(ended)) => ended,
             };
-            let Ok((index, alone, ended)) = ended else {
-                continue;
-            };
-            if *self.asked.borrow() > 0 {
-                self.cut_short
-                    .get_or_insert_with(|| "interrupted".to_owned());
-            }
-            if let Some(reason) = &ended.gone {
-                self.cut_short.get_or_insert_with(|| reason.clone());
-            }
+            let is_asked = *self.asked.borrow() > 0;
+            let interrupted = is_asked.then(|| "interrupted".to_owned());
+            self.cut_short = self.cut_short.take().or(interrupted).or(ended.gone.clone());
             let lack = ended.shortage().map(|shortage| shortage.lack);
             match self.next(index, alone, &ended).await {
                 Next::AgainAlone => {
@@ -189,7 +184,7 @@ impl Running<'_> {
                         (jobs, had_room) = ((jobs / 2).max(1), 0);
                     }
                     self.planned[index].tries += 1;
-                    self.planned[index].cut_off |= ended.is_cut_off;
+                    self.planned[index].cut_off |= ended.cut_off != CutOff::No;
                     again.push_back(index);
                 }
                 Next::AgainAfter(pause) => {
@@ -246,19 +241,14 @@ impl Running<'_> {
         let lost = ended.lost.as_ref().filter(|_| alone);
         let method = lost.map(|lost| lost.method);
         let (before, deaths) = one.deaths;
-        self.dies_anyway |= before.is_some() && !ended.is_cut_off;
+        self.dies_anyway |= before.is_some() && ended.cut_off == CutOff::No;
         let deaths = if before == method { deaths + 1 } else { 1 };
         self.planned[index].deaths = (method, deaths);
-        let cut_off = match &ended.lost {
-            Some(_) => CutOff::InCall,
-            None if ended.is_cut_off => CutOff::Meanwhile,
-            None => CutOff::No,
-        };
         let next = decide(&Try {
             number: tries,
             alone,
             failed: ended.result.is_failed(),
-            cut_off,
+            cut_off: ended.cut_off,
             deaths: method.map_or(0, |_| deaths),
             dies_anyway: self.dies_anyway,
             gone: ended.gone.is_some(),
@@ -289,7 +279,7 @@ impl Running<'_> {
         for one in self.planned.iter_mut().filter(is_first) {
             one.tries += 1;
             let ended = execute(Arc::clone(self.run), *one, self.asked.clone()).await;
-            if ended.shortage().is_some() || ended.is_cut_off {
+            if ended.shortage().is_some() || ended.cut_off != CutOff::No {
                 return false;
             }
         }
@@ -303,11 +293,11 @@ impl Running<'_> {
         let (mut result, mut ground) = (ended.result, ended.ground);
         match next {
             Next::Interrupted => {
-                let went_away = match ended.is_cut_off {
-                    true => ": the driver went away",
-                    false => "",
+                let reason = match ended.cut_off {
+                    CutOff::No => "interrupted",
+                    _ => "interrupted: the driver went away",
                 };
-                result.skip(format!("interrupted{went_away}"));
+                result.skip(reason.to_owned());
                 ground = Ground::default();
             }
             Next::Kills => {
@@ -332,11 +322,9 @@ impl Running<'_> {
             _ => ground.shortage = None,
         }
         // Without what the first cases need, no other one can show anything.
-        let reason = match (&result.outcome, &ground.shortage) {
-            (_, Some(shortage)) => Some(shortage.reason()),
-            (CaseOutcome::Failed(failure), None) if ground.on.is_empty() => {
-                Some(failure.actual.clone())
-            }
+        let reason = match (&ground.shortage, result.failure()) {
+            (Some(shortage), _) => Some(shortage.reason()),
+            (None, Some(failure)) if ground.on.is_empty() => Some(failure.actual.clone()),
             _ => None,
         };
         if let (CaseKind::First, Some(reason), Some((method, code))) =
@@ -356,8 +344,8 @@ impl Running<'_> {
         }
         let failed = self.settle(false);
         if failed && self.run.settings.fail_fast {
-            let reason = || "--fail-fast: a case failed".to_owned();
-            self.cut_short.get_or_insert_with(reason);
+            let reason = "--fail-fast: a case failed".to_owned();
+            self.cut_short.get_or_insert(reason);
         } else if failed && self.cut_short.is_none() && may_be_gone(self.run) {
             self.cut_short = bring_back(self.run).await.err();
         }
@@ -416,21 +404,15 @@ impl Running<'_> {
 
 /// Why a case cannot run here.
 fn missing(run: &Run, case: &Case) -> Option<String> {
-    if run.settings.read_only
-        && matches!(
-            case.kind,
-            CaseKind::First | CaseKind::Changes | CaseKind::Alone | CaseKind::Closing
-        )
-    {
+    let settings = &run.settings;
+    if settings.read_only && !matches!(case.kind, CaseKind::Reads | CaseKind::Last) {
         return Some("it changes something: --read-only".to_owned());
     }
-    let settings = &run.settings;
     let there = |need: &Need| match need {
         Need::AnyVolume => {
-            use super::case::needs::{CREATE_DELETE_VOLUME, LIST_VOLUMES};
-            let creates = run.driver.has(CREATE_DELETE_VOLUME) == Some(true);
-            let lists = run.driver.has(LIST_VOLUMES) == Some(true);
-            (creates && !settings.read_only) || lists || settings.volume_id.is_some()
+            let has = |need| run.driver.has(need) == Some(true);
+            let creates = !settings.read_only && has(CREATE_DELETE_VOLUME);
+            creates || has(LIST_VOLUMES) || settings.volume_id.is_some()
         }
         Need::Block => run.accesses().contains(&Access::Block),
         Need::Mount => run.accesses().contains(&Access::Mount),
@@ -441,12 +423,8 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
         Need::MutableParameters => !settings.mutable_parameters.is_empty(),
         advertised => run.driver.has(*advertised).unwrap_or(false),
     };
-    let lacking: Vec<String> = case
-        .needs
-        .iter()
-        .filter(|need| !there(need))
-        .map(ToString::to_string)
-        .collect();
+    let lacking = case.needs.iter().filter(|need| !there(need));
+    let lacking: Vec<_> = lacking.map(ToString::to_string).collect();
     // What is common to all is said once.
     let more = format!(", {NOT_ADVERTISED}");
     (!lacking.is_empty()).then(|| lacking.join(", ").replace(&more, ", "))

@@ -64,13 +64,13 @@ pub struct MadeItems {
 
 impl MadeItems {
     /// What one case of the run has made, or these items of an earlier run where there is no case.
-    pub(super) fn of(run: Arc<Run>, case: Option<(usize, String)>, items: &[Item]) -> Self {
+    pub(super) fn of(run: &Arc<Run>, case: Option<(usize, String)>, items: &[Item]) -> Self {
         let mut list = Made::default();
         for item in items {
             list.add(item.clone());
         }
         Self {
-            run,
+            run: Arc::clone(run),
             case,
             list: Mutex::new(list),
             lost: OnceLock::new(),

@@ -4,6 +4,7 @@
 use super::broken_rules::BrokenRule;
 use super::case::{Case, Failure, Need, Stop};
 use super::context::Context;
+use super::judging::CutOff;
 use super::losses::Loss;
 use super::observer::Asked;
 use super::premises::Ground;
@@ -78,8 +79,8 @@ pub struct Ended {
     pub(super) result: CaseResult,
     /// The call in which the driver went away.
     pub(super) lost: Option<Loss>,
-    /// Whether the driver went away meanwhile, in whatever call.
-    pub(super) is_cut_off: bool,
+    /// Whether the driver went away meanwhile.
+    pub(super) cut_off: CutOff,
     /// The last call that was refused, and its code.
     pub(super) refused: Option<(&'static Method, Code)>,
     /// What its failure rests on.
@@ -106,13 +107,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         run.seed,
         one.number as u64,
     );
-    let context = Context::new(
-        Arc::clone(&run),
-        one.name(),
-        one.number,
-        one.access,
-        restarts,
-    );
+    let context = Context::new(&run, one.name(), one.number, one.access, restarts);
     // What a try before it has made may still be there.
     context.skip_names(one.tries * NAMES_OF_A_TRY);
     let context = Arc::new(context);
@@ -135,15 +130,11 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let mut ground = context.ground();
     let refused = lock(&context.steps).last_refusal();
     let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
-    let known = lock(&run.seen).most_volumes;
-    lock(&run.seen).most_volumes = most.max(known);
+    lock(&run.seen).had_at_a_time(most);
     let (problems, mut gone) = taken_down(&context, losses_before).await;
     let tidied = context.take_tidied();
-    lock(&run.left).extend(
-        problems
-            .iter()
-            .map(|one| (context.case.clone(), one.clone())),
-    );
+    let named = |problem: &String| (context.case.clone(), problem.clone());
+    lock(&run.left).extend(problems.iter().map(named));
     if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
         let expected = "what the case made can be taken down";
         outcome = CaseOutcome::Failed(Failure::new(expected, problems.join("; ")));
@@ -199,27 +190,29 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     }
     let secrets = lock(&run.seen).secret_values(&run.settings.secrets);
     let outcome = outcome.masked(&secrets);
-    let warnings: Vec<Failure> = warnings
-        .iter()
-        .map(|(warning, _)| warning.masked(&secrets))
-        .collect();
+    let warnings = warnings.iter();
+    let warnings: Vec<_> = warnings.map(|(one, _)| one.masked(&secrets)).collect();
     let failed = matches!(outcome, CaseOutcome::Failed(_));
     // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
     let replies_count = !failed || ground.on.iter().any(|one| one.starts_with("replies/"));
     let seen = std::mem::take(&mut *lock(&context.broken_rules));
     let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
     lock(&run.broken_rules).add(seen, replies_count, commands);
-    let found = failed || !warnings.is_empty();
-    let commands = match found {
+    let commands = match failed || !warnings.is_empty() {
         true => {
             remarks(&context, &outcome, &warnings);
             context.script(&tidied)
         }
         false => Vec::new(),
     };
+    let cut_off = match &lost {
+        Some(_) => CutOff::InCall,
+        None if losses() != losses_before => CutOff::Meanwhile,
+        None => CutOff::No,
+    };
     Ended {
         lost,
-        is_cut_off: losses() != losses_before,
+        cut_off,
         refused,
         ground,
         gone,
@@ -284,15 +277,12 @@ fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
 
 /// Adds to the steps of a case what it found, and how what it made is taken down.
 fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
-    let failed = match outcome {
-        CaseOutcome::Failed(failure) => vec![failure],
-        _ => warnings.iter().collect(),
+    let found = match outcome {
+        CaseOutcome::Failed(failure) => std::slice::from_ref(failure),
+        _ => warnings,
     };
-    for Failure {
-        expected, actual, ..
-    } in failed
-    {
-        let (expected, actual) = (escaped(expected), escaped(actual));
+    for one in found {
+        let (expected, actual) = (escaped(&one.expected), escaped(&one.actual));
         let line = format!("# expected {expected}, but {actual}");
         lock(&context.steps).remark(line);
     }
@@ -341,13 +331,11 @@ async fn used_up(limit: Duration, started: Instant, context: &Context) {
 }
 
 fn panicked(error: JoinError) -> Stop {
-    let text = match error.try_into_panic() {
-        Ok(panic) => panic
-            .downcast_ref::<String>()
-            .cloned()
-            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())),
-        Err(_) => None,
-    };
+    let panic = error.try_into_panic().ok();
+    let text = panic.and_then(|panic| match panic.downcast::<String>() {
+        Ok(text) => Some(*text),
+        Err(panic) => panic.downcast_ref::<&str>().map(|text| (*text).to_owned()),
+    });
     let text = text.unwrap_or_default();
     Stop::failed(
         COMES_TO_ITS_END,
