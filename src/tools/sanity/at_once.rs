@@ -7,7 +7,7 @@ use csi_proto::Request;
 use futures_util::future::try_join_all;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use tonic::Status;
 
 impl Context {
@@ -92,10 +92,7 @@ impl Context {
             thread::scope(|scope| {
                 let one = scope.spawn(one);
                 let other = other();
-                (
-                    one.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                    other,
-                )
+                (joined(one), other)
             })
         })
     }
@@ -113,10 +110,12 @@ impl Context {
             let _under_way = self.begins_many();
             thread::scope(|scope| {
                 let all: Vec<_> = (0..count).map(|_| scope.spawn(&work)).collect();
-                let all = all.into_iter();
-                all.map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)))
-                    .collect()
+                all.into_iter().map(joined).collect()
             })
         })
     }
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -439,22 +439,16 @@ fn selected(settings: &Settings) -> Result<Vec<&'static Case>, Error> {
 
 /// The end of the process: what came of the run.
 fn judged(report: &Report) -> Result<(), Error> {
-    match &report.cut_short {
-        Some(reason) if reason == "interrupted" => Err(Error::interrupted().reported()),
-        _ if report.is_success() => Ok(()),
-        _ if report.new_failures().next().is_none() => {
-            Err(Error::incomplete("not all cases could be tried").reported())
+    let error = match &report.cut_short {
+        Some(reason) if reason == "interrupted" => Error::interrupted(),
+        _ if report.new_failures().next().is_some() => {
+            let (failed, all) = (report.counts().failed, report.results.len());
+            Error::failed(format!("{failed} of {all} cases failed"))
         }
-        _ => {
-            let counts = report.counts();
-            Err(Error::failed(format!(
-                "{} of {} cases failed",
-                counts.failed,
-                report.results.len()
-            ))
-            .reported())
-        }
-    }
+        _ if report.is_complete() => return Ok(()),
+        _ => Error::incomplete("not all cases could be tried"),
+    };
+    Err(error.reported())
 }
 
 #[cfg(test)]

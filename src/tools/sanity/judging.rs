@@ -155,17 +155,11 @@ struct Slot {
     /// The name of the case, and that of this run of it.
     case: &'static str,
     name: String,
-    state: State,
-}
-
-/// What is known of a case.
-enum State {
-    /// It has not ended.
-    Open,
-    /// It has ended, its failure rests on this, and its result is not told yet.
-    Held(CaseResult, Ground),
-    /// It has ended, and its result is told; `None` where nobody asked for that.
-    Ended(Option<CaseResult>),
+    has_ended: bool,
+    /// Its result; none where nobody asked for that.
+    result: Option<CaseResult>,
+    /// What that rests on, as long as it is not told.
+    held: Option<Ground>,
 }
 
 /// What the end of a case says about those that rest on it.
@@ -184,7 +178,9 @@ impl Judging {
         let slots = cases.map(|(case, name)| Slot {
             case,
             name,
-            state: State::Open,
+            has_ended: false,
+            result: None,
+            held: None,
         });
         Self {
             slots: slots.collect(),
@@ -193,20 +189,20 @@ impl Judging {
 
     /// A case has ended. Where it has failed, at a demand that rests on others, or on what the driver lacks, it waits for them.
     pub(super) fn takes(&mut self, index: usize, result: CaseResult, ground: Ground) {
-        self.slots[index].state = State::Held(result, ground);
+        let slot = &mut self.slots[index];
+        (slot.has_ended, slot.result, slot.held) = (true, Some(result), Some(ground));
     }
 
     /// Whether a failure rests on a case.
     pub(super) fn awaits(&self, index: usize) -> bool {
-        self.slots.iter().any(|slot| match &slot.state {
-            State::Held(_, ground) => ground.cases().any(|case| case == self.slots[index].case),
-            _ => false,
-        })
+        let case = self.slots[index].case;
+        let mut held = self.slots.iter().filter_map(|slot| slot.held.as_ref());
+        held.any(|ground| ground.cases().any(|one| one == case))
     }
 
     /// A case has ended whose result nobody asked for.
     pub(super) fn passed_unasked(&mut self, index: usize) {
-        self.slots[index].state = State::Ended(None);
+        self.slots[index].has_ended = true;
     }
 
     /// The next result about which all is known now, as it is judged. With `at_the_end` what is still open stays
@@ -217,31 +213,22 @@ impl Judging {
             let first = self.first_held().filter(|_| at_the_end)?;
             Some((first, None))
         })?;
-        let state = std::mem::replace(&mut self.slots[index].state, State::Ended(None));
-        let State::Held(mut result, ground) = state else {
-            return None;
-        };
+        let slot = &mut self.slots[index];
+        let (ground, result) = (slot.held.take()?, slot.result.as_mut()?);
         let failed = on
             .as_ref()
             .map(|on| format!("not judged: it rests on {on}, which failed"));
-        let reason = failed.or_else(|| Some(ground.shortage?.reason()));
-        if let Some(reason) = reason {
+        if let Some(reason) = failed.or_else(|| Some(ground.shortage?.reason())) {
             result.skip(reason);
             result.rests_on = on;
         }
-        self.slots[index].state = State::Ended(Some(result));
-        match &self.slots[index].state {
-            State::Ended(result) => result.as_ref(),
-            _ => None,
-        }
+        slot.result.as_ref()
     }
 
     /// What becomes of a failure that is held: the failed case that it rests on, if there is one. `None` as long as that is
     /// open.
     fn verdict(&self, index: usize) -> Option<Option<String>> {
-        let State::Held(_, ground) = &self.slots[index].state else {
-            return None;
-        };
+        let ground = self.slots[index].held.as_ref()?;
         let mut is_open = false;
         for case in ground.cases() {
             match self.basis(case, &self.slots[index]) {
@@ -268,23 +255,25 @@ impl Judging {
     /// What a case says about one that rests on it.
     fn basis(&self, case: &str, of: &Slot) -> Basis {
         let mut basis = Basis::Sound;
-        let failed = self
-            .places(case, of)
-            .find_map(|place| match &self.slots[place].state {
-                State::Open | State::Held(..) => {
-                    basis = Basis::Open;
-                    None
-                }
-                State::Ended(Some(result)) if result.is_failed() => Some(result.name.clone()),
-                State::Ended(result) => result.as_ref()?.rests_on.clone(),
-            });
+        let mut places = self.places(case, of).map(|place| &self.slots[place]);
+        let failed = places.find_map(|slot| {
+            let result = slot.result.as_ref();
+            if !slot.has_ended || slot.held.is_some() {
+                basis = Basis::Open;
+                return None;
+            }
+            match result?.is_failed() {
+                true => Some(result?.name.clone()),
+                false => result?.rests_on.clone(),
+            }
+        });
         failed.map_or(basis, Basis::Failed)
     }
 
     /// The failure that stands where all wait: the first of those that rest on each other in a circle, or one that rests on a
     /// case that has not ended.
     fn first_held(&self) -> Option<usize> {
-        let is_held = |place: &usize| matches!(self.slots[*place].state, State::Held(..));
+        let is_held = |place: &usize| self.slots[*place].held.is_some();
         let mut way: Vec<usize> = Vec::new();
         let mut next = (0..self.slots.len()).find(is_held);
         while let Some(place) = next {
@@ -293,9 +282,7 @@ impl Judging {
             }
             way.push(place);
             let slot = &self.slots[place];
-            let State::Held(_, ground) = &slot.state else {
-                break;
-            };
+            let Some(ground) = &slot.held else { break };
             let mut bases = ground.cases().flat_map(|case| self.places(case, slot));
             next = bases.find(is_held);
         }
@@ -304,12 +291,7 @@ impl Judging {
 
     /// The results, in the order of the list.
     pub(super) fn results(self) -> Vec<CaseResult> {
-        let states = self.slots.into_iter().map(|slot| slot.state);
-        let results = states.filter_map(|state| match state {
-            State::Ended(result) => result,
-            State::Held(result, _) => Some(result),
-            State::Open => None,
-        });
+        let results = self.slots.into_iter().filter_map(|slot| slot.result);
         results.collect()
     }
 }
@@ -341,7 +323,8 @@ mod tests {
 
     /// A case has ended that rests on nothing, and was told of.
     fn end(judging: &mut Judging, index: usize, result: CaseResult) {
-        judging.slots[index].state = State::Ended(Some(result));
+        judging.takes(index, result, Ground::default());
+        judging.slots[index].held = None;
     }
 
     fn failed() -> CaseOutcome {

@@ -97,12 +97,8 @@ impl Running {
     }
 }
 
-/// A place in what a driver writes to stderr.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct StderrMark {
-    starts: usize,
-    count: usize,
-}
+/// A place in what a driver writes to stderr: the number of its starts, and the bytes since the last.
+pub type StderrMark = (usize, usize);
 
 /// How a driver died.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -274,20 +270,17 @@ impl OwnDriver {
     pub(super) fn mark(&self) -> StderrMark {
         let state = lock(&self.state);
         let running = state.running.as_ref();
-        StderrMark {
-            starts: state.starts,
-            count: running.map_or(0, |running| running.stderr.count()),
-        }
+        (
+            state.starts,
+            running.map_or(0, |running| running.stderr.count()),
+        )
     }
 
     /// The end of what it has written to stderr since then.
     pub(super) fn said_since(&self, mark: StderrMark) -> Vec<String> {
         let state = lock(&self.state);
-        let from = if state.starts == mark.starts {
-            mark.count
-        } else {
-            0
-        };
+        let (starts, count) = mark;
+        let from = if state.starts == starts { count } else { 0 };
         let running = state.running.as_ref();
         running.map_or_else(Vec::new, |running| telling(&running.stderr.since(from)))
     }

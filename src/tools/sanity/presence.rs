@@ -18,6 +18,7 @@ use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tonic::Code;
@@ -67,18 +68,17 @@ impl Run {
         let text = request_text(method, request);
         let shown: String = text.chars().take(REQUEST_AT_MOST).collect();
         let more = if shown.len() < text.len() { "…" } else { "" };
-        let expected = format!(
-            "the driver is there to answer {} {shown}{more}",
-            method.name
-        );
-        let actual = format!(
-            "it went away: UNAVAILABLE: {}",
-            known.unwrap_or_else(|| lost.to_string())
-        );
+        let known = known.unwrap_or_else(|| lost.to_string());
         let loss = Loss {
             case: case.to_owned(),
             method: method.name,
-            failure: Failure::new(expected, actual),
+            failure: Failure::new(
+                format!(
+                    "the driver is there to answer {} {shown}{more}",
+                    method.name
+                ),
+                format!("it went away: UNAVAILABLE: {known}"),
+            ),
         };
         lock(&self.losses).note(loss.clone());
         loss
@@ -96,13 +96,10 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
         return Err(reason.clone());
     }
     let back = is_back(run).await.map_err(|reason| {
-        let losses = lock(&run.losses);
-        let during = losses
-            .unexplained()
-            .last()
-            .map(|lost| suspects(&lost.calls));
-        let during =
-            during.map_or_else(String::new, |lost| format!("; it went away during {lost}"));
+        let during = match lock(&run.losses).unexplained().last() {
+            Some(lost) => format!("; it went away during {}", suspects(&lost.calls)),
+            None => String::new(),
+        };
         format!("the driver does not answer any more: {reason}{during}")
     });
     match &back {
@@ -136,15 +133,10 @@ async fn is_back(run: &Arc<Run>) -> Result<(), String> {
         let context = Context::of_no_case(run, Access::Mount);
         let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
         if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.is_dead()) {
-            let said = failure
-                .stderr
-                .last()
-                .map(|line| format!(": {}", escaped(line)));
-            problem = format!(
-                "started again, {}{}",
-                failure.actual,
-                said.unwrap_or_default()
-            );
+            problem = format!("started again, {}", failure.actual);
+            if let Some(line) = failure.stderr.last() {
+                let _ = write!(problem, ": {}", escaped(line));
+            }
         }
     }
     match run.is_dead() {

@@ -158,9 +158,7 @@ impl Report {
             }
         }
         let causes = causes.into_iter();
-        causes
-            .map(|(_, failure, results)| (failure, results))
-            .collect()
+        Vec::from_iter(causes.map(|(_, failure, results)| (failure, results)))
     }
 
     /// A text without the names that this run gave, and without words with digits.
@@ -184,18 +182,15 @@ impl Report {
 
     /// The number of cases that failed as is known.
     pub fn known_failures(&self) -> usize {
-        let results = self.results.iter();
-        let known = results.filter(|one| one.is_failed() && self.known.contains(&one.name));
-        known.count()
+        self.failed().count() - self.new_failures().count()
     }
 
     /// The names of the cases that are known to fail and passed.
     pub fn mended(&self) -> impl Iterator<Item = &str> {
         let passed = self.results.iter();
         let passed = passed.filter(|one| one.outcome == CaseOutcome::Passed);
-        passed
-            .map(|one| one.name.as_str())
-            .filter(|name| self.known.contains(*name))
+        let names = passed.map(|one| one.name.as_str());
+        names.filter(|name| self.known.contains(*name))
     }
 
     /// The names of the cases that failed.

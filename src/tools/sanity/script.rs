@@ -159,11 +159,7 @@ impl ScriptWriter<'_> {
                 }
                 Step::Call(call) => {
                     // What a case does between two calls at the same time is none of their steps.
-                    let mut calls = steps[index + 1..].iter().filter_map(|step| match step {
-                        Step::Call(next) => Some(next),
-                        _ => None,
-                    });
-                    let next = calls.next();
+                    let next = steps[index + 1..].iter().find_map(Step::call);
                     let overlaps = matches!((next, &call.ended), (Some(next), Some((end, _))) if next.began < *end);
                     let later = steps[index + 1..].iter().chain(later);
                     self.call(call, overlaps || beside, later);
@@ -379,13 +375,11 @@ impl ScriptWriter<'_> {
         call: &Call,
         later: impl Iterator<Item = &'s Step>,
     ) -> Vec<(String, String)> {
-        let Some((_, Ok(reply))) = &call.ended else {
+        // A stream prints an answer for each of its messages.
+        let reply = call.reply().filter(|_| !call.method.server_streaming);
+        let Some(reply) = reply else {
             return Vec::new();
         };
-        // A stream prints an answer for each of its messages.
-        if call.method.server_streaming {
-            return Vec::new();
-        }
         let mut texts = Vec::new();
         let decoded = decode(call.method.response, reply, Secrets::Omit);
         let mut line = Vec::new();
@@ -400,10 +394,8 @@ impl ScriptWriter<'_> {
         if texts.is_empty() {
             return texts;
         }
-        let later = later.filter_map(|step| match step {
-            Step::Call(call) => Some(request_text(call.method, &call.request)),
-            _ => None,
-        });
+        let later = later.filter_map(Step::call);
+        let later = later.map(|call| request_text(call.method, &call.request));
         let later: Vec<String> = later.collect();
         texts.retain(|(_, text)| later.iter().any(|request| holds(request, text)));
         let mut seen = BTreeSet::new();

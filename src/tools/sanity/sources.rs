@@ -52,30 +52,11 @@ macro_rules! creation {
     };
 }
 
-creation!(
-    CreateVolumeRequest,
-    Volume,
-    "volume",
-    volume,
-    volume_id,
-    |_| true
-);
-creation!(
-    CreateSnapshotRequest,
-    Snapshot,
-    "snapshot",
-    snapshot,
-    snapshot_id,
-    |one: &v1::Snapshot| one.ready_to_use
-);
-creation!(
-    CreateVolumeGroupSnapshotRequest,
-    VolumeGroupSnapshot,
-    "group",
-    group_snapshot,
-    group_snapshot_id,
-    |one: &v1::VolumeGroupSnapshot| one.ready_to_use
-);
+creation! { CreateVolumeRequest, Volume, "volume", volume, volume_id, |_| true }
+creation! { CreateSnapshotRequest, Snapshot, "snapshot", snapshot, snapshot_id,
+|one: &v1::Snapshot| one.ready_to_use }
+creation! { CreateVolumeGroupSnapshotRequest, VolumeGroupSnapshot, "group", group_snapshot, group_snapshot_id,
+|one: &v1::VolumeGroupSnapshot| one.ready_to_use }
 
 impl Context {
     /// CreateSnapshot of a volume, with a new name.

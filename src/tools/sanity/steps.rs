@@ -4,12 +4,11 @@ use super::own_driver::Restarter;
 use super::room::required;
 use crate::output::json;
 use crate::rpc;
-use crate::rpc::facts::Thing;
-use crate::undo::requests::{identity, undoing};
+use crate::undo::requests::{undoing, with_secrets};
 use bytes::Bytes;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, Value, decode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -42,7 +41,22 @@ pub struct Call {
     pub(super) ended: Option<(Instant, StepAnswer)>,
 }
 
+impl Step {
+    /// The call, where it is one.
+    pub(super) fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Call(call) => Some(call),
+            _ => None,
+        }
+    }
+}
+
 impl Call {
+    /// The first message of the reply, where it was answered with OK.
+    pub(super) fn reply(&self) -> Option<&Bytes> {
+        self.ended.as_ref()?.1.as_ref().ok()
+    }
+
     /// A call that is over and ran beside no other.
     pub(super) fn over(method: &'static Method, request: Bytes, answer: StepAnswer) -> Self {
         let now = Instant::now();
@@ -105,42 +119,30 @@ impl Steps {
         }
     }
 
+    fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> {
+        self.0.iter().filter_map(Step::call)
+    }
+
     /// When the driver last answered a call.
     pub(super) fn last_answer(&self) -> Option<Instant> {
-        let ends = self.0.iter().filter_map(|step| match step {
-            Step::Call(call) => match call.ended.as_ref()? {
-                (_, Err(Code::DeadlineExceeded)) => None,
-                (end, _) => Some(*end),
-            },
-            _ => None,
-        });
-        ends.max()
+        let ends = self.calls().filter_map(|call| call.ended.as_ref());
+        let ends = ends.filter(|(_, answer)| *answer != Err(Code::DeadlineExceeded));
+        ends.map(|(end, _)| *end).max()
     }
 
     /// The most volumes of at least that size that they have had at a time.
     pub(super) fn most_volumes(&self, size: i64) -> usize {
         let (mut there, mut most) = (BTreeSet::new(), 0);
-        for step in &self.0 {
-            let Step::Call(Call {
-                method,
-                request,
-                ended: Some((_, Ok(reply))),
-                ..
-            }) = step
-            else {
-                continue;
-            };
-            if let Some(making) = rpc::making(method).filter(|one| one.thing == Thing::Volume) {
-                if required(method, request) >= Some(size) {
-                    there.insert(
-                        undoing(method, making, request, Some(reply))
-                            .and_then(|undo| identity(making, &undo)),
-                    );
-                }
-            } else if let Some((_, making)) =
-                rpc::maker_of(method).filter(|(_, one)| one.thing == Thing::Volume)
-            {
-                there.remove(&identity(making, request));
+        let plain = |method, request: &Bytes| with_secrets(method, request, &BTreeMap::new());
+        for call in self.calls() {
+            let Some(reply) = call.reply() else { continue };
+            let (method, request) = (call.method, &call.request);
+            let is_large = || required(method, request) >= Some(size);
+            if let Some(making) = rpc::making(method).filter(|_| is_large()) {
+                let undo = undoing(method, making, request, Some(reply));
+                there.extend(undo.map(|undo| plain(making.undone_by, &undo)));
+            } else if rpc::maker_of(method).is_some() {
+                there.remove(&plain(method, request));
             }
             most = most.max(there.len());
         }
@@ -149,21 +151,14 @@ impl Steps {
 
     /// Whether one of them has made something.
     pub(super) fn have_made(&self) -> bool {
-        self.0.iter().any(|step| {
-            matches!(step, Step::Call(call) if rpc::making(call.method).is_some()
-                && matches!(call.ended, Some((_, Ok(_)))))
-        })
+        let mut calls = self.calls();
+        calls.any(|call| call.reply().is_some() && rpc::making(call.method).is_some())
     }
 
     /// The last call that was refused, and its code.
     pub(super) fn last_refusal(&self) -> Option<(&'static Method, Code)> {
-        self.0.iter().rev().find_map(|step| match step {
-            Step::Call(call) => match &call.ended {
-                Some((_, Err(code))) => Some((call.method, *code)),
-                _ => None,
-            },
-            _ => None,
-        })
+        let mut calls = self.calls().rev();
+        calls.find_map(|call| Some((call.method, call.ended.as_ref()?.1.as_ref().err().copied()?)))
     }
 }
 

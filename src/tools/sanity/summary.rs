@@ -145,11 +145,7 @@ pub fn numbers(report: &Report) -> String {
         "{} passed ({} with {}), {} failed{}, {} skipped in {:.1} s (driver {:.1} s)",
         counts.passed,
         counts.warned,
-        if counts.warned == 1 {
-            "a warning"
-        } else {
-            "warnings"
-        },
+        ["warnings", "a warning"][usize::from(counts.warned == 1)],
         counts.failed,
         match report.known_failures() {
             0 => String::new(),

@@ -15,7 +15,7 @@ use super::resting::taking_back;
 use super::room::Shortage;
 use super::run::Run;
 use super::settings::Access;
-use super::steps::{Call, Step};
+use super::steps::Step;
 use super::verdict::{Verdict, list_text};
 use crate::rpc;
 use crate::undo::made::Item;
@@ -261,13 +261,11 @@ async fn run_body(
 /// The last RPCs that may have changed something and were answered, each once.
 fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
     let mut last: Vec<&'static Method> = Vec::new();
-    for step in taken_down.iter().rev().chain(steps.iter().rev()) {
-        if let Step::Call(Call { method, ended, .. }) = step
-            && matches!(ended, Some((_, Ok(_))))
-            && !rpc::only_reads(method)
-            && last.iter().all(|one| one.name != method.name)
-        {
-            last.push(*method);
+    let calls = steps.iter().chain(taken_down).rev();
+    for call in calls.filter_map(Step::call) {
+        let is_new = last.iter().all(|one| one.name != call.method.name);
+        if is_new && call.reply().is_some() && !rpc::only_reads(call.method) {
+            last.push(call.method);
         }
     }
     last.truncate(SUSPECTS);
