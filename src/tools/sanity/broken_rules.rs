@@ -82,11 +82,9 @@ impl BrokenRules {
         method: &Method,
         rule: &BrokenRule,
     ) -> Option<&'static Method> {
-        let methods = METHODS.iter().copied();
-        let (making, showing): (Vec<&'static Method>, Vec<_>) =
-            methods.partition(|one| rpc::making(one).is_some());
-        let order = making.into_iter().chain(showing);
-        let mut earlier = order.take_while(|one| one.name != method.name);
+        let mut order = METHODS.to_vec();
+        order.sort_by_key(|one| rpc::making(one).is_none());
+        let mut earlier = order.into_iter().take_while(|one| one.name != method.name);
         earlier.find(|one| {
             let all = self.about(one.name);
             all.iter().any(|other| is_alike(other, rule))
@@ -118,12 +116,8 @@ fn is_alike(one: &BrokenRule, other: &BrokenRule) -> bool {
 /// A path without the places in lists: `entries[3].volume` is `entries[].volume`.
 fn without_places(path: &str) -> String {
     let parts = path.split('[');
-    let rest = |part: &str| part.split_once(']').map_or("", |(_, rest)| rest).to_owned();
-    let parts = parts.enumerate().map(|(index, part)| match index {
-        0 => part.to_owned(),
-        _ => rest(part),
-    });
-    parts.collect::<Vec<_>>().join("[]")
+    let parts = parts.map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
+    Vec::from_iter(parts).join("[]")
 }
 
 #[cfg(test)]

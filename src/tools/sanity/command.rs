@@ -175,26 +175,25 @@ fn with_own_driver(
         Some(chosen) => chosen.selection == Selection::Flag,
         None => globals.endpoint.is_some(),
     };
-    match (is_asked_for, names_driver) {
-        (true, true) => Err(Error::usage(
-            "-- COMMAND starts a driver, and --endpoint or --context names one that runs",
-        )
-        .hint("give one of them")),
+    let problem = match (is_asked_for, names_driver) {
+        (true, true) => {
+            "-- COMMAND starts a driver, and --endpoint or --context names one that runs"
+        }
         (false, true) => {
             settings.command.clear();
             settings.endpoint = globals.endpoint.clone().unwrap_or_default();
-            Ok(settings)
+            return Ok(settings);
         }
-        (false, false) if !settings.endpoint.is_empty() => Err(Error::usage(
-            "--config: command starts a driver, and endpoint names one that runs",
-        )
-        .hint("give one of them")),
+        (false, false) if !settings.endpoint.is_empty() => {
+            "--config: command starts a driver, and endpoint names one that runs"
+        }
         _ => {
             globals.name_driver("");
             settings.endpoint.clear();
-            Ok(settings)
+            return Ok(settings);
         }
-    }
+    };
+    Err(Error::usage(problem).hint("give one of them"))
 }
 
 /// The task of a command line.

@@ -162,14 +162,20 @@ struct Slot {
     held: Option<Ground>,
 }
 
-/// What the end of a case says about those that rest on it.
-#[derive(Debug, PartialEq)]
-enum Basis {
-    Open,
-    /// It has not failed: a failure that rests on it stands.
-    Sound,
-    /// This case has failed.
-    Failed(String),
+impl Slot {
+    /// Whether its result is told, or nobody asked for one.
+    fn is_told(&self) -> bool {
+        self.has_ended && self.held.is_none()
+    }
+
+    /// The case that has failed, where this one is told: itself, or what it rests on.
+    fn failed(&self) -> Option<String> {
+        let result = self.result.as_ref().filter(|_| self.is_told())?;
+        match result.is_failed() {
+            true => Some(result.name.clone()),
+            false => result.rests_on.clone(),
+        }
+    }
 }
 
 impl Judging {
@@ -228,16 +234,18 @@ impl Judging {
     /// What becomes of a failure that is held: the failed case that it rests on, if there is one. `None` as long as that is
     /// open.
     fn verdict(&self, index: usize) -> Option<Option<String>> {
-        let ground = self.slots[index].held.as_ref()?;
-        let mut is_open = false;
-        for case in ground.cases() {
-            match self.basis(case, &self.slots[index]) {
-                Basis::Failed(name) => return Some(Some(name)),
-                Basis::Open => is_open = true,
-                Basis::Sound => {}
-            }
-        }
-        (!is_open).then_some(None)
+        let slot = &self.slots[index];
+        slot.held.as_ref()?;
+        let bases: Vec<_> = self.bases(slot).map(|place| &self.slots[place]).collect();
+        let failed = bases.iter().find_map(|base| base.failed());
+        let is_known = failed.is_some() || bases.iter().all(|base| base.is_told());
+        is_known.then_some(failed)
+    }
+
+    /// The places of the cases that a failure which is held rests on.
+    fn bases<'a>(&'a self, of: &'a Slot) -> impl Iterator<Item = usize> {
+        let cases = of.held.iter().flat_map(Ground::cases);
+        cases.flat_map(|case| self.places(case, of))
     }
 
     /// The places of a case that another one rests on: for the same access type, where both run for each.
@@ -252,24 +260,6 @@ impl Judging {
         found.map(|(place, _)| place)
     }
 
-    /// What a case says about one that rests on it.
-    fn basis(&self, case: &str, of: &Slot) -> Basis {
-        let mut basis = Basis::Sound;
-        let mut places = self.places(case, of).map(|place| &self.slots[place]);
-        let failed = places.find_map(|slot| {
-            let result = slot.result.as_ref();
-            if !slot.has_ended || slot.held.is_some() {
-                basis = Basis::Open;
-                return None;
-            }
-            match result?.is_failed() {
-                true => Some(result?.name.clone()),
-                false => result?.rests_on.clone(),
-            }
-        });
-        failed.map_or(basis, Basis::Failed)
-    }
-
     /// The failure that stands where all wait: the first of those that rest on each other in a circle, or one that rests on a
     /// case that has not ended.
     fn first_held(&self) -> Option<usize> {
@@ -282,9 +272,7 @@ impl Judging {
             }
             way.push(place);
             let slot = &self.slots[place];
-            let Some(ground) = &slot.held else { break };
-            let mut bases = ground.cases().flat_map(|case| self.places(case, slot));
-            next = bases.find(is_held);
+            next = self.bases(slot).find(is_held);
         }
         way.last().copied()
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub fn document(report: &Report) -> String {
     let counts = report.counts();
     let known = report.known_failures();
-    let errors = usize::from(report.cut_short.is_some());
+    let errors = usize::from(!report.is_complete());
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let totals = format!(
         "tests=\"{}\" failures=\"{}\" errors=\"{errors}\" skipped=\"{}\" time=\"{}\"",
@@ -39,11 +39,13 @@ pub fn document(report: &Report) -> String {
     for result in &report.results {
         case(&mut out, result, report.known.contains(&result.name));
     }
-    if let Some(reason) = &report.cut_short {
-        let reason = attribute(reason);
+    if !report.is_complete() {
+        let reasons = report.cut_short.iter().chain(&report.incomplete);
+        let reasons = reasons.map(String::as_str);
+        let reason = attribute(&Vec::from_iter(reasons).join("; "));
         let _ = writeln!(
             out,
-            "    <testcase classname=\"csi sanity\" name=\"all cases were run\"><error message=\"{reason}\"/></testcase>"
+            "    <testcase classname=\"csi sanity\" name=\"the run is complete\"><error message=\"{reason}\"/></testcase>"
         );
     }
     out.push_str("  </testsuite>\n</testsuites>\n");

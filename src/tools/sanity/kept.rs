@@ -11,6 +11,7 @@ use crate::error::{Error, OrError as _};
 use crate::invocation::private_file;
 use csi_proto::text::escaped;
 use serde::Deserialize;
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -71,9 +72,9 @@ fn newest_first(folder: &Path) -> Vec<PathBuf> {
         let metadata = fs::metadata(path).and_then(|metadata| metadata.modified());
         metadata.unwrap_or(SystemTime::UNIX_EPOCH)
     };
-    let mut runs: Vec<_> = runs.map(|path| (written(&path), path)).collect();
-    runs.sort();
-    runs.into_iter().rev().map(|(_, path)| path).collect()
+    let mut runs: Vec<_> = runs.collect();
+    runs.sort_by_cached_key(|path| Reverse(written(path)));
+    runs
 }
 
 /// What a run has found in a case: the run in a file, or the last one in which the case was tried.

@@ -1,6 +1,7 @@
 //! The needs of a case: a capability of the driver, a setting, or a property of the machine that runs it.
 
 use crate::rpc::facts::Capability;
+use std::fmt;
 
 /// A need of a case: without it the case is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,9 +115,9 @@ impl Need {
     }
 }
 
-impl std::fmt::Display for Need {
+impl fmt::Display for Need {
     /// Writes the missing need, as the end of "skipped: ".
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.name();
         match self {
             Self::Advertised(Capability::Controller(_) | Capability::Plugin(_)) => {
@@ -127,11 +128,10 @@ impl std::fmt::Display for Need {
                 write!(f, "{NOT_ADVERTISED}GroupController {name}")
             }
             Self::OneOf(capabilities) => {
-                for (index, capability) in capabilities.iter().enumerate() {
-                    match index {
-                        0 => Self::Advertised(*capability).fmt(f)?,
-                        _ => write!(f, " or {capability}")?,
-                    }
+                let (first, others) = capabilities.split_first().ok_or(fmt::Error)?;
+                Self::Advertised(*first).fmt(f)?;
+                for capability in others {
+                    write!(f, " or {capability}")?;
                 }
                 Ok(())
             }

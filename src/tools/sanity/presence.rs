@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::losses::{Loss, suspects};
-use super::own_driver::NOT_YET;
+use super::own_driver::{DriverDeath, NOT_YET};
 use super::run::{Run, call};
 use super::settings::Access;
 use super::steps::request_text;
@@ -47,11 +47,9 @@ impl Run {
         peers.any(|peer| peer.endpoint.last_error().is_some())
     }
 
-    /// Whether the run has started the driver, and it has ended by itself.
-    fn is_dead(&self) -> bool {
-        self.own_driver
-            .as_ref()
-            .is_some_and(|own| own.death_until_now().is_some())
+    /// How the driver has ended by itself, where the run has started it.
+    fn death(&self) -> Option<DriverDeath> {
+        self.own_driver.as_ref()?.death_until_now()
     }
 
     /// Notes that the driver went away in a call of a case.
@@ -116,30 +114,26 @@ pub async fn goes_away(run: &Run) -> Option<String> {
 }
 
 async fn is_back(run: &Arc<Run>) -> Result<(), String> {
-    let Err(mut problem) = answers(run, Duration::ZERO).await else {
+    // A process whose connections have ended may be about to end, or to answer again.
+    let is_own = run.own_driver.is_some();
+    let patience = if is_own { BACK_WITHIN } else { Duration::ZERO };
+    let Err(mut problem) = answers(run, patience).await else {
         return Ok(());
     };
-    if let Some(own) = &run.own_driver {
-        // A process whose connections have ended may be about to end, or to answer again.
-        match answers(run, BACK_WITHIN).await {
-            Ok(()) => return Ok(()),
-            Err(now) => match own.death_until_now() {
-                Some(death) => lock(&run.losses).died(death),
-                None => problem = now,
-            },
-        }
+    if let Some(death) = run.death() {
+        lock(&run.losses).died(death);
     }
     if run.restarter().is_some() {
         let context = Context::of_no_case(run, Access::Mount);
         let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
-        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.is_dead()) {
+        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.death().is_some()) {
             problem = format!("started again, {}", failure.actual);
             if let Some(line) = failure.stderr.last() {
                 let _ = write!(problem, ": {}", escaped(line));
             }
         }
     }
-    match run.is_dead() {
+    match run.death().is_some() {
         true => Err(problem),
         // Somebody else may still bring it back.
         false => answers(run, BACK_WITHIN).await,
@@ -165,7 +159,7 @@ pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
                 }
                 (None, None) => None,
             };
-            let is_over = Instant::now() >= end || run.is_dead();
+            let is_over = Instant::now() >= end || run.death().is_some();
             match reason {
                 Some(reason) if is_over => return Err(escaped(&reason).into_owned()),
                 None if is_over || !NOT_YET.contains(&status.code()) => break,

@@ -131,20 +131,15 @@ impl<W: Write> Progress<W> {
 
     /// The end in words.
     fn ending(&self, report: &Report, kept: Option<&Path>) -> String {
-        let Shown {
-            brush,
-            columns,
-            detail,
-            ..
-        } = self.shown;
-        let columns = columns.unwrap_or(NO_TERMINAL);
+        let Shown { brush, detail, .. } = self.shown;
+        let columns = self.shown.columns.unwrap_or(NO_TERMINAL);
         let mut out = String::new();
         if self.shown.tells_each() {
             out.push('\n');
             out.push_str(&summary::failed(report));
         } else {
-            let findings = summary::findings(report, detail != Detail::Quiet, columns, brush);
-            out.push_str(&findings);
+            let warnings = detail != Detail::Quiet;
+            out.push_str(&summary::findings(report, warnings, columns, brush));
             out.push_str(&summary::skipped(report, columns));
         }
         out.push_str(&summary::notes(report));
@@ -192,11 +187,8 @@ impl<W: Write> Progress<W> {
         // A line that fills the terminal would not be replaced.
         let room = columns.saturating_sub(counts.len() + failed.len() + 1);
         let rest = terminal::cut(&rest, room);
-        let text = format!(
-            "{counts}{}{rest}",
-            self.shown.brush.paint(Colour::Red, &failed)
-        );
-        self.write(&text);
+        let failed = self.shown.brush.paint(Colour::Red, &failed);
+        self.write(&format!("{counts}{failed}{rest}"));
     }
 
     /// The line of a case.

@@ -6,6 +6,7 @@
 
 use super::broken_rules::BrokenRule;
 use super::context::Context;
+use super::report::case_named;
 use super::verdict::{Verdict, ensure, skip_unless};
 use crate::rpc::validation::{self, Checks, Replies};
 use bytes::Bytes;
@@ -15,8 +16,7 @@ use csi_proto::schema::Method;
 
 /// The case that judges the replies of an RPC.
 fn case_of(method: &Method) -> &'static str {
-    let is_it = |name: &str| name.strip_prefix("replies/") == Some(method.kebab_name);
-    let found = super::cases().find(|case| is_it(&case.name));
+    let found = case_named(&format!("replies/{}", method.kebab_name));
     found.map_or("", |case| &case.name)
 }
 

@@ -40,19 +40,16 @@ pub fn taking_back() -> Vec<&'static str> {
         .collect()
 }
 
-/// The case about the repetition of an RPC.
-fn repetition(method: &Method) -> Option<&'static str> {
+/// The first case about an RPC whose name ends like that.
+fn first_about(method: &Method, end: &str) -> Option<&'static str> {
     let mut cases = super::cases();
-    let is_about =
-        |name: &str, section: &str| section == method.name && name.ends_with("/is-idempotent");
-    let found = cases.find(|case| is_about(&case.name, &case.section))?;
+    let found = cases.find(|case| case.section == method.name && case.name.ends_with(end))?;
     Some(&found.name)
 }
 
-/// The first case about an RPC.
-fn first_about(method: &Method) -> Option<&'static str> {
-    let found = super::cases().find(|case| case.section == method.name)?;
-    Some(&found.name)
+/// The case about the repetition of an RPC.
+fn repetition(method: &Method) -> Option<&'static str> {
+    first_about(method, "/is-idempotent")
 }
 
 impl Context {
@@ -104,10 +101,10 @@ impl Context {
             }
             Code::Aborted => Some(LOCKS),
             // Whatever a case asks with such an RPC, the request is the same.
-            _ if request.is_empty() && method.request.fields.is_empty() => first_about(method),
+            _ if request.is_empty() && method.request.fields.is_empty() => first_about(method, ""),
             // One that never answers OK is one mistake.
             _ if !has_worked && !self.is_first() => {
-                repetition(method).or_else(|| first_about(method))
+                repetition(method).or_else(|| first_about(method, ""))
             }
             _ => None,
         };

@@ -159,12 +159,11 @@ impl Shortage {
         })
     }
 
-    /// What was there at first, where it is lacking at last.
-    pub(super) fn gone(&self) -> String {
+    /// Why a run is incomplete at whose end that is lacking which was there at first.
+    pub(super) fn at_last(&self) -> String {
+        let (name, told) = (self.lack.told().0, &self.told);
         format!(
-            "{}, though there was at first: {}",
-            self.lack.told().0,
-            self.told
+            "{name}, though there was at first: {told}: the driver keeps it, or somebody else has taken it"
         )
     }
 

@@ -40,8 +40,8 @@ pub fn plan(run: &Run) -> Vec<Planned> {
             planned.push(one);
         }
     }
-    let selects = |one: &Planned| run.settings.selects(&one.name());
-    let wanted: Vec<_> = planned.iter().copied().filter(selects).collect();
+    let mut wanted = planned.clone();
+    wanted.retain(|one| is_asked_for(run, one));
     // What others depend on is tried also where nobody has asked for it.
     let depends = |first: &Planned, other: &Planned| {
         let mut needs = first.case.needs.iter();
@@ -50,7 +50,7 @@ pub fn plan(run: &Run) -> Vec<Planned> {
     planned.retain(|one| {
         let is_tried = matches!(one.case.kind, CaseKind::First | CaseKind::Closing)
             && missing(run, one.case).is_none();
-        selects(one) || (is_tried && wanted.iter().any(|other| depends(one, other)))
+        is_asked_for(run, one) || (is_tried && wanted.iter().any(|other| depends(one, other)))
     });
     planned
 }
@@ -312,9 +312,7 @@ impl Running<'_> {
                     if shortage.lack.case() == Some(&*one.case.name) {
                         result.skip(shortage.reason());
                         if self.run.had(shortage) {
-                            let told = "the driver keeps it, or somebody else has taken it";
-                            let told = format!("{}: {told}", shortage.gone());
-                            lock(&self.run.incomplete).insert(told);
+                            lock(&self.run.incomplete).insert(shortage.at_last());
                         }
                     }
                 }
