@@ -27,7 +27,7 @@ pub struct CallCounts {
     pub largest: i64,
     /// The most volumes of the usual size that a case had at a time.
     pub most_volumes: usize,
-    /// How often in a row an RPC has not answered.
+    /// How often in a row an RPC has not answered that was to take something down.
     pub hung: BTreeMap<&'static str, usize>,
 }
 
@@ -46,9 +46,9 @@ impl CallCounts {
         self.most_volumes = self.most_volumes.max(volumes);
     }
 
-    /// Counts how often in a row an RPC has not answered.
-    pub(super) fn answered(&mut self, method: &'static Method, error: Option<&Status>) {
-        match error.is_some_and(|status| status.code() == Code::DeadlineExceeded) {
+    /// Counts how often in a row an RPC has not answered that had as much time as it may need.
+    pub(super) fn had_time(&mut self, method: &'static Method, error: Option<&Status>) {
+        match is_late(error) {
             true => *self.hung.entry(method.name).or_default() += 1,
             false => drop(self.hung.remove(method.name)),
         }
@@ -63,7 +63,10 @@ impl CallCounts {
         answer: &Result<Vec<Bytes>, Status>,
     ) -> Vec<(&'static str, String)> {
         self.calls += 1;
-        self.answered(method, answer.as_ref().err());
+        // A case may have given it too little time.
+        if !is_late(answer.as_ref().err()) {
+            self.hung.remove(method.name);
+        }
         let mut found = Vec::new();
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
@@ -102,6 +105,10 @@ impl CallCounts {
     }
 }
 
+fn is_late(error: Option<&Status>) -> bool {
+    error.is_some_and(|status| status.code() == Code::DeadlineExceeded)
+}
+
 fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
@@ -128,5 +135,28 @@ mod tests {
             let found = CallCounts::default().look(&secrets, method, &request, &answer);
             assert_eq!(found.len(), expected, "{found:?}");
         }
+    }
+
+    #[test]
+    fn an_rpc_hangs_that_had_the_time_to_answer() {
+        let mut counts = CallCounts::default();
+        let method = v1::DeleteVolumeRequest::METHOD;
+        let late = Status::deadline_exceeded("");
+        let mut hung = |had_time: bool, error: Option<&Status>| {
+            match had_time {
+                true => counts.had_time(method, error),
+                false => {
+                    let answer = error.map_or(Ok(Vec::new()), |error| Err(error.clone()));
+                    counts.look(&BTreeMap::new(), method, &Bytes::new(), &answer);
+                }
+            }
+            counts.hung.get(method.name).copied().unwrap_or_default()
+        };
+        assert_eq!(hung(true, Some(&late)), 1);
+        assert_eq!(hung(false, Some(&late)), 1);
+        assert_eq!(hung(true, Some(&late)), 2);
+        assert_eq!(hung(false, Some(&Status::internal(""))), 0);
+        assert_eq!(hung(true, Some(&late)), 1);
+        assert_eq!(hung(true, None), 0);
     }
 }

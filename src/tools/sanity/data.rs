@@ -51,12 +51,8 @@ impl Context {
         self.resting_on(APART, || {
             let found = self.resting_on(MAKES_THE_TARGET, read)?;
             let found = String::from_utf8_lossy(&found).into_owned();
-            let expected = format!("the volume holds what was written, {}", quoted(data));
-            ensure(
-                found == data,
-                expected,
-                format!("it holds {}", quoted(&found)),
-            )
+            let expected = format!("the volume holds what was written, {data:?}");
+            ensure(found == data, expected, format!("it holds {found:?}"))
         })
     }
 
@@ -173,11 +169,6 @@ fn data_file(placed: &Placed) -> (PathBuf, bool) {
 /// That file as a word of the shell.
 fn shell_file(placed: &Placed) -> String {
     word(&data_file(placed).0.to_string_lossy())
-}
-
-/// Text in quotes.
-fn quoted(text: &str) -> String {
-    format!("\"{text}\"")
 }
 
 fn open_to_write(path: &Path, create: bool) -> io::Result<File> {

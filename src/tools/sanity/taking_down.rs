@@ -277,7 +277,7 @@ impl Tool for MadeItems {
         let answer = session.call(method, request.clone()).await;
         drop(timed);
         let error = answer.as_ref().err().map(|error| &error.status);
-        lock(&self.run.seen).answered(method, error);
+        lock(&self.run.seen).had_time(method, error);
         let lost = error.and_then(Lost::of);
         if let (Some(lost), Some((_, case))) = (lost, &self.case) {
             self.lose(case, method, &request, lost);
