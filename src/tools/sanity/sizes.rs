@@ -106,7 +106,10 @@ async fn smallest(mut tried: impl AsyncFnMut(i64) -> Tried) -> Option<i64> {
 
 async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     run.set_size(access, size);
-    let context = Arc::new(Context::of_no_case(run, access));
+    let context = Context::of_no_case(run, access);
+    // What another try has made may still be there.
+    context.skip_names(2 * size.ilog2() as usize + access as usize);
+    let context = Arc::new(context);
     let losses = lock(&run.losses).count();
     let in_thread = Arc::clone(&context);
     let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size)).await;

@@ -430,6 +430,28 @@ fn an_rpc_that_hangs_takes_nothing_more_down() {
 }
 
 #[test]
+fn what_was_made_while_sizes_were_tried_is_taken_down_later() {
+    let driver = crate::lifecycle::thorough_driver();
+    let volume = Some(v1::Volume {
+        volume_id: "vol-7".into(),
+        ..Default::default()
+    });
+    let created = Reply::message(&v1::CreateVolumeResponse { volume });
+    driver.on_each("CreateVolume", [Reply::disconnect(), created]);
+    let csi = Csi::at(driver.endpoint());
+    sanity(&csi, "--filter create-volume/is-idempotent");
+    let requests = driver.requests().into_iter();
+    let created = requests.filter(|one| one.method().name == "CreateVolume");
+    let names: Vec<_> = created
+        .map(|one| one.decode::<v1::CreateVolumeRequest>().name)
+        .collect();
+    // It is asked for once more, to learn its id, and no other try had its name.
+    let again = names.iter().filter(|name| **name == names[0]).count();
+    assert_eq!(again, 2, "{names:?}");
+    is_clean(&csi);
+}
+
+#[test]
 fn a_signal_before_the_cases_ends_the_run_at_once() {
     for (rpc, before) in [("GetPluginInfo", 0), ("ListVolumes", 1)] {
         let capabilities = [
