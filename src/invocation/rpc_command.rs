@@ -10,6 +10,7 @@ use crate::call::pages::Pages;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
 use crate::output::documents::Documents;
+use crate::output::jsonpath::Shape;
 use crate::output::reader::{ReadOutput, WithoutReader};
 use crate::output::{self, End, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
@@ -83,7 +84,7 @@ impl Command {
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
         let message = self.rpc.method.request;
-        let mut documents = Documents::new(&self.output, Some(message)).map_err(output_error)?;
+        let mut documents = Documents::new(&self.output, Shape::Message(message)).map_err(output_error)?;
         for request in &self.calls.requests {
             left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {

@@ -2,6 +2,7 @@
 
 use super::cell::{Reader, Row};
 use super::documents::Documents;
+use super::jsonpath::Shape;
 use super::layout::{Layout, OwnedRow};
 use super::reply::{Expressions, Format, Options, OutputError, ShownReply};
 use super::sum::Summing;
@@ -200,7 +201,7 @@ impl<W: Write> Printer<W> {
             csc: csc.unwrap_or_else(|| csc::default_of(view)),
             layout,
             held: Vec::new(),
-            documents: Documents::new(options, Some(document))?,
+            documents: Documents::new(options, Shape::Message(document))?,
             summing: view
                 .sum
                 .filter(|_| options.format.is_table())

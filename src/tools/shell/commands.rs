@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, OrError, code_name};
 use crate::invocation::globals::Globals;
 use crate::invocation::rpc_command::output_error;
 use crate::output::documents::Documents;
+use crate::output::jsonpath::Shape;
 use crate::say::say;
 use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::text::escaped;
@@ -131,11 +132,12 @@ impl Shell {
         let options = self.settings.globals_of_shell().output(false);
         let mut text = Vec::new();
         // The type of a list is that of its entries.
-        let documents = match value {
-            Value::List(_) => Documents::of_lists(&options, found.message),
-            _ => Documents::new(&options, found.message),
+        let shape = match (&value, found.message) {
+            (Value::List(_), Some(entry)) => Shape::List(Some(entry)),
+            (_, Some(message)) => Shape::Message(message),
+            (_, None) => Shape::Unknown,
         };
-        documents
+        Documents::new(&options, shape)
             .and_then(|mut documents| documents.write(&value, &mut text))
             .map_err(output_error)?;
         self.show(&String::from_utf8_lossy(&text))?;
