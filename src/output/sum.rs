@@ -1,6 +1,7 @@
 //! The sum of the rows of one call, as an RPC declares it.
 
 use super::cell::{Reader, Row};
+use super::figure::counted;
 use super::layout::Layout;
 use super::reply::{OutputError, ShownReply};
 use super::view::Sum;
@@ -44,16 +45,11 @@ impl Summing {
 
     /// The sum in words, such as `192Ki of 8Mi in 3 ranges`.
     pub fn text(&self, sum: &Sum) -> String {
-        let noun = if self.rows == 1 {
-            sum.noun.0
-        } else {
-            sum.noun.1
-        };
         let whole = match self.whole {
             0 => String::new(),
             whole => format!(" of {}", human(whole)),
         };
-        format!("{}{whole} in {} {noun}", human(self.parts), self.rows)
+        format!("{}{whole} in {}", human(self.parts), counted(self.rows, sum.noun))
     }
 }
 
@@ -73,7 +69,7 @@ mod tests {
         let sum = Sum {
             part: "size_bytes",
             whole: "/volume_capacity_bytes",
-            noun: ("range", "ranges"),
+            noun: "range",
         };
         for (rows, parts, whole, text) in [
             (0, 0, 0, "0 in 0 ranges"),

@@ -39,7 +39,7 @@ const BLOCKS: View = View::new(&[
 .sum(Sum {
     part: "size_bytes",
     whole: "/volume_capacity_bytes",
-    noun: ("range", "ranges"),
+    noun: "range",
 });
 
 /// `snapshot-metadata get-metadata-allocated`.
