@@ -161,14 +161,8 @@ mod tests {
             ),
             ("csi controller stage", "csi controller stage"),
             ("csi publish", "csi publish"),
-            (
-                "csi help list-volumes",
-                "csi help controller list-volumes",
-            ),
-            (
-                "csi help bench list-volumes",
-                "csi help bench list-volumes",
-            ),
+            ("csi help list-volumes", "csi help controller list-volumes"),
+            ("csi help bench list-volumes", "csi help bench list-volumes"),
             ("csi", "csi"),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
