@@ -355,11 +355,7 @@ impl<W: Write> Printer<W> {
     /// Writes the first rows of a reply.
     fn rows(&mut self, reply: &ShownReply<'_>, most: usize) -> Result<(), OutputError> {
         for row in self.layout.rows(reply.bytes)?.into_iter().take(most) {
-            self.row(Row {
-                request: reply.request,
-                reply: reply.bytes,
-                row,
-            })?;
+            self.row(reply.row(row))?;
         }
         Ok(self.table.write(&mut self.out)?)
     }

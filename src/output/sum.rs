@@ -1,6 +1,6 @@
 //! The sum of the rows of one call, as an RPC declares it.
 
-use super::cell::{Reader, Row};
+use super::cell::Reader;
 use super::figure::counted;
 use super::layout::Layout;
 use super::reply::{OutputError, ShownReply};
@@ -30,11 +30,7 @@ impl Summing {
         let part = Reader::typed(sum.part, layout.types)?;
         let whole = Reader::typed(sum.whole, layout.types)?;
         for row in layout.rows(reply.bytes)? {
-            let row = Row {
-                request: reply.request,
-                reply: reply.bytes,
-                row,
-            };
+            let row = reply.row(row);
             self.rows += 1;
             self.parts = self.parts.saturating_add(number(&part.value(row)?));
             // Only the first message of a stream may say it.
@@ -49,7 +45,11 @@ impl Summing {
             0 => String::new(),
             whole => format!(" of {}", human(whole)),
         };
-        format!("{}{whole} in {}", human(self.parts), counted(self.rows, sum.noun))
+        format!(
+            "{}{whole} in {}",
+            human(self.parts),
+            counted(self.rows, sum.noun)
+        )
     }
 }
 

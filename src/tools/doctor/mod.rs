@@ -30,7 +30,6 @@ use crate::invocation::globals::Globals;
 use crate::invocation::mount_points;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::request;
-use crate::invocation::rpc_command::output_error;
 use crate::output::{self, Format, json, terminal};
 use crate::say::say;
 use bundle::Bundle;
@@ -132,7 +131,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 
 fn told(endpoint: &Endpoint, findings: &[Finding], format: Format) -> Result<String, Error> {
     let document = document(&endpoint.without_credentials(), findings);
-    json::told(&document, format).map_err(output_error)
+    Ok(json::told(&document, format)?)
 }
 
 /// What was seen.

@@ -7,7 +7,6 @@ use super::values::Variable;
 use super::{assertion, describe, listing, script, value_path, watch};
 use crate::error::{Error, ErrorKind, OrError, code_name};
 use crate::invocation::globals::Globals;
-use crate::invocation::rpc_command::output_error;
 use crate::output::documents::Documents;
 use crate::output::jsonpath::Shape;
 use crate::say::say;
@@ -137,9 +136,7 @@ impl Shell {
             (_, Some(message)) => Shape::Message(message),
             (_, None) => Shape::Unknown,
         };
-        Documents::new(&options, shape)
-            .and_then(|mut documents| documents.write(&value, &mut text))
-            .map_err(output_error)?;
+        Documents::new(&options, shape)?.write(&value, &mut text)?;
         self.show(&String::from_utf8_lossy(&text))?;
         Ok(Flow::Continue)
     }

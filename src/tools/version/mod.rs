@@ -8,7 +8,6 @@ use crate::invocation::connect::{block_on, endpoint, named, session};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
-use crate::invocation::rpc_command::output_error;
 use crate::output::{self, json};
 use bytes::Bytes;
 use clap::{ArgMatches, Args, Command};
@@ -51,7 +50,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         versions["plugin"] = plugin.clone();
     }
     let text = match is_json {
-        true => json::told(&versions, globals.format()).map_err(output_error)?,
+        true => json::told(&versions, globals.format())?,
         false => lines(&versions),
     };
     output::print(text.as_bytes())?;
