@@ -144,7 +144,7 @@ impl Prepared {
                     matches,
                 };
                 let context = request::context(&flags, &called, globals, defaults)?;
-                let command = request::command_in(&called, globals, defaults, &context)?;
+                let command = request::command_in(&flags, &called, globals, defaults, &context)?;
                 scenario::of_rpc(&command, &bench.flags, &context)?;
                 Ok(Self::Rpc(Box::new(command), context))
             }
