@@ -8,7 +8,7 @@ use crate::error::{Error, OrError};
 use crate::output::terminal::wrapped;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 
 /// How wide a list of commands may be.
@@ -116,6 +116,12 @@ pub fn with_flags<T: Args>(command: Command) -> Command {
         Some(about) => command.about(about),
         None => command,
     }
+}
+
+/// A value's word on the command line.
+pub fn word_of(value: &impl ValueEnum) -> String {
+    let word = value.to_possible_value();
+    word.map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
 #[cfg(test)]
