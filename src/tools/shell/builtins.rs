@@ -160,14 +160,7 @@ pub struct InnerCommand {
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
-    command: Vec<String>,
-}
-
-impl InnerCommand {
-    /// Its words.
-    pub fn words(self) -> Vec<String> {
-        self.command
-    }
+    pub command: Vec<String>,
 }
 
 /// On or off.

@@ -31,18 +31,13 @@ impl Shell {
             Builtin::Set {
                 name: Some(name),
                 value,
-            } if value.is_empty() => {
-                let value = self.settings.value(&name).or_usage()?;
-                self.show(&format!("{value}\n"))?;
-            }
-            Builtin::Set {
-                name: Some(name),
-                value,
-            } => {
-                let value = value.join(" ");
-                let set = self.settings.set(&name, &value);
-                set.or_usage()?;
-            }
+            } => match value.is_empty() {
+                true => {
+                    let value = self.settings.value(&name).or_usage()?;
+                    self.show(&format!("{value}\n"))?;
+                }
+                false => self.settings.set(&name, &value.join(" ")).or_usage()?,
+            },
             Builtin::Unset { name } => self.unset(&name)?,
             Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
             Builtin::Vars => self.show(&listing::variables(&self.values))?,
@@ -53,23 +48,23 @@ impl Shell {
                 say!("timing is {state}");
             }
             Builtin::Watch { seconds, command } => {
-                watch::run(self, &command.words(), Duration::from_secs_f64(seconds))?;
+                watch::run(self, &command.command, Duration::from_secs_f64(seconds))?;
             }
             Builtin::Repeat { count, command } => {
-                let words = command.words();
+                let words = command.command;
                 for _ in 0..count {
                     if self.command(words.clone())? == Flow::Leave {
                         return Ok(Flow::Leave);
                     }
                 }
             }
-            Builtin::Expect { code, command } => self.expect(&code, command.words())?,
+            Builtin::Expect { code, command } => self.expect(&code, command.command)?,
             Builtin::Assert { expression } => {
                 let typed = self.typed.len().saturating_sub(expression.len());
                 assertion::check(&expression, &self.typed[typed..])?;
             }
             Builtin::Print { values } => self.print_text(&values.join(" "))?,
-            Builtin::Defer { command } => self.defer_words(command.words())?,
+            Builtin::Defer { command } => self.defer_words(command.command)?,
             Builtin::Desc { name } => self.describe(name)?,
             Builtin::Edit { new, rpc } => {
                 let Some(edited) = self.drafts.edit(&rpc, new)? else {

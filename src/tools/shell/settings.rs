@@ -74,12 +74,14 @@ pub struct SessionSettings {
     now: Globals,
     cap: Option<(String, VolumeCapability)>,
     secrets_file: Option<String>,
-    echo: bool,
+    /// Whether commands are shown before they run.
+    pub echo: bool,
     /// Whether tables are records; without it those that would not fit are.
     records: Option<bool>,
     /// The columns of tables; none for those that each table has by itself.
     columns: Vec<String>,
-    pager: bool,
+    /// Whether what does not fit the terminal goes through a pager.
+    pub pager: bool,
 }
 
 /// A setting that cannot be.
@@ -148,16 +150,6 @@ impl SessionSettings {
             Some(false) => "off",
             None => "auto",
         }
-    }
-
-    /// Whether what does not fit the terminal goes through a pager.
-    pub fn pager(&self) -> bool {
-        self.pager
-    }
-
-    /// Whether commands are shown before they run.
-    pub fn echo(&self) -> bool {
-        self.echo
     }
 
     /// Sets `name` to `value`.
