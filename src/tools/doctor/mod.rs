@@ -102,14 +102,13 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         }
         None => Secrets::default(),
     };
-    let mut looked = Looked::default();
-    block_on(defaults, async {
-        looked = look(&endpoint, &flags, &globals).await;
+    let looked = block_on(defaults, async {
+        let looked = look(&endpoint, &flags, &globals).await;
         if let Some(path) = &flags.bundle {
             bundle(path, &looked, &endpoint, &secrets).await?;
         }
         endpoint.settled().await;
-        Ok(())
+        Ok(looked)
     })?;
     let findings = &looked.findings;
     let text = match is_json {
@@ -135,7 +134,6 @@ fn told(endpoint: &Endpoint, findings: &[Finding], format: Format) -> Result<Str
 }
 
 /// What was seen.
-#[derive(Default)]
 struct Looked {
     findings: Vec<Finding>,
     place: Place,
@@ -147,12 +145,6 @@ enum Place {
     Here(Option<ProcessFacts>),
     /// In a pod, which may be missing.
     Pod(Option<PodSeen>),
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self::Here(None)
-    }
 }
 
 async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {

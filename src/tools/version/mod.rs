@@ -76,7 +76,6 @@ fn lines(versions: &Json) -> String {
 fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
     let method = v1::GetPluginInfoRequest::METHOD;
     let endpoint = endpoint(globals)?;
-    let mut plugin = Json::Null;
     block_on(defaults, async {
         let session = session(&endpoint, globals).await?;
         let answer = session.call(method, Bytes::new()).await;
@@ -87,9 +86,8 @@ fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
         let bytes = reply.into_inner();
         let value =
             decode(method.response, &bytes, Secrets::Mask).map_err(|error| invalid(&error))?;
-        plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
+        let plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
         endpoint.settled().await;
-        Ok(())
-    })?;
-    Ok(plugin)
+        Ok(plugin)
+    })
 }
