@@ -242,12 +242,12 @@ async fn connected(
     connections: u32,
     globals: &Globals,
 ) -> Result<Client, Error> {
-    let first = connect::session(endpoint, globals).await?;
-    let mut more = Vec::new();
-    for _ in 1..connections {
-        more.push(connect::session(endpoint, globals).await?);
+    let mut sessions = Vec::new();
+    for _ in 0..connections {
+        sessions.push(connect::session(endpoint, globals).await?);
     }
-    Ok(Client::new(endpoint, first, more))
+    let endpoint = endpoint.clone();
+    Ok(Client { endpoint, sessions })
 }
 
 /// Names what a run makes. Another run's things must never be taken for ours.

@@ -6,6 +6,7 @@
 use super::flags::{BenchFlags, CycleFlags};
 use super::template::{Template, TemplateError};
 use crate::call::advertised::Advertised;
+use crate::call::endpoint::absolute;
 use crate::error::{Error, OrError};
 use crate::invocation::rpc_command;
 use crate::rpc;
@@ -18,7 +19,6 @@ use csi_proto::schema::Method;
 use csi_proto::{Request, v1};
 use prost::Message;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// The prefix of all names that a load gives.
 pub const NAME_PREFIX: &str = "csi-bench-{run}-";
@@ -518,11 +518,6 @@ impl CycleParts<'_> {
         let parent = parent.replace('{', "{{").replace('}', "}}");
         format!("{}/{NAME_PREFIX}{name}", parent.trim_end_matches('/'))
     }
-}
-
-/// Drivers have another working folder.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
-use crate::call::endpoint::Endpoint;
+use crate::call::endpoint::{Endpoint, absolute};
 use crate::invocation::run_folder;
 use crate::output::figure::{counted, some};
 use crate::output::shell_word::word;
@@ -66,8 +66,7 @@ pub async fn folders(
     let (answer, answered) = oneshot::channel();
     // Of its own, and never joined: the folder may be on a server that is gone.
     thread::spawn(move || {
-        let parent = std::path::absolute(&parent).unwrap_or(parent);
-        let paths = run_folder::mine_below(&parent, &PREFIXES).into_iter();
+        let paths = run_folder::mine_below(&absolute(&parent), &PREFIXES).into_iter();
         let found: Vec<RunFolder> = paths.map(|path| look(path, &mounts)).collect();
         let _ = answer.send(found);
     });

@@ -1,6 +1,7 @@
 //! The way of a volume to a node: its folders, its creation, and every step until it is published.
 
 use super::calls::{Lifecycle, Way, text};
+use crate::call::endpoint::absolute;
 use crate::error::{Error, OrError};
 use crate::invocation::run_folder;
 use crate::say::say;
@@ -41,9 +42,7 @@ impl<W: Write> Lifecycle<'_, W> {
     fn folder(&self) -> PathBuf {
         let parent = self.flags.mount_parent.clone();
         let parent = parent.unwrap_or_else(std::env::temp_dir);
-        std::path::absolute(&parent)
-            .unwrap_or(parent)
-            .join(&self.name)
+        absolute(&parent).join(&self.name)
     }
 
     /// Makes the folder of this run.
