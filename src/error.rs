@@ -62,9 +62,10 @@ pub fn exit_codes(style: Style) -> Vec<(u8, String)> {
 }
 
 /// The kind of an error, in the terms that a script acts on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Something on this side: a file, a pipe, an endpoint that does not exist.
+    #[default]
     Local,
     /// The command line or the request given to it.
     Usage,
@@ -82,7 +83,7 @@ pub enum ErrorKind {
 #[derive(Debug)]
 pub struct Error(Box<Parts>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Parts {
     kind: ErrorKind,
     /// The operation, such as `controller create-volume pvc-1`.
@@ -169,15 +170,8 @@ impl Error {
     fn new(kind: ErrorKind, message: String) -> Self {
         Self(Box::new(Parts {
             kind,
-            doing: None,
-            place: None,
             message,
-            advice: String::new(),
-            causes: Vec::new(),
-            stderr: Vec::new(),
-            details: Vec::new(),
-            hints: Vec::new(),
-            reported: false,
+            ..Parts::default()
         }))
     }
 

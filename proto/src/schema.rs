@@ -35,6 +35,9 @@ pub struct Message {
     pub name: &'static str,
     /// The fields in the order of their declaration.
     pub fields: &'static [Field],
+    /// The names of those that the specification requires, as their comments say; without those whose false or 0 cannot be told from
+    /// no value.
+    pub required: &'static [&'static str],
     /// Whether the specification marks the message as alpha.
     pub alpha: bool,
     /// The comment that stands above the message in `csi.proto`.

@@ -313,10 +313,17 @@ fn tables(pool: &DescriptorPool, comments: &Comments, version: &str) -> String {
     for message in &messages {
         let name = message.full_name();
         let alpha = option_is_set(&message.options(), "csi.v1.alpha_message");
-        writeln!(out, "/// `{name}`.\npub static {}: Message = Message {{ name: {name:?}, alpha: {alpha}, doc: {:?}, fields: &[", constant(name), comments.of(name)).unwrap();
         // Descriptors list fields by number; people read them in the order of the file.
         let file_order = message.descriptor_proto().field.iter();
-        for field in file_order.map(|field| message.get_field_by_name(field.name()).unwrap()) {
+        let fields = file_order.map(|field| message.get_field_by_name(field.name()).unwrap());
+        let required = fields.clone().filter(|field| {
+            let doc = comments.of(field.full_name());
+            let can_be_missing = !matches!(field.kind(), Kind::Bool | Kind::Int32 | Kind::Int64);
+            can_be_missing && doc.contains("Required") && !doc.contains("Required with")
+        });
+        let required: Vec<String> = required.map(|field| field.name().to_owned()).collect();
+        writeln!(out, "/// `{name}`.\npub static {}: Message = Message {{ name: {name:?}, alpha: {alpha}, doc: {:?}, required: &{required:?}, fields: &[", constant(name), comments.of(name)).unwrap();
+        for field in fields {
             let cardinality = match field.cardinality() {
                 _ if field.is_map() => "Map",
                 Cardinality::Repeated => "Repeated",

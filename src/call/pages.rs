@@ -5,24 +5,10 @@
 use crate::error::Error;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
-use thiserror::Error;
 use tonic::Code;
 
 /// The most pages of a list that are read in a row. A list of a million volumes has a hundred on a page.
 const PAGES_AT_MOST: usize = 10_000;
-
-/// A list without an end.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum Endless {
-    /// A page leads back to one that was read.
-    #[error("the driver answered twice with the next_token {0:?}: its list has no end")]
-    Again(String),
-    /// Page after page has a new token.
-    #[error(
-        "the driver's list has no end after {PAGES_AT_MOST} pages; if it has one, --starting-token {0:?} goes on there"
-    )]
-    TooMany(String),
-}
 
 /// The pages of one list that were read so far.
 #[derive(Debug, Default)]
@@ -37,23 +23,22 @@ impl Pages {
     ///
     /// # Errors
     /// When the list has no end.
-    pub fn go_on(&mut self, next: &str) -> Result<bool, Endless> {
+    pub fn go_on(&mut self, next: &str) -> Result<bool, Error> {
+        let endless = |why| Err(Error::rpc(Code::Internal, why));
         if next.is_empty() {
             return Ok(false);
         }
         if !self.tokens.insert(self.hasher.hash_one(next)) {
-            return Err(Endless::Again(next.to_owned()));
+            return endless(format!(
+                "the driver answered twice with the next_token {next:?}: its list has no end"
+            ));
         }
         match self.tokens.len() < PAGES_AT_MOST {
             true => Ok(true),
-            false => Err(Endless::TooMany(next.to_owned())),
+            false => endless(format!(
+                "the driver's list has no end after {PAGES_AT_MOST} pages; if it has one, --starting-token {next:?} goes on there"
+            )),
         }
-    }
-}
-
-impl From<Endless> for Error {
-    fn from(endless: Endless) -> Self {
-        Self::rpc(Code::Internal, endless.to_string())
     }
 }
 
@@ -68,12 +53,14 @@ mod tests {
             let ends = tokens.iter().map(|token| pages.go_on(token));
             ends.collect::<Result<Vec<_>, _>>()
         };
-        assert_eq!(read(&["a", "b", ""]), Ok(vec![true, true, false]));
+        assert_eq!(read(&["a", "b", ""]).unwrap(), [true, true, false]);
         for circle in [&["a", "a"][..], &["a", "b", "a"], &["a", "b", "c", "a"]] {
-            assert_eq!(read(circle), Err(Endless::Again("a".to_owned())));
+            let error = read(circle).unwrap_err().first_line();
+            assert!(error.contains("twice with the next_token \"a\""), "{error}");
         }
         let mut pages = Pages::default();
-        let read = (1..).take_while(|page: &usize| pages.go_on(&page.to_string()) == Ok(true));
+        let mut goes_on = |page: &usize| pages.go_on(&page.to_string()).is_ok_and(|on| on);
+        let read = (1..).take_while(|page| goes_on(page));
         assert_eq!(read.count(), PAGES_AT_MOST - 1);
     }
 }

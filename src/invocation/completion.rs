@@ -107,10 +107,11 @@ impl Tree {
         words: &[String],
         ask: &mut dyn FnMut(DriverCandidates) -> Vec<String>,
     ) -> Vec<Candidate> {
-        let words = verbs::with_group_if_missing(&self.command, words);
         let Some((current, before_current)) = words.split_last() else {
             return Vec::new();
         };
+        let before_current = verbs::with_group_if_missing(&self.command, before_current.to_vec());
+        let words = [before_current.as_slice(), std::slice::from_ref(current)].concat();
         let folder = std::env::current_dir().ok();
         let arguments: Vec<OsString> = words.iter().map(OsString::from).collect();
         let index = words.len() - 1;
@@ -157,7 +158,7 @@ impl Tree {
                 }),
                 Some((before, wanted)) => {
                     takes_id = true;
-                    let wanted = DriverCandidates::of_placeholder(wanted, before_current);
+                    let wanted = DriverCandidates::of_placeholder(wanted, &before_current);
                     let answers = wanted.map(&mut *ask).unwrap_or_default();
                     let typed = current.strip_prefix(before).unwrap_or_default();
                     let values = match wanted {

@@ -129,10 +129,10 @@ pub fn private_mounts(endpoint: &Endpoint, defaults: &Defaults) -> Result<(), Er
 
 /// Runs `work` until it is done or a signal asks to stop; then the work is dropped, which cancels its call and ends the
 /// command of an `exec:` endpoint.
-pub fn block_on(
+pub fn block_on<T>(
     defaults: &Defaults,
-    work: impl Future<Output = Result<(), Error>>,
-) -> Result<(), Error> {
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     // A shell goes on after the signal.
     if !defaults.in_shell {
         interrupt::second_signal_kills().or_because("signals cannot be watched")?;

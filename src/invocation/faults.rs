@@ -2,7 +2,7 @@
 
 use crate::rpc;
 use clap::Args;
-use csi_proto::faults::{self, FaultError, FaultRule, FaultRules};
+use csi_proto::faults::{self, FaultRule, FaultRules};
 use csi_proto::schema::Method;
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ const FAULTS: &str = "Faults on purpose";
 #[derive(Args, Clone, Debug, Default)]
 pub struct FaultFlags {
     /// Hold calls back for a while
-    #[arg(long, value_name = "[METHOD=]DURATION", value_parser = delay, help_heading = FAULTS)]
+    #[arg(long, value_name = "[METHOD=]DURATION", value_parser = |text: &str| faults::delay(text, methods_named), help_heading = FAULTS)]
     delay: Vec<FaultRule<Duration>>,
     /// Answer calls, the first N or all, with this status; the driver does not hear of them
-    #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = fail, help_heading = FAULTS)]
+    #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = |text: &str| faults::fail(text, methods_named), help_heading = FAULTS)]
     fail: Vec<FaultRule<i32>>,
     /// Never answer calls, the first N or all; the driver does not hear of them
-    #[arg(long, value_name = "METHOD[:N]", value_parser = drop, help_heading = FAULTS)]
+    #[arg(long, value_name = "METHOD[:N]", value_parser = |text: &str| faults::drop(text, methods_named), help_heading = FAULTS)]
     drop: Vec<FaultRule<()>>,
     /// Pass calls on, the first N or all, and never answer them, though the driver has
-    #[arg(long, value_name = "METHOD[:N]", value_parser = drop, help_heading = FAULTS)]
+    #[arg(long, value_name = "METHOD[:N]", value_parser = |text: &str| faults::drop(text, methods_named), help_heading = FAULTS)]
     drop_reply: Vec<FaultRule<()>>,
 }
 
@@ -35,18 +35,6 @@ impl FaultFlags {
             drop_reply: self.drop_reply.clone(),
         }
     }
-}
-
-fn delay(text: &str) -> Result<FaultRule<Duration>, FaultError> {
-    faults::delay(text, methods_named)
-}
-
-fn fail(text: &str) -> Result<FaultRule<i32>, FaultError> {
-    faults::fail(text, methods_named)
-}
-
-fn drop(text: &str) -> Result<FaultRule<()>, FaultError> {
-    faults::drop(text, methods_named)
 }
 
 /// The methods that have that name somewhere: a verb or its aliases, the RPC's name in either spelling; with the group or

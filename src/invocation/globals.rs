@@ -304,20 +304,15 @@ impl Globals {
             None if called_as_csc => Format::Csc,
             _ => self.format(),
         };
+        let asked = self.output.as_ref();
+        let expressions = asked.map(|asked| asked.expressions.clone());
         output::Options {
             format,
-            expressions: self
-                .output
-                .as_ref()
-                .map(|asked| asked.expressions.clone())
-                .unwrap_or_default(),
+            expressions: expressions.unwrap_or_default(),
             no_headers: self.no_headers,
             columns: self.columns.clone(),
-            usual_columns: Vec::new(),
             sort_by: self.sort_by.clone(),
-            records: None,
-            terminal: None,
-            colour: false,
+            ..output::Options::default()
         }
     }
 

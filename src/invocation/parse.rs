@@ -5,9 +5,10 @@
 
 use super::verbs;
 use crate::error::{Error, OrError};
+use crate::output::terminal::wrapped;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::ffi::OsString;
 
 /// How wide a list of commands may be.
@@ -21,46 +22,26 @@ pub fn parse<W: Into<OsString> + Clone>(
     mut tree: Command,
     words: impl IntoIterator<Item = W>,
 ) -> Result<ArgMatches, clap::Error> {
-    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let words = words.into_iter().map(Into::into).collect();
+    let words = verbs::with_group_if_missing(&tree, words);
     let parsed = tree.try_get_matches_from_mut(&words);
-    parsed.or_else(|mut error| {
+    parsed.map_err(|mut error| {
         match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
             (ErrorKind::MissingSubcommand, _) => list_commands(&tree, &mut error),
             (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => {
                 let word = word.clone();
-                let before = before(&words, &word);
-                let is_first = !before.iter().any(|word| is_command(&tree, word));
-                let lines = is_first.then(|| verbs::with_group(&words, &word));
-                for line in lines.into_iter().flatten() {
-                    match tree.try_get_matches_from_mut(&line) {
-                        // Not there: that word was the value of a flag.
-                        Err(error) if error.kind() == ErrorKind::InvalidSubcommand => {}
-                        parsed => return parsed,
-                    }
-                }
                 suggest(&tree, &words, &word, &mut error);
             }
             _ => {}
         }
-        Err(error)
+        error
     })
 }
 
-/// The words before the first such word.
-fn before<'a>(words: &'a [OsString], word: &str) -> &'a [OsString] {
-    let place = words.iter().position(|other| other == word);
-    &words[..place.unwrap_or(words.len())]
-}
-
-/// Whether the word names a command of the tree's root, before which no other stands.
-fn is_command(tree: &Command, word: &OsString) -> bool {
-    let word = word.to_str().filter(|word| *word != verbs::HELP);
-    word.is_some_and(|word| tree.find_subcommand(word).is_some())
-}
-
-/// Names the commands that `word` may mean, in the place of clap's suggestions, which come in no order and from one level.
+/// Names the commands that the word may mean where it stands.
 fn suggest(tree: &Command, words: &[OsString], word: &str, error: &mut clap::Error) {
-    let here = before(words, word).iter().fold(tree, |command, word| {
+    let before = words.iter().take_while(|other| *other != word);
+    let here = before.fold(tree, |command, word| {
         let inner = word.to_str().and_then(|word| command.find_subcommand(word));
         inner.unwrap_or(command)
     });
@@ -109,18 +90,9 @@ fn listed(command: &Command) -> String {
             [] => command.get_about().map(ToString::to_string),
             inner => Some(inner.join(", ")),
         };
-        let mut line = format!("  {:<width$}", command.get_name(), width = indent - 2);
-        for word in text.unwrap_or_default().split(' ') {
-            if line.chars().count() + word.chars().count() > WIDTH {
-                out.push_str(line.trim_end());
-                out.push('\n');
-                line = " ".repeat(indent);
-            }
-            line.push_str(word);
-            line.push(' ');
-        }
-        out.push_str(line.trim_end());
-        out.push('\n');
+        let start = format!("  {:<width$}", command.get_name(), width = indent - 2);
+        let text = text.unwrap_or_default();
+        out.push_str(&wrapped(&start, indent, text.split(' '), WIDTH));
     }
     out
 }
@@ -144,6 +116,12 @@ pub fn with_flags<T: Args>(command: Command) -> Command {
         Some(about) => command.about(about),
         None => command,
     }
+}
+
+/// A value's word on the command line.
+pub fn word_of(value: &impl ValueEnum) -> String {
+    let word = value.to_possible_value();
+    word.map_or_else(String::new, |word| word.get_name().to_owned())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::parse;
 use super::rpc_command::Command;
 use crate::arguments::request::RequestSource;
 use crate::arguments::secrets::{self, PromptError, Secrets};
-use crate::error::Error;
+use crate::error::{Error, OrError as _};
 use crate::output::Format;
 use crate::rpc::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
 use crate::rpc::{Called, from_reply};
@@ -23,7 +23,7 @@ pub fn command(
     let flags = parse::flags(called.matches)?;
     let context = context(&flags, called, globals, defaults)
         .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
-    command_in(called, globals, defaults, &context)
+    command_in(&flags, called, globals, defaults, &context)
 }
 
 /// Builds a command as [`command`] does, with the given context for its requests.
@@ -31,12 +31,12 @@ pub fn command(
 /// # Errors
 /// As [`command`].
 pub fn command_in(
+    flags: &RequestFlags,
     called: &Called<'_>,
     globals: &Globals,
     defaults: &Defaults,
     context: &RequestContext,
 ) -> Result<Command, Error> {
-    let flags: RequestFlags = parse::flags(called.matches)?;
     if flags.dry_run {
         let known = [
             Format::Table,
@@ -82,7 +82,6 @@ pub fn context(
     globals: &Globals,
     defaults: &Defaults,
 ) -> Result<RequestContext, Error> {
-    let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
     let secrets_file = secrets_file.as_deref();
     let has_request = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
@@ -96,19 +95,13 @@ pub fn context(
             "--{one} and --{other} cannot both read stdin"
         )));
     }
-    let base = match &flags.request {
-        None => None,
-        Some(source) => Some(
-            source
-                .read(called.rpc.method.request)
-                .map_err(|error| usage(&error))?,
-        ),
-    };
+    let request = flags.request.as_ref();
+    let base = request.map(|source| source.read(called.rpc.method.request));
     Ok(RequestContext {
         default_capability: defaults.capability(globals),
         parameters: globals.parameters(),
         secrets: secrets(secrets_file, &flags.secrets_prompt)?,
-        base,
+        base: base.transpose().or_usage()?,
     })
 }
 
@@ -117,15 +110,14 @@ pub fn context(
 /// # Errors
 /// When they cannot be read.
 pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
-    let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
-    let mut all = Secrets::from_environment().map_err(|error| usage(&error))?;
+    let mut all = Secrets::from_environment().or_usage()?;
     if let Some(file) = file {
-        all.extend(Secrets::from_file(file).map_err(|error| usage(&error))?);
+        all.extend(Secrets::from_file(file).or_usage()?);
     }
     if !prompt.is_empty() {
         all.extend(secrets::prompt(prompt).map_err(|error| match error {
             PromptError::Interrupted => Error::interrupted(),
-            error => usage(&error),
+            error => Error::usage(error.to_string()),
         })?);
     }
     Ok(all)

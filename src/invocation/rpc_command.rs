@@ -10,6 +10,7 @@ use crate::call::pages::Pages;
 use crate::call::session::{CallError, Session};
 use crate::error::{Error, OrError, code_name};
 use crate::output::documents::Documents;
+use crate::output::jsonpath::Shape;
 use crate::output::reader::{ReadOutput, WithoutReader};
 use crate::output::{self, End, OutputError, Printer, ShownReply, json};
 use crate::rpc::validation::{self, Checks, Replies};
@@ -83,7 +84,7 @@ impl Command {
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
         let message = self.rpc.method.request;
-        let mut documents = Documents::new(&self.output, Some(message)).map_err(output_error)?;
+        let mut documents = Documents::new(&self.output, Shape::Message(message))?;
         for request in &self.calls.requests {
             left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
             let document = json::Document {
@@ -122,8 +123,7 @@ impl Command {
             &self.output,
             follow_pages,
             out,
-        )
-        .map_err(output_error)?;
+        )?;
         if self.calls.follow_pages && printer.buffers() {
             say!("note: --sort-by holds all rows back until the last page has arrived");
         }
@@ -172,8 +172,7 @@ impl Command {
             ..output::Options::default()
         };
         let (method, view) = (self.rpc.method, self.rpc.view);
-        let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())
-            .map_err(output_error)?;
+        let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())?;
         let asked = self.one(session, endpoint, request, &mut printer, follower);
         let asked = asked.await.map(drop);
         asked.map_err(|error| error.doing(self.doing(&request.subject)))
@@ -336,16 +335,6 @@ impl From<CallError> for CommandFailure {
 impl From<OutputError> for CommandFailure {
     fn from(error: OutputError) -> Self {
         Self::Output(error)
-    }
-}
-
-/// The error for what cannot be printed, or not in the way that was asked for.
-pub fn output_error(error: OutputError) -> Error {
-    match error {
-        error @ (OutputError::Column { .. } | OutputError::Name(_) | OutputError::Useless(_)) => {
-            Error::usage(error.to_string())
-        }
-        error => Error::local(error.to_string()),
     }
 }
 

@@ -4,11 +4,10 @@
 //! their group, since most of them are a letter or two.
 
 use crate::arguments::likest::likest;
-use crate::rpc::{GROUPS, Group, Rpc};
+use crate::rpc::{self, GROUPS, Group};
 use clap::Command;
 use csi_proto::schema::summary;
-use std::borrow::Cow;
-use std::ffi::OsString;
+use std::ffi::OsStr;
 
 /// The command before which no group has to stand: it takes whole commands.
 pub const HELP: &str = "help";
@@ -16,37 +15,22 @@ pub const HELP: &str = "help";
 /// How many suggestions help.
 const MOST: usize = 5;
 
-/// The lines that `words` may stand for, whose command `verb` is: with the verb's group before it, wherever the word
-/// stands. Empty where no group has that verb, or several have.
-pub fn with_group(words: &[OsString], verb: &str) -> Vec<Vec<OsString>> {
-    let Some(group) = group_of(verb) else {
-        return Vec::new();
-    };
-    let places = words.iter().enumerate();
-    let places = places.filter(|(_, word)| *word == verb);
-    let line = |(place, _)| {
-        let mut line = words.to_vec();
-        line.insert(place, group.name.into());
-        line
-    };
-    places.map(line).collect()
-}
-
-/// The words of an unfinished line with the group of a verb that stands without it. `tree` tells which flags have values in
-/// the next word; the last word is still typed.
-pub fn with_group_if_missing<'a>(tree: &Command, words: &'a [String]) -> Cow<'a, [String]> {
-    for place in commands(tree, words) {
-        let word = &words[place];
-        if let Some(group) = group_of(word) {
-            let mut words = words.to_vec();
-            words.insert(place, group.name.to_owned());
-            return Cow::Owned(words);
-        }
-        if tree.find_subcommand(word).is_some() && word != HELP {
-            break;
-        }
+/// The words of a line with the group of a verb that stands without it. `tree` tells which flags have values in the next word.
+pub fn with_group_if_missing<W: AsRef<OsStr> + From<&'static str>>(
+    tree: &Command,
+    mut words: Vec<W>,
+) -> Vec<W> {
+    let texts = words.iter().map(|word| word.as_ref().to_str());
+    let texts: Vec<&str> = texts.map(Option::unwrap_or_default).collect();
+    let first = neither_flag_nor_value(tree, &texts).find_map(|place| {
+        let group = group_of(texts[place]);
+        let is_known = group.is_some() || is_command(tree, texts[place]);
+        is_known.then_some((place, group))
+    });
+    if let Some((place, Some(group))) = first {
+        words.insert(place, group.name.into());
     }
-    Cow::Borrowed(words)
+    words
 }
 
 /// The verbs that may stand without their group where the last of `words` is typed, and what each is about; none where a
@@ -56,36 +40,33 @@ pub fn begun<'a>(
     words: &'a [String],
 ) -> impl Iterator<Item = (&'static str, &'static str)> + use<'a> {
     let typed = words.last().map_or("", String::as_str);
-    let is_command = |place: usize| {
-        let word = &words[place];
-        tree.find_subcommand(word).is_some() && word != HELP
-    };
     let last = words.len().saturating_sub(1);
-    let is_value = !neither_flag_nor_value(tree, words).any(|place| place == last);
-    let is_first = !typed.is_empty() && !is_value && !commands(tree, words).any(is_command);
-    let verbs = all().filter(move |(_, rpc)| {
+    let mut places = neither_flag_nor_value(tree, words);
+    let first = places.find(|place| *place == last || is_command(tree, &words[*place]));
+    let is_first = !typed.is_empty() && first == Some(last);
+    let verbs = rpc::with_groups().filter(move |(_, rpc)| {
         let verb = rpc.verb();
         is_first && verb.starts_with(typed) && group_of(verb).is_some()
     });
     verbs.map(|(_, rpc)| (rpc.verb(), summary(rpc.method.doc)))
 }
 
-/// The places of the words before the last that are neither flags nor their values.
-fn commands<'a>(tree: &'a Command, words: &'a [String]) -> impl Iterator<Item = usize> + 'a {
-    let last = words.len().saturating_sub(1);
-    neither_flag_nor_value(tree, &words[..last])
+/// Whether the word is a command before which no group has to stand.
+fn is_command(tree: &Command, word: &str) -> bool {
+    tree.find_subcommand(word).is_some() && word != HELP
 }
 
-/// The places of such words.
+/// The places of the words that are neither flags nor their values.
 fn neither_flag_nor_value<'a>(
     tree: &'a Command,
-    words: &'a [String],
+    words: &'a [impl AsRef<str>],
 ) -> impl Iterator<Item = usize> + 'a {
     let mut is_value = false;
     words.iter().enumerate().filter_map(move |(place, word)| {
         if std::mem::take(&mut is_value) {
             return None;
         }
+        let word = word.as_ref();
         let is_flag = word.starts_with('-');
         is_value = is_flag && has_value_behind(tree, word);
         (!is_flag).then_some(place)
@@ -126,7 +107,7 @@ pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
             let names = command.get_all_aliases().chain([command.get_name()]);
             (names.collect(), command.get_name().to_owned())
         });
-    let rpcs = all().map(|(group, rpc)| {
+    let rpcs = rpc::with_groups().map(|(group, rpc)| {
         let names = rpc.names.iter().copied().chain([rpc.method.kebab_name]);
         (names.collect(), group.command_of(rpc))
     });
@@ -143,12 +124,6 @@ pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
     let mut like = likest(word, known.chain(rpcs));
     like.truncate(MOST);
     like
-}
-
-fn all() -> impl Iterator<Item = (&'static Group, &'static Rpc)> {
-    GROUPS
-        .iter()
-        .flat_map(|group| group.rpcs.iter().map(move |rpc| (group, rpc)))
 }
 
 #[cfg(test)]
@@ -178,27 +153,20 @@ mod tests {
         let mut tree = cli::command("csi");
         tree.build();
         for (line, expected) in [
-            ("csi list-volumes ", "csi controller list-volumes "),
-            ("csi -e stage stage ", "csi -e stage node stage "),
+            ("csi list-volumes", "csi controller list-volumes"),
+            ("csi -e stage stage", "csi -e stage node stage"),
             (
-                "csi --endpoint=x -v probe -",
-                "csi --endpoint=x -v identity probe -",
+                "csi --endpoint=x -v probe",
+                "csi --endpoint=x -v identity probe",
             ),
-            ("csi controller stage ", "csi controller stage "),
-            ("csi list-volumes", "csi list-volumes"),
-            ("csi publish ", "csi publish "),
-            (
-                "csi help list-volumes ",
-                "csi help controller list-volumes ",
-            ),
-            (
-                "csi help bench list-volumes ",
-                "csi help bench list-volumes ",
-            ),
-            ("csi ", "csi "),
+            ("csi controller stage", "csi controller stage"),
+            ("csi publish", "csi publish"),
+            ("csi help list-volumes", "csi help controller list-volumes"),
+            ("csi help bench list-volumes", "csi help bench list-volumes"),
+            ("csi", "csi"),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            let words = with_group_if_missing(&tree, &words);
+            let words = with_group_if_missing(&tree, words);
             assert_eq!(words.join(" "), expected);
         }
     }
@@ -237,20 +205,6 @@ mod tests {
                 command.get_name()
             );
         }
-    }
-
-    #[test]
-    fn the_group_may_stand_before_each_such_word() {
-        let words = ["csi", "-e", "stage", "stage"].map(OsString::from);
-        let lines = with_group(&words, "stage");
-        let expected = [
-            ["csi", "-e", "node", "stage", "stage"],
-            ["csi", "-e", "stage", "node", "stage"],
-        ];
-        assert_eq!(
-            lines,
-            expected.map(|line| line.map(OsString::from).to_vec())
-        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Owns what counts as a change. How an event is printed is said in `output/printer.rs`; the watching ends with Ctrl-C, with
 //! a failed call, or with the reader of its output.
 
-use super::rpc_command::{Command, Follower, output_error};
+use super::rpc_command::{Command, Follower};
 use crate::call::endpoint::Endpoint;
 use crate::call::session::Session;
 use crate::error::{Error, ErrorKind};
@@ -28,9 +28,8 @@ pub async fn watch(
     out: impl Write,
 ) -> Result<(), Error> {
     let rpc = command.rpc;
-    let layout = Layout::of(rpc.method, rpc.view).map_err(output_error)?;
-    let mut printer =
-        Printer::of_events(rpc.method, rpc.view, &command.output, out).map_err(output_error)?;
+    let layout = Layout::of(rpc.method, rpc.view)?;
+    let mut printer = Printer::of_events(rpc.method, rpc.view, &command.output, out)?;
     let requests = &command.calls.requests;
     let mut known: Vec<Vec<Seen>> = requests.iter().map(|_| Vec::new()).collect();
     loop {
@@ -40,19 +39,19 @@ pub async fn watch(
             let now = match asked {
                 Err(error) if is_gone(&error) && !before.is_empty() => Vec::new(),
                 Err(error) => return Err(error),
-                Ok(()) => rows.seen.map_err(output_error)?,
+                Ok(()) => rows.seen?,
             };
             for (event, seen) in changes(before, &now) {
                 match printer.event(event, seen.row.row()) {
                     Err(error) if error.is_broken_pipe() => return Ok(()),
-                    printed => printed.map_err(output_error)?,
+                    printed => printed?,
                 }
             }
             *before = now;
         }
         match printer.flush() {
             Err(error) if error.is_broken_pipe() => return Ok(()),
-            flushed => flushed.map_err(output_error)?,
+            flushed => flushed?,
         }
         // Where nothing changes, nothing is written that would find the reader gone.
         tokio::select! {

@@ -1,7 +1,7 @@
 //! The output of `csc`, byte by byte, for scripts that were written for it: the parts of its format. The output for one
 //! RPC is declared beside that RPC's block.
 
-use super::cell::{self, Row};
+use super::cell;
 use super::layout::Layout;
 use super::reply::{Format, OutputError, ShownReply};
 use super::view::{CellFormat, View};
@@ -24,14 +24,6 @@ pub fn default_of(view: &View) -> CscWriter {
     if view.done.is_empty() { tabs } else { subject }
 }
 
-fn row<'a>(reply: &ShownReply<'a>, row: &'a [u8]) -> Row<'a> {
-    Row {
-        request: reply.request,
-        reply: reply.bytes,
-        row,
-    }
-}
-
 /// RPCs that csc does not have: the columns of a wide table, separated by tabs, one row a line.
 pub fn tabs(layout: &Layout, reply: &ShownReply<'_>, out: &mut String) -> Result<(), OutputError> {
     let columns = layout.columns(Format::Wide)?;
@@ -40,7 +32,7 @@ pub fn tabs(layout: &Layout, reply: &ShownReply<'_>, out: &mut String) -> Result
             if index > 0 {
                 out.push('\t');
             }
-            cell::write(&column.value(row(reply, bytes))?, CellFormat::Plain, out);
+            cell::write(&column.value(reply.row(bytes))?, CellFormat::Plain, out);
         }
         out.push('\n');
     }
@@ -66,7 +58,7 @@ pub fn capabilities(
 ) -> Result<(), OutputError> {
     let name = layout.name()?;
     for bytes in layout.rows(reply.bytes)? {
-        if let Value::Enum(number, name) = name.read(row(reply, bytes))? {
+        if let Value::Enum(number, name) = name.read(reply.row(bytes))? {
             let text = match number {
                 NEWER.. => number.to_string().into(),
                 _ => enum_text(number, name),

@@ -2,10 +2,9 @@
 //!
 //! Owns which format does what. How JSON and YAML are written, and what an expression finds, is said in their files.
 
-use super::jsonpath::{NameError, Template};
+use super::jsonpath::{Shape, Template};
 use super::reply::{Expressions, Format, Options, OutputError};
 use super::{json, yaml};
-use csi_proto::schema::Message;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::io::Write;
@@ -26,42 +25,16 @@ enum Form {
 }
 
 impl Documents {
-    /// Documents in the format of `options`; pretty JSON where that has none of its own. Each is a `message`, where that is
-    /// known.
+    /// Documents of a shape in the format of `options`; pretty JSON where that has none of its own.
     ///
     /// # Errors
     /// When an expression has a name that they cannot have.
-    pub fn new(options: &Options, message: Option<&'static Message>) -> Result<Self, OutputError> {
-        Self::with_names(
-            options,
-            message.map(|of| move |all: &Template| all.for_message(of)),
-        )
-    }
-
-    /// Documents that are lists of a `message`, as [`Documents::new`].
-    ///
-    /// # Errors
-    /// When an expression has a name that they cannot have.
-    pub fn of_lists(
-        options: &Options,
-        message: Option<&'static Message>,
-    ) -> Result<Self, OutputError> {
-        Self::with_names(
-            options,
-            message.map(|of| move |all: &Template| all.for_list_of(of)),
-        )
-    }
-
-    fn with_names(
-        options: &Options,
-        spell: Option<impl FnOnce(&Template) -> Result<Template, NameError>>,
-    ) -> Result<Self, OutputError> {
+    pub fn new(options: &Options, shape: Shape) -> Result<Self, OutputError> {
         let form = match (options.format, &options.expressions) {
             (Format::Jsonl, _) => Form::Lines,
             (Format::Yaml, _) => Form::Yaml,
             (_, Expressions::Template(template)) => {
-                let spelled = spell.map(|spell| spell(template)).transpose()?;
-                Form::Found(spelled.unwrap_or_else(|| template.clone()), Vec::new())
+                Form::Found(template.for_documents(shape)?, Vec::new())
             }
             _ => Form::Pretty,
         };
@@ -207,7 +180,7 @@ mod tests {
             format,
             ..Options::default()
         };
-        Documents::new(&options, None).unwrap()
+        Documents::new(&options, Shape::Unknown).unwrap()
     }
 
     fn text(out: &[u8]) -> String {

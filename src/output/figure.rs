@@ -1,8 +1,10 @@
-//! Times and rates as JSON numbers, rounded to the precision of the measurement: they read as people write decimals.
+//! Times and rates as JSON numbers, rounded to the precision of the measurement: they read as people write decimals. And
+//! numbers of things in words.
 //!
 //! A number that is made from an integer by one division is the nearest to its decimal, and is written as short as that.
 //! `as_secs_f64() * 1000.0` rounds three times, and is written as 1.2000000000000002.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 /// Milliseconds, in steps of a microsecond.
@@ -24,6 +26,21 @@ pub fn exact_seconds(time: Duration) -> f64 {
 pub fn ratio(value: f64) -> f64 {
     let rounded = (value * 1e6).round() / 1e6;
     if rounded.is_finite() { rounded } else { 0.0 }
+}
+
+/// A number of things, such as `1 volume` or `2 volumes`.
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
+/// The first of some names, and how many there are besides.
+pub fn some(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(most) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 #[cfg(test)]

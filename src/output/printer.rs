@@ -2,6 +2,7 @@
 
 use super::cell::{Reader, Row};
 use super::documents::Documents;
+use super::jsonpath::Shape;
 use super::layout::{Layout, OwnedRow};
 use super::reply::{Expressions, Format, Options, OutputError, ShownReply};
 use super::sum::Summing;
@@ -200,7 +201,7 @@ impl<W: Write> Printer<W> {
             csc: csc.unwrap_or_else(|| csc::default_of(view)),
             layout,
             held: Vec::new(),
-            documents: Documents::new(options, Some(document))?,
+            documents: Documents::new(options, Shape::Message(document))?,
             summing: view
                 .sum
                 .filter(|_| options.format.is_table())
@@ -354,11 +355,7 @@ impl<W: Write> Printer<W> {
     /// Writes the first rows of a reply.
     fn rows(&mut self, reply: &ShownReply<'_>, most: usize) -> Result<(), OutputError> {
         for row in self.layout.rows(reply.bytes)?.into_iter().take(most) {
-            self.row(Row {
-                request: reply.request,
-                reply: reply.bytes,
-                row,
-            })?;
+            self.row(reply.row(row))?;
         }
         Ok(self.table.write(&mut self.out)?)
     }

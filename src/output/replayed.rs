@@ -122,8 +122,7 @@ impl<W: Write> ReplayPrinter<W> {
                 parts.push(format!("{count} {what}"));
             }
         }
-        let calls = same + different + not_compared + skipped;
-        let calls = format!("{calls} {}", if calls == 1 { "call" } else { "calls" });
+        let calls = figure::counted(same + different + not_compared + skipped, "call");
         writeln!(
             self.out,
             "{calls}: {}; taken over from the driver: {taken_over}",

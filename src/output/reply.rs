@@ -1,6 +1,8 @@
 //! The input of printing: a reply with its request, the formats and options; and the errors of printing.
 
+use super::cell::Row;
 use super::jsonpath::{ExpressionColumn, NameError, Template, TemplateError};
+use crate::error::Error;
 use csi_proto::path::PathError;
 use csi_proto::value::ValueError;
 use std::io;
@@ -195,6 +197,17 @@ pub struct ShownReply<'a> {
     pub more: bool,
 }
 
+impl<'a> ShownReply<'a> {
+    /// A row of it.
+    pub fn row(&self, row: &'a [u8]) -> Row<'a> {
+        Row {
+            request: self.request,
+            reply: self.bytes,
+            row,
+        }
+    }
+}
+
 /// Output that cannot be made.
 #[derive(Debug, Error)]
 pub enum OutputError {
@@ -238,6 +251,17 @@ fn heads(known: &[&str]) -> String {
     match known {
         [] => String::new(),
         known => format!("; the columns are {}", known.join(", ")),
+    }
+}
+
+impl From<OutputError> for Error {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::Column { .. } | OutputError::Name(_) | OutputError::Useless(_) => {
+                Self::usage(error.to_string())
+            }
+            error => Self::local(error.to_string()),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The sum of the rows of one call, as an RPC declares it.
 
-use super::cell::{Reader, Row};
+use super::cell::Reader;
+use super::figure::counted;
 use super::layout::Layout;
 use super::reply::{OutputError, ShownReply};
 use super::view::Sum;
@@ -29,11 +30,7 @@ impl Summing {
         let part = Reader::typed(sum.part, layout.types)?;
         let whole = Reader::typed(sum.whole, layout.types)?;
         for row in layout.rows(reply.bytes)? {
-            let row = Row {
-                request: reply.request,
-                reply: reply.bytes,
-                row,
-            };
+            let row = reply.row(row);
             self.rows += 1;
             self.parts = self.parts.saturating_add(number(&part.value(row)?));
             // Only the first message of a stream may say it.
@@ -44,16 +41,15 @@ impl Summing {
 
     /// The sum in words, such as `192Ki of 8Mi in 3 ranges`.
     pub fn text(&self, sum: &Sum) -> String {
-        let noun = if self.rows == 1 {
-            sum.noun.0
-        } else {
-            sum.noun.1
-        };
         let whole = match self.whole {
             0 => String::new(),
             whole => format!(" of {}", human(whole)),
         };
-        format!("{}{whole} in {} {noun}", human(self.parts), self.rows)
+        format!(
+            "{}{whole} in {}",
+            human(self.parts),
+            counted(self.rows, sum.noun)
+        )
     }
 }
 
@@ -73,7 +69,7 @@ mod tests {
         let sum = Sum {
             part: "size_bytes",
             whole: "/volume_capacity_bytes",
-            noun: ("range", "ranges"),
+            noun: "range",
         };
         for (rows, parts, whole, text) in [
             (0, 0, 0, "0 in 0 ranges"),

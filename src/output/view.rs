@@ -22,8 +22,8 @@ pub struct Sum {
     pub part: &'static str,
     /// The path of the bytes that they are a part of.
     pub whole: &'static str,
-    /// The word for a row, and for several.
-    pub noun: (&'static str, &'static str),
+    /// The word for a row.
+    pub noun: &'static str,
 }
 
 impl View {

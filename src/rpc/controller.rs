@@ -39,7 +39,6 @@ impl Declare for v1::ControllerPublishVolumeRequest {
         id_path: &[],
     });
     const NEEDS: Needs = &[Controller(C::PublishUnpublishVolume)];
-    const REQUIRED: Words = &["volume_id", "node_id", "volume_capability"];
     const GIVES: Gives = &[(Given::PublishContext, "publish_context")];
     const NAMES: Words = &["publish", "att", "attach"];
     const FLAGS: Flags = &[
@@ -69,7 +68,6 @@ impl Declare for v1::ControllerPublishVolumeRequest {
 impl Declare for v1::ControllerUnpublishVolumeRequest {
     const EFFECT: Effect = Undoes;
     const NEEDS: Needs = &[Controller(C::PublishUnpublishVolume)];
-    const REQUIRED: Words = &["volume_id"];
     const NAMES: Words = &["unpublish", "det", "detach"];
     const FLAGS: Flags = &[VOLUME_IDS, flag(&["node-id"], "ID")];
     const VIEW: View = View::done("unpublished");
@@ -80,7 +78,6 @@ impl Declare for v1::ControllerUnpublishVolumeRequest {
 impl Declare for v1::ValidateVolumeCapabilitiesRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Plugin(P::ControllerService)];
-    const REQUIRED: Words = &["volume_id", "volume_capabilities"];
     const AGREEMENTS: Agreements = &[Check(exchange::confirmed_capabilities)];
     const NAMES: Words = &["validate-volume-capabilities", "validate", "v"];
     const FLAGS: Flags = &[
@@ -125,7 +122,6 @@ impl Declare for v1::ValidateVolumeCapabilitiesRequest {
 impl Declare for v1::GetCapacityRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Controller(C::GetCapacity)];
-    const REQUIRED: Words = &[];
     const NAMES: Words = &["get-capacity", "capacity", "getc"];
     const FLAGS: Flags = &[
         CAPABILITY,
@@ -149,7 +145,6 @@ impl Declare for v1::GetCapacityRequest {
 impl Declare for v1::ControllerGetCapabilitiesRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Plugin(P::ControllerService)];
-    const REQUIRED: Words = &[];
     const NAMES: Words = &["get-capabilities", "capabilities", "cget"];
     const VIEW: View = CAPABILITIES;
     const CSC: Csc = Some(csc::capabilities);

@@ -34,8 +34,6 @@ pub trait Declare: csi_proto::Request {
     const EFFECT: Effect;
     /// A driver that advertises one of these has the RPC. Empty: every driver that serves the service has it.
     const NEEDS: Needs;
-    /// The fields of the request that the specification requires.
-    const REQUIRED: Words;
     /// The ids and contexts that later calls take from the reply, but for the id of a thing that the RPC makes.
     const GIVES: Gives = &[];
     /// What `--with-spec-validation` checks of the request beside its required fields.
@@ -106,7 +104,7 @@ impl Rpc {
             facts: Facts {
                 effect: T::EFFECT,
                 needs: T::NEEDS,
-                required: T::REQUIRED,
+                required: T::METHOD.request.required,
                 gives: T::GIVES,
             },
             rules: RpcRules {
@@ -175,7 +173,9 @@ fn add_flags<T: Declare>(command: Command) -> Command {
         .collect();
     let flags = T::FLAGS.iter();
     let flags = flags.flat_map(|flag| {
-        let own = flag.args(T::METHOD.request, T::REQUIRED).into_iter();
+        let own = flag
+            .args(T::METHOD.request, T::METHOD.request.required)
+            .into_iter();
         let replied = flag.replied(T::METHOD.request);
         own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
     });

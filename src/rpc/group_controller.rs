@@ -37,7 +37,6 @@ const MEMBERS: View = View::new(&[
 impl Declare for v1::GroupControllerGetCapabilitiesRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Plugin(P::GroupControllerService)];
-    const REQUIRED: Words = &[];
     const NAMES: Words = &["get-capabilities", "capabilities"];
     const VIEW: View = CAPABILITIES;
     const CSC: Csc = Some(csc::capabilities);
@@ -55,9 +54,7 @@ impl Declare for v1::CreateVolumeGroupSnapshotRequest {
         ],
     });
     const NEEDS: Needs = &[GroupController(G::CreateDeleteGetVolumeGroupSnapshot)];
-    const REQUIRED: Words = &["name", "source_volume_ids"];
     const REQUEST_RULES: Rules = &[SUGGESTED_NAME];
-    const REPLY_RULES: Rules = &[Required("group_snapshot")];
     const AGREEMENTS: Agreements = &[Check(exchange::group_is_complete)];
     const NAMES: Words = &["create-volume-group-snapshot", "create", "new"];
     const FLAGS: Flags = &[
@@ -77,7 +74,6 @@ impl Declare for v1::CreateVolumeGroupSnapshotRequest {
 impl Declare for v1::DeleteVolumeGroupSnapshotRequest {
     const EFFECT: Effect = Undoes;
     const NEEDS: Needs = &[GroupController(G::CreateDeleteGetVolumeGroupSnapshot)];
-    const REQUIRED: Words = &["group_snapshot_id", "snapshot_ids"];
     const NAMES: Words = &["delete-volume-group-snapshot", "delete", "rm"];
     const FLAGS: Flags = &[GROUP_SNAPSHOT_IDS, SNAPSHOT_IDS];
     const VIEW: View = View::done("deleted");
@@ -88,8 +84,6 @@ impl Declare for v1::DeleteVolumeGroupSnapshotRequest {
 impl Declare for v1::GetVolumeGroupSnapshotRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[GroupController(G::CreateDeleteGetVolumeGroupSnapshot)];
-    const REQUIRED: Words = &["group_snapshot_id", "snapshot_ids"];
-    const REPLY_RULES: Rules = &[Required("group_snapshot")];
     const AGREEMENTS: Agreements = &[Same(
         "group_snapshot_id",
         "group_snapshot.group_snapshot_id",

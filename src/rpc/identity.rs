@@ -26,8 +26,7 @@ pub const GROUP: Group = Group {
 impl Declare for v1::GetPluginInfoRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &[];
-    const REPLY_RULES: Rules = &[Required("name"), PLUGIN_NAME, Required("vendor_version")];
+    const REPLY_RULES: Rules = &[PLUGIN_NAME];
     const NAMES: Words = &["plugin-info", "info"];
     const VIEW: View = View::new(&[
         text("NAME", "name"),
@@ -52,7 +51,6 @@ impl Declare for v1::GetPluginInfoRequest {
 impl Declare for v1::GetPluginCapabilitiesRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &[];
     const NAMES: Words = &["plugin-capabilities", "caps"];
     const VIEW: View = View::new(&[
         text("SERVICE", "service.type"),
@@ -79,7 +77,6 @@ impl Declare for v1::GetPluginCapabilitiesRequest {
 impl Declare for v1::ProbeRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &[];
     const NAMES: Words = &["probe"];
     const VIEW: View = View::new(&[text("READY", "ready").format(CellFormat::Ready)]).name("ready");
     const CSC: Csc = Some(|_, reply, out| {

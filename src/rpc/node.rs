@@ -31,7 +31,6 @@ impl Declare for v1::NodeStageVolumeRequest {
         id_path: &[],
     });
     const NEEDS: Needs = &[Node(N::StageUnstageVolume)];
-    const REQUIRED: Words = &["volume_id", "staging_target_path", "volume_capability"];
     const NAMES: Words = &["stage"];
     const FLAGS: Flags = &[
         VOLUME_IDS,
@@ -50,7 +49,6 @@ impl Declare for v1::NodeStageVolumeRequest {
 impl Declare for v1::NodeUnstageVolumeRequest {
     const EFFECT: Effect = Undoes;
     const NEEDS: Needs = &[Node(N::StageUnstageVolume)];
-    const REQUIRED: Words = &["volume_id", "staging_target_path"];
     const NAMES: Words = &["unstage"];
     const FLAGS: Flags = &[VOLUME_IDS, STAGING_TARGET_PATH];
     const VIEW: View = View::done("unstaged");
@@ -65,7 +63,6 @@ impl Declare for v1::NodePublishVolumeRequest {
         id_path: &[],
     });
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &["volume_id", "target_path", "volume_capability"];
     const NAMES: Words = &["publish", "mnt", "mount"];
     const FLAGS: Flags = &[
         VOLUME_IDS,
@@ -87,7 +84,6 @@ impl Declare for v1::NodePublishVolumeRequest {
 impl Declare for v1::NodeUnpublishVolumeRequest {
     const EFFECT: Effect = Undoes;
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &["volume_id", "target_path"];
     const NAMES: Words = &["unpublish", "umount", "unmount"];
     const FLAGS: Flags = &[VOLUME_IDS, flag(&["target-path"], "PATH")];
     const VIEW: View = View::done("unpublished");
@@ -98,7 +94,6 @@ impl Declare for v1::NodeUnpublishVolumeRequest {
 impl Declare for v1::NodeGetVolumeStatsRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Node(N::GetVolumeStats), Node(N::VolumeCondition)];
-    const REQUIRED: Words = &["volume_id", "volume_path"];
     const NAMES: Words = &["stats"];
     const FLAGS: Flags = &[
         VOLUME_PATHS,
@@ -141,7 +136,6 @@ impl Declare for v1::NodeGetVolumeStatsRequest {
 impl Declare for v1::NodeExpandVolumeRequest {
     const EFFECT: Effect = Changes;
     const NEEDS: Needs = &[Node(N::ExpandVolume)];
-    const REQUIRED: Words = &["volume_id", "volume_path"];
     const AGREEMENTS: Agreements = &[InCapacityRange("capacity_bytes")];
     const NAMES: Words = &["expand-volume", "expand", "exp"];
     const FLAGS: Flags = &[
@@ -167,7 +161,6 @@ impl Declare for v1::NodeExpandVolumeRequest {
 impl Declare for v1::NodeGetCapabilitiesRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &[];
     const NAMES: Words = &["get-capabilities", "capabilities"];
     const VIEW: View = CAPABILITIES;
     const CSC: Csc = Some(csc::capabilities);
@@ -178,9 +171,7 @@ impl Declare for v1::NodeGetCapabilitiesRequest {
 impl Declare for v1::NodeGetInfoRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[];
-    const REQUIRED: Words = &[];
     const GIVES: Gives = &[(Given::Ids(IdKind::Node), "node_id")];
-    const REPLY_RULES: Rules = &[Required("node_id")];
     const NAMES: Words = &["get-info", "info"];
     const VIEW: View = View::new(&[
         text("NODE ID", "node_id"),

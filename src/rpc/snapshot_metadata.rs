@@ -21,10 +21,7 @@ const STARTING_OFFSET: Flag = flag(&["starting-offset"], "BYTES");
 const MAX_RESULTS: Flag = flag(&["max-results"], "N");
 
 /// What the first message of a stream says of all.
-const OF_FIRST: Rules = &[
-    Required("block_metadata_type"),
-    Required("volume_capacity_bytes"),
-];
+const OF_FIRST: Rules = &[Required("volume_capacity_bytes")];
 
 /// The columns of a range of blocks.
 const BLOCKS: View = View::new(&[
@@ -39,14 +36,13 @@ const BLOCKS: View = View::new(&[
 .sum(Sum {
     part: "size_bytes",
     whole: "/volume_capacity_bytes",
-    noun: ("range", "ranges"),
+    noun: "range",
 });
 
 /// `snapshot-metadata get-metadata-allocated`.
 impl Declare for v1::GetMetadataAllocatedRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Plugin(P::SnapshotMetadataService)];
-    const REQUIRED: Words = &["snapshot_id"];
     const REPLY_RULES: Rules = OF_FIRST;
     const AGREEMENTS: Agreements = RANGES;
     const NAMES: Words = &["get-metadata-allocated", "allocated"];
@@ -60,7 +56,6 @@ impl Declare for v1::GetMetadataAllocatedRequest {
 impl Declare for v1::GetMetadataDeltaRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Plugin(P::SnapshotMetadataService)];
-    const REQUIRED: Words = &["base_snapshot_id", "target_snapshot_id"];
     const REPLY_RULES: Rules = OF_FIRST;
     const AGREEMENTS: Agreements = RANGES;
     const NAMES: Words = &["get-metadata-delta", "delta"];

@@ -22,9 +22,7 @@ impl Declare for v1::CreateSnapshotRequest {
         id_path: &[("snapshot_id", "snapshot.snapshot_id")],
     });
     const NEEDS: Needs = &[Controller(C::CreateDeleteSnapshot)];
-    const REQUIRED: Words = &["source_volume_id", "name"];
     const REQUEST_RULES: Rules = &[SUGGESTED_NAME];
-    const REPLY_RULES: Rules = &[Required("snapshot")];
     const AGREEMENTS: Agreements = &[Same("source_volume_id", "snapshot.source_volume_id")];
     const NAMES: Words = &["create-snapshot", "snap", "s"];
     const FLAGS: Flags = &[
@@ -41,7 +39,6 @@ impl Declare for v1::CreateSnapshotRequest {
 impl Declare for v1::DeleteSnapshotRequest {
     const EFFECT: Effect = Undoes;
     const NEEDS: Needs = &[Controller(C::CreateDeleteSnapshot)];
-    const REQUIRED: Words = &["snapshot_id"];
     const NAMES: Words = &["delete-snapshot", "delsnap", "ds"];
     const FLAGS: Flags = &[SNAPSHOT_IDS];
     const VIEW: View = View::done("deleted");
@@ -52,7 +49,6 @@ impl Declare for v1::DeleteSnapshotRequest {
 impl Declare for v1::ListSnapshotsRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Controller(C::ListSnapshots)];
-    const REQUIRED: Words = &[];
     const GIVES: Gives = &[
         (Given::Ids(IdKind::Snapshot), "entries.snapshot.snapshot_id"),
         (
@@ -86,8 +82,6 @@ impl Declare for v1::ListSnapshotsRequest {
 impl Declare for v1::GetSnapshotRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Controller(C::GetSnapshot)];
-    const REQUIRED: Words = &["snapshot_id"];
-    const REPLY_RULES: Rules = &[Required("snapshot")];
     const AGREEMENTS: Agreements = &[Same("snapshot_id", "snapshot.snapshot_id")];
     const NAMES: Words = &["get-snapshot"];
     const FLAGS: Flags = &[SNAPSHOT_IDS];

@@ -20,7 +20,6 @@ use super::facts::Given;
 use csi_proto::schema::Method;
 use exchange::{Exchange, Stream};
 use rpc_rules::RpcRules;
-use rule::Rule;
 use view::MessageView;
 use violations::Broken;
 
@@ -42,15 +41,6 @@ fn rules(method: &Method) -> RpcRules {
     super::find(method).map_or(RpcRules::NONE, |rpc| rpc.rules)
 }
 
-/// The rules of an RPC's request.
-fn request_rules(method: &Method) -> Vec<Rule> {
-    let required = super::facts(method).map_or(&[][..], |facts| facts.required);
-    let required = required.iter().copied().map(Rule::Required);
-    required
-        .chain(rules(method).request.iter().copied())
-        .collect()
-}
-
 /// Checks a request's `bytes`.
 ///
 /// # Errors
@@ -59,7 +49,7 @@ pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result
     let mut found = Broken::default();
     let message = method.request;
     if checks.spec {
-        walk::message(message, bytes, &request_rules(method), &mut found);
+        walk::message(message, bytes, rules(method).request, &mut found);
     }
     let view = MessageView::new(message, bytes);
     let secrets = message.fields.iter().filter(|field| field.secret);

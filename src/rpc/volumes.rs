@@ -23,10 +23,8 @@ impl Declare for v1::CreateVolumeRequest {
         id_path: &[("volume_id", "volume.volume_id")],
     });
     const NEEDS: Needs = &[Controller(C::CreateDeleteVolume)];
-    const REQUIRED: Words = &["name", "volume_capabilities"];
     const GIVES: Gives = &[(Given::VolumeContext, "volume.volume_context")];
     const REQUEST_RULES: Rules = &[SUGGESTED_NAME];
-    const REPLY_RULES: Rules = &[Required("volume")];
     const AGREEMENTS: Agreements = &[
         InCapacityRange("volume.capacity_bytes"),
         Check(exchange::created_volume),
@@ -61,7 +59,6 @@ impl Declare for v1::CreateVolumeRequest {
 impl Declare for v1::DeleteVolumeRequest {
     const EFFECT: Effect = Undoes;
     const NEEDS: Needs = &[Controller(C::CreateDeleteVolume)];
-    const REQUIRED: Words = &["volume_id"];
     const NAMES: Words = &["delete-volume", "rm", "del", "delete", "d"];
     const FLAGS: Flags = &[VOLUME_IDS];
     const VIEW: View = View::done("deleted");
@@ -72,7 +69,6 @@ impl Declare for v1::DeleteVolumeRequest {
 impl Declare for v1::ListVolumesRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Controller(C::ListVolumes)];
-    const REQUIRED: Words = &[];
     const GIVES: Gives = &[(Given::Ids(IdKind::Volume), "entries.volume.volume_id")];
     const AGREEMENTS: Agreements = &[PAGE, NewToken];
     const NAMES: Words = &["list-volumes", "ls", "list", "volumes", "l"];
@@ -89,8 +85,6 @@ impl Declare for v1::ListVolumesRequest {
 impl Declare for v1::ControllerGetVolumeRequest {
     const EFFECT: Effect = Reads;
     const NEEDS: Needs = &[Controller(C::GetVolume)];
-    const REQUIRED: Words = &["volume_id"];
-    const REPLY_RULES: Rules = &[Required("volume"), Required("status")];
     const AGREEMENTS: Agreements = &[Same("volume_id", "volume.volume_id")];
     const NAMES: Words = &["get-volume"];
     const FLAGS: Flags = &[VOLUME_IDS];
@@ -103,7 +97,6 @@ impl Declare for v1::ControllerGetVolumeRequest {
 impl Declare for v1::ControllerModifyVolumeRequest {
     const EFFECT: Effect = Changes;
     const NEEDS: Needs = &[Controller(C::ModifyVolume)];
-    const REQUIRED: Words = &["volume_id", "mutable_parameters"];
     const NAMES: Words = &["modify-volume", "modify"];
     const FLAGS: Flags = &[VOLUME_IDS, MUTABLE_PARAMETERS];
     const VIEW: View = View::done("modified");
@@ -114,7 +107,6 @@ impl Declare for v1::ControllerModifyVolumeRequest {
 impl Declare for v1::ControllerExpandVolumeRequest {
     const EFFECT: Effect = Changes;
     const NEEDS: Needs = &[Controller(C::ExpandVolume)];
-    const REQUIRED: Words = &["volume_id", "capacity_range"];
     const REPLY_RULES: Rules = &[Required("capacity_bytes")];
     const AGREEMENTS: Agreements = &[NotBelowRequired("capacity_bytes")];
     const NAMES: Words = &["expand-volume", "expand", "exp"];

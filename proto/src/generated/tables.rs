@@ -346,6 +346,7 @@ pub static GET_PLUGIN_INFO_REQUEST: Message = Message {
     name: "csi.v1.GetPluginInfoRequest",
     alpha: false,
     doc: "Request of GetPluginInfo. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.GetPluginInfoResponse`.
@@ -353,6 +354,7 @@ pub static GET_PLUGIN_INFO_RESPONSE: Message = Message {
     name: "csi.v1.GetPluginInfoResponse",
     alpha: false,
     doc: "Answer of GetPluginInfo.",
+    required: &["name", "vendor_version"],
     fields: &[
         Field {
             name: "name",
@@ -394,6 +396,7 @@ pub static GET_PLUGIN_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.GetPluginCapabilitiesRequest",
     alpha: false,
     doc: "Request of GetPluginCapabilities. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.GetPluginCapabilitiesResponse`.
@@ -401,6 +404,7 @@ pub static GET_PLUGIN_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.GetPluginCapabilitiesResponse",
     alpha: false,
     doc: "Answer of GetPluginCapabilities.",
+    required: &[],
     fields: &[
         Field {
             name: "capabilities",
@@ -420,6 +424,7 @@ pub static PLUGIN_CAPABILITY: Message = Message {
     name: "csi.v1.PluginCapability",
     alpha: false,
     doc: "One capability of the driver as a whole.",
+    required: &[],
     fields: &[
         Field {
             name: "service",
@@ -450,6 +455,7 @@ pub static PLUGIN_CAPABILITY_SERVICE: Message = Message {
     name: "csi.v1.PluginCapability.Service",
     alpha: false,
     doc: "A service or a trait of the driver.",
+    required: &[],
     fields: &[
         Field {
             name: "type",
@@ -469,6 +475,7 @@ pub static PLUGIN_CAPABILITY_VOLUME_EXPANSION: Message = Message {
     name: "csi.v1.PluginCapability.VolumeExpansion",
     alpha: false,
     doc: "The state in which volumes can be expanded.",
+    required: &[],
     fields: &[
         Field {
             name: "type",
@@ -488,6 +495,7 @@ pub static PROBE_REQUEST: Message = Message {
     name: "csi.v1.ProbeRequest",
     alpha: false,
     doc: "Request of Probe. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.ProbeResponse`.
@@ -495,6 +503,7 @@ pub static PROBE_RESPONSE: Message = Message {
     name: "csi.v1.ProbeResponse",
     alpha: false,
     doc: "Answer of Probe.",
+    required: &[],
     fields: &[
         Field {
             name: "ready",
@@ -514,6 +523,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.CreateVolumeRequest",
     alpha: false,
     doc: "Request of CreateVolume.",
+    required: &["name", "volume_capabilities"],
     fields: &[
         Field {
             name: "name",
@@ -610,6 +620,7 @@ pub static VOLUME_CONTENT_SOURCE: Message = Message {
     name: "csi.v1.VolumeContentSource",
     alpha: false,
     doc: "Where the first data of a volume comes from.",
+    required: &[],
     fields: &[
         Field {
             name: "snapshot",
@@ -640,6 +651,7 @@ pub static VOLUME_CONTENT_SOURCE_SNAPSHOT_SOURCE: Message = Message {
     name: "csi.v1.VolumeContentSource.SnapshotSource",
     alpha: false,
     doc: "A snapshot as the source.",
+    required: &["snapshot_id"],
     fields: &[
         Field {
             name: "snapshot_id",
@@ -659,6 +671,7 @@ pub static VOLUME_CONTENT_SOURCE_VOLUME_SOURCE: Message = Message {
     name: "csi.v1.VolumeContentSource.VolumeSource",
     alpha: false,
     doc: "Another volume as the source.",
+    required: &["volume_id"],
     fields: &[
         Field {
             name: "volume_id",
@@ -678,6 +691,7 @@ pub static CREATE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.CreateVolumeResponse",
     alpha: false,
     doc: "Answer of CreateVolume.",
+    required: &["volume"],
     fields: &[
         Field {
             name: "volume",
@@ -697,6 +711,7 @@ pub static VOLUME_CAPABILITY: Message = Message {
     name: "csi.v1.VolumeCapability",
     alpha: false,
     doc: "One way in which a volume is used.",
+    required: &["access_mode"],
     fields: &[
         Field {
             name: "block",
@@ -738,6 +753,7 @@ pub static VOLUME_CAPABILITY_BLOCK_VOLUME: Message = Message {
     name: "csi.v1.VolumeCapability.BlockVolume",
     alpha: false,
     doc: "Use as a raw block device. It has no settings.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.VolumeCapability.MountVolume`.
@@ -745,6 +761,7 @@ pub static VOLUME_CAPABILITY_MOUNT_VOLUME: Message = Message {
     name: "csi.v1.VolumeCapability.MountVolume",
     alpha: false,
     doc: "Use as a mounted file system.",
+    required: &[],
     fields: &[
         Field {
             name: "fs_type",
@@ -786,6 +803,7 @@ pub static VOLUME_CAPABILITY_ACCESS_MODE: Message = Message {
     name: "csi.v1.VolumeCapability.AccessMode",
     alpha: false,
     doc: "How many nodes and workloads may use the volume, and for what.",
+    required: &["mode"],
     fields: &[
         Field {
             name: "mode",
@@ -805,6 +823,7 @@ pub static CAPACITY_RANGE: Message = Message {
     name: "csi.v1.CapacityRange",
     alpha: false,
     doc: "Range of sizes in bytes. At least one of the two bounds is set.",
+    required: &[],
     fields: &[
         Field {
             name: "required_bytes",
@@ -835,6 +854,7 @@ pub static VOLUME: Message = Message {
     name: "csi.v1.Volume",
     alpha: false,
     doc: "A volume as the driver describes it.",
+    required: &["volume_id"],
     fields: &[
         Field {
             name: "capacity_bytes",
@@ -898,6 +918,7 @@ pub static TOPOLOGY_REQUIREMENT: Message = Message {
     name: "csi.v1.TopologyRequirement",
     alpha: false,
     doc: "Where a new volume must or should be reachable. At least one of the two lists is set.",
+    required: &[],
     fields: &[
         Field {
             name: "requisite",
@@ -928,6 +949,7 @@ pub static TOPOLOGY: Message = Message {
     name: "csi.v1.Topology",
     alpha: false,
     doc: "One place in the cluster, such as a zone or a rack.",
+    required: &[],
     fields: &[
         Field {
             name: "segments",
@@ -947,6 +969,7 @@ pub static DELETE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.DeleteVolumeRequest",
     alpha: false,
     doc: "Request of DeleteVolume.",
+    required: &["volume_id"],
     fields: &[
         Field {
             name: "volume_id",
@@ -977,6 +1000,7 @@ pub static DELETE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.DeleteVolumeResponse",
     alpha: false,
     doc: "Answer of DeleteVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.ControllerPublishVolumeRequest`.
@@ -984,6 +1008,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerPublishVolumeRequest",
     alpha: false,
     doc: "Request of ControllerPublishVolume.",
+    required: &["volume_id", "node_id", "volume_capability"],
     fields: &[
         Field {
             name: "volume_id",
@@ -1058,6 +1083,7 @@ pub static CONTROLLER_PUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerPublishVolumeResponse",
     alpha: false,
     doc: "Answer of ControllerPublishVolume.",
+    required: &[],
     fields: &[
         Field {
             name: "publish_context",
@@ -1077,6 +1103,7 @@ pub static CONTROLLER_UNPUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerUnpublishVolumeRequest",
     alpha: false,
     doc: "Request of ControllerUnpublishVolume.",
+    required: &["volume_id"],
     fields: &[
         Field {
             name: "volume_id",
@@ -1118,6 +1145,7 @@ pub static CONTROLLER_UNPUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerUnpublishVolumeResponse",
     alpha: false,
     doc: "Answer of ControllerUnpublishVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.ValidateVolumeCapabilitiesRequest`.
@@ -1125,6 +1153,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.ValidateVolumeCapabilitiesRequest",
     alpha: false,
     doc: "Request of ValidateVolumeCapabilities.",
+    required: &["volume_id", "volume_capabilities"],
     fields: &[
         Field {
             name: "volume_id",
@@ -1199,6 +1228,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.ValidateVolumeCapabilitiesResponse",
     alpha: false,
     doc: "Answer of ValidateVolumeCapabilities.",
+    required: &[],
     fields: &[
         Field {
             name: "confirmed",
@@ -1229,6 +1259,7 @@ pub static VALIDATE_VOLUME_CAPABILITIES_RESPONSE_CONFIRMED: Message = Message {
     name: "csi.v1.ValidateVolumeCapabilitiesResponse.Confirmed",
     alpha: false,
     doc: "What the driver has confirmed. To be compared with the request: an older driver overlooks what it does not know.",
+    required: &["volume_capabilities"],
     fields: &[
         Field {
             name: "volume_context",
@@ -1281,6 +1312,7 @@ pub static LIST_VOLUMES_REQUEST: Message = Message {
     name: "csi.v1.ListVolumesRequest",
     alpha: false,
     doc: "Request of ListVolumes.",
+    required: &[],
     fields: &[
         Field {
             name: "max_entries",
@@ -1311,6 +1343,7 @@ pub static LIST_VOLUMES_RESPONSE: Message = Message {
     name: "csi.v1.ListVolumesResponse",
     alpha: false,
     doc: "Answer of ListVolumes, one page.",
+    required: &[],
     fields: &[
         Field {
             name: "entries",
@@ -1341,6 +1374,7 @@ pub static LIST_VOLUMES_RESPONSE_VOLUME_STATUS: Message = Message {
     name: "csi.v1.ListVolumesResponse.VolumeStatus",
     alpha: false,
     doc: "State of a listed volume at this moment.",
+    required: &[],
     fields: &[
         Field {
             name: "published_node_ids",
@@ -1371,6 +1405,7 @@ pub static LIST_VOLUMES_RESPONSE_ENTRY: Message = Message {
     name: "csi.v1.ListVolumesResponse.Entry",
     alpha: false,
     doc: "One listed volume.",
+    required: &["volume"],
     fields: &[
         Field {
             name: "volume",
@@ -1401,6 +1436,7 @@ pub static CONTROLLER_GET_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerGetVolumeRequest",
     alpha: true,
     doc: "Request of ControllerGetVolume. Alpha.",
+    required: &["volume_id"],
     fields: &[
         Field {
             name: "volume_id",
@@ -1420,6 +1456,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerGetVolumeResponse",
     alpha: true,
     doc: "Answer of ControllerGetVolume. Alpha.",
+    required: &["volume", "status"],
     fields: &[
         Field {
             name: "volume",
@@ -1450,6 +1487,7 @@ pub static CONTROLLER_GET_VOLUME_RESPONSE_VOLUME_STATUS: Message = Message {
     name: "csi.v1.ControllerGetVolumeResponse.VolumeStatus",
     alpha: false,
     doc: "State of the volume at this moment.",
+    required: &[],
     fields: &[
         Field {
             name: "published_node_ids",
@@ -1480,6 +1518,7 @@ pub static CONTROLLER_MODIFY_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerModifyVolumeRequest",
     alpha: false,
     doc: "Request of ControllerModifyVolume.",
+    required: &["volume_id", "mutable_parameters"],
     fields: &[
         Field {
             name: "volume_id",
@@ -1521,6 +1560,7 @@ pub static CONTROLLER_MODIFY_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerModifyVolumeResponse",
     alpha: false,
     doc: "Answer of ControllerModifyVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.GetCapacityRequest`.
@@ -1528,6 +1568,7 @@ pub static GET_CAPACITY_REQUEST: Message = Message {
     name: "csi.v1.GetCapacityRequest",
     alpha: false,
     doc: "Request of GetCapacity.",
+    required: &[],
     fields: &[
         Field {
             name: "volume_capabilities",
@@ -1569,6 +1610,7 @@ pub static GET_CAPACITY_RESPONSE: Message = Message {
     name: "csi.v1.GetCapacityResponse",
     alpha: false,
     doc: "Answer of GetCapacity.",
+    required: &[],
     fields: &[
         Field {
             name: "available_capacity",
@@ -1610,6 +1652,7 @@ pub static CONTROLLER_GET_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.ControllerGetCapabilitiesRequest",
     alpha: false,
     doc: "Request of ControllerGetCapabilities. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.ControllerGetCapabilitiesResponse`.
@@ -1617,6 +1660,7 @@ pub static CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.ControllerGetCapabilitiesResponse",
     alpha: false,
     doc: "Answer of ControllerGetCapabilities.",
+    required: &[],
     fields: &[
         Field {
             name: "capabilities",
@@ -1636,6 +1680,7 @@ pub static CONTROLLER_SERVICE_CAPABILITY: Message = Message {
     name: "csi.v1.ControllerServiceCapability",
     alpha: false,
     doc: "One capability of the Controller service.",
+    required: &[],
     fields: &[
         Field {
             name: "rpc",
@@ -1655,6 +1700,7 @@ pub static CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
     name: "csi.v1.ControllerServiceCapability.RPC",
     alpha: false,
     doc: "An optional RPC or feature of the Controller service.",
+    required: &[],
     fields: &[
         Field {
             name: "type",
@@ -1674,6 +1720,7 @@ pub static CREATE_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.CreateSnapshotRequest",
     alpha: false,
     doc: "Request of CreateSnapshot.",
+    required: &["source_volume_id", "name"],
     fields: &[
         Field {
             name: "source_volume_id",
@@ -1726,6 +1773,7 @@ pub static CREATE_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.CreateSnapshotResponse",
     alpha: false,
     doc: "Answer of CreateSnapshot.",
+    required: &["snapshot"],
     fields: &[
         Field {
             name: "snapshot",
@@ -1745,6 +1793,7 @@ pub static SNAPSHOT: Message = Message {
     name: "csi.v1.Snapshot",
     alpha: false,
     doc: "A snapshot as the driver describes it.",
+    required: &["snapshot_id", "source_volume_id", "creation_time"],
     fields: &[
         Field {
             name: "size_bytes",
@@ -1819,6 +1868,7 @@ pub static DELETE_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.DeleteSnapshotRequest",
     alpha: false,
     doc: "Request of DeleteSnapshot.",
+    required: &["snapshot_id"],
     fields: &[
         Field {
             name: "snapshot_id",
@@ -1849,6 +1899,7 @@ pub static DELETE_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.DeleteSnapshotResponse",
     alpha: false,
     doc: "Answer of DeleteSnapshot. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.ListSnapshotsRequest`.
@@ -1856,6 +1907,7 @@ pub static LIST_SNAPSHOTS_REQUEST: Message = Message {
     name: "csi.v1.ListSnapshotsRequest",
     alpha: false,
     doc: "Request of ListSnapshots.",
+    required: &[],
     fields: &[
         Field {
             name: "max_entries",
@@ -1919,6 +1971,7 @@ pub static LIST_SNAPSHOTS_RESPONSE: Message = Message {
     name: "csi.v1.ListSnapshotsResponse",
     alpha: false,
     doc: "Answer of ListSnapshots, one page.",
+    required: &[],
     fields: &[
         Field {
             name: "entries",
@@ -1949,6 +2002,7 @@ pub static LIST_SNAPSHOTS_RESPONSE_ENTRY: Message = Message {
     name: "csi.v1.ListSnapshotsResponse.Entry",
     alpha: false,
     doc: "One listed snapshot.",
+    required: &["snapshot"],
     fields: &[
         Field {
             name: "snapshot",
@@ -1968,6 +2022,7 @@ pub static GET_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.GetSnapshotRequest",
     alpha: true,
     doc: "Request of GetSnapshot. Alpha.",
+    required: &["snapshot_id"],
     fields: &[
         Field {
             name: "snapshot_id",
@@ -1998,6 +2053,7 @@ pub static GET_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.GetSnapshotResponse",
     alpha: true,
     doc: "Answer of GetSnapshot. Alpha.",
+    required: &["snapshot"],
     fields: &[
         Field {
             name: "snapshot",
@@ -2017,6 +2073,7 @@ pub static CONTROLLER_EXPAND_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.ControllerExpandVolumeRequest",
     alpha: false,
     doc: "Request of ControllerExpandVolume.",
+    required: &["volume_id", "capacity_range"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2069,6 +2126,7 @@ pub static CONTROLLER_EXPAND_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.ControllerExpandVolumeResponse",
     alpha: false,
     doc: "Answer of ControllerExpandVolume.",
+    required: &[],
     fields: &[
         Field {
             name: "capacity_bytes",
@@ -2099,6 +2157,7 @@ pub static NODE_STAGE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeStageVolumeRequest",
     alpha: false,
     doc: "Request of NodeStageVolume.",
+    required: &["volume_id", "staging_target_path", "volume_capability"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2173,6 +2232,7 @@ pub static NODE_STAGE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeStageVolumeResponse",
     alpha: false,
     doc: "Answer of NodeStageVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.NodeUnstageVolumeRequest`.
@@ -2180,6 +2240,7 @@ pub static NODE_UNSTAGE_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeUnstageVolumeRequest",
     alpha: false,
     doc: "Request of NodeUnstageVolume.",
+    required: &["volume_id", "staging_target_path"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2210,6 +2271,7 @@ pub static NODE_UNSTAGE_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeUnstageVolumeResponse",
     alpha: false,
     doc: "Answer of NodeUnstageVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.NodePublishVolumeRequest`.
@@ -2217,6 +2279,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodePublishVolumeRequest",
     alpha: false,
     doc: "Request of NodePublishVolume.",
+    required: &["volume_id", "target_path", "volume_capability"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2313,6 +2376,7 @@ pub static NODE_PUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodePublishVolumeResponse",
     alpha: false,
     doc: "Answer of NodePublishVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.NodeUnpublishVolumeRequest`.
@@ -2320,6 +2384,7 @@ pub static NODE_UNPUBLISH_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeUnpublishVolumeRequest",
     alpha: false,
     doc: "Request of NodeUnpublishVolume.",
+    required: &["volume_id", "target_path"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2350,6 +2415,7 @@ pub static NODE_UNPUBLISH_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeUnpublishVolumeResponse",
     alpha: false,
     doc: "Answer of NodeUnpublishVolume. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.NodeGetVolumeStatsRequest`.
@@ -2357,6 +2423,7 @@ pub static NODE_GET_VOLUME_STATS_REQUEST: Message = Message {
     name: "csi.v1.NodeGetVolumeStatsRequest",
     alpha: false,
     doc: "Request of NodeGetVolumeStats.",
+    required: &["volume_id", "volume_path"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2398,6 +2465,7 @@ pub static NODE_GET_VOLUME_STATS_RESPONSE: Message = Message {
     name: "csi.v1.NodeGetVolumeStatsResponse",
     alpha: false,
     doc: "Answer of NodeGetVolumeStats.",
+    required: &[],
     fields: &[
         Field {
             name: "usage",
@@ -2428,6 +2496,7 @@ pub static VOLUME_USAGE: Message = Message {
     name: "csi.v1.VolumeUsage",
     alpha: false,
     doc: "How full a volume is, counted in one unit.",
+    required: &["unit"],
     fields: &[
         Field {
             name: "available",
@@ -2480,6 +2549,7 @@ pub static VOLUME_CONDITION: Message = Message {
     name: "csi.v1.VolumeCondition",
     alpha: true,
     doc: "Whether a volume is healthy. Alpha. Meant for people, not for automation.",
+    required: &["message"],
     fields: &[
         Field {
             name: "abnormal",
@@ -2510,6 +2580,7 @@ pub static NODE_GET_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.NodeGetCapabilitiesRequest",
     alpha: false,
     doc: "Request of NodeGetCapabilities. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.NodeGetCapabilitiesResponse`.
@@ -2517,6 +2588,7 @@ pub static NODE_GET_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.NodeGetCapabilitiesResponse",
     alpha: false,
     doc: "Answer of NodeGetCapabilities.",
+    required: &[],
     fields: &[
         Field {
             name: "capabilities",
@@ -2536,6 +2608,7 @@ pub static NODE_SERVICE_CAPABILITY: Message = Message {
     name: "csi.v1.NodeServiceCapability",
     alpha: false,
     doc: "One capability of the Node service.",
+    required: &[],
     fields: &[
         Field {
             name: "rpc",
@@ -2555,6 +2628,7 @@ pub static NODE_SERVICE_CAPABILITY_RPC: Message = Message {
     name: "csi.v1.NodeServiceCapability.RPC",
     alpha: false,
     doc: "An optional RPC or feature of the Node service.",
+    required: &[],
     fields: &[
         Field {
             name: "type",
@@ -2574,6 +2648,7 @@ pub static NODE_GET_INFO_REQUEST: Message = Message {
     name: "csi.v1.NodeGetInfoRequest",
     alpha: false,
     doc: "Request of NodeGetInfo. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.NodeGetInfoResponse`.
@@ -2581,6 +2656,7 @@ pub static NODE_GET_INFO_RESPONSE: Message = Message {
     name: "csi.v1.NodeGetInfoResponse",
     alpha: false,
     doc: "Answer of NodeGetInfo.",
+    required: &["node_id"],
     fields: &[
         Field {
             name: "node_id",
@@ -2622,6 +2698,7 @@ pub static NODE_EXPAND_VOLUME_REQUEST: Message = Message {
     name: "csi.v1.NodeExpandVolumeRequest",
     alpha: false,
     doc: "Request of NodeExpandVolume.",
+    required: &["volume_id", "volume_path"],
     fields: &[
         Field {
             name: "volume_id",
@@ -2696,6 +2773,7 @@ pub static NODE_EXPAND_VOLUME_RESPONSE: Message = Message {
     name: "csi.v1.NodeExpandVolumeResponse",
     alpha: false,
     doc: "Answer of NodeExpandVolume.",
+    required: &[],
     fields: &[
         Field {
             name: "capacity_bytes",
@@ -2715,6 +2793,7 @@ pub static GROUP_CONTROLLER_GET_CAPABILITIES_REQUEST: Message = Message {
     name: "csi.v1.GroupControllerGetCapabilitiesRequest",
     alpha: false,
     doc: "Request of GroupControllerGetCapabilities. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.GroupControllerGetCapabilitiesResponse`.
@@ -2722,6 +2801,7 @@ pub static GROUP_CONTROLLER_GET_CAPABILITIES_RESPONSE: Message = Message {
     name: "csi.v1.GroupControllerGetCapabilitiesResponse",
     alpha: false,
     doc: "Answer of GroupControllerGetCapabilities.",
+    required: &[],
     fields: &[
         Field {
             name: "capabilities",
@@ -2741,6 +2821,7 @@ pub static GROUP_CONTROLLER_SERVICE_CAPABILITY: Message = Message {
     name: "csi.v1.GroupControllerServiceCapability",
     alpha: false,
     doc: "One capability of the GroupController service.",
+    required: &[],
     fields: &[
         Field {
             name: "rpc",
@@ -2760,6 +2841,7 @@ pub static GROUP_CONTROLLER_SERVICE_CAPABILITY_RPC: Message = Message {
     name: "csi.v1.GroupControllerServiceCapability.RPC",
     alpha: false,
     doc: "An optional RPC or feature of the GroupController service.",
+    required: &[],
     fields: &[
         Field {
             name: "type",
@@ -2779,6 +2861,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.CreateVolumeGroupSnapshotRequest",
     alpha: false,
     doc: "Request of CreateVolumeGroupSnapshot.",
+    required: &["name", "source_volume_ids"],
     fields: &[
         Field {
             name: "name",
@@ -2831,6 +2914,7 @@ pub static CREATE_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.CreateVolumeGroupSnapshotResponse",
     alpha: false,
     doc: "Answer of CreateVolumeGroupSnapshot.",
+    required: &["group_snapshot"],
     fields: &[
         Field {
             name: "group_snapshot",
@@ -2850,6 +2934,7 @@ pub static VOLUME_GROUP_SNAPSHOT: Message = Message {
     name: "csi.v1.VolumeGroupSnapshot",
     alpha: false,
     doc: "Snapshots of several volumes, taken at one instant.",
+    required: &["group_snapshot_id", "snapshots", "creation_time"],
     fields: &[
         Field {
             name: "group_snapshot_id",
@@ -2902,6 +2987,7 @@ pub static DELETE_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.DeleteVolumeGroupSnapshotRequest",
     alpha: false,
     doc: "Request of DeleteVolumeGroupSnapshot.",
+    required: &["group_snapshot_id", "snapshot_ids"],
     fields: &[
         Field {
             name: "group_snapshot_id",
@@ -2943,6 +3029,7 @@ pub static DELETE_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.DeleteVolumeGroupSnapshotResponse",
     alpha: false,
     doc: "Answer of DeleteVolumeGroupSnapshot. It has no fields.",
+    required: &[],
     fields: &[],
 };
 /// `csi.v1.GetVolumeGroupSnapshotRequest`.
@@ -2950,6 +3037,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_REQUEST: Message = Message {
     name: "csi.v1.GetVolumeGroupSnapshotRequest",
     alpha: false,
     doc: "Request of GetVolumeGroupSnapshot.",
+    required: &["group_snapshot_id", "snapshot_ids"],
     fields: &[
         Field {
             name: "group_snapshot_id",
@@ -2991,6 +3079,7 @@ pub static GET_VOLUME_GROUP_SNAPSHOT_RESPONSE: Message = Message {
     name: "csi.v1.GetVolumeGroupSnapshotResponse",
     alpha: false,
     doc: "Answer of GetVolumeGroupSnapshot.",
+    required: &["group_snapshot"],
     fields: &[
         Field {
             name: "group_snapshot",
@@ -3010,6 +3099,7 @@ pub static BLOCK_METADATA: Message = Message {
     name: "csi.v1.BlockMetadata",
     alpha: false,
     doc: "One range of bytes in a snapshot.",
+    required: &[],
     fields: &[
         Field {
             name: "byte_offset",
@@ -3040,6 +3130,7 @@ pub static GET_METADATA_ALLOCATED_REQUEST: Message = Message {
     name: "csi.v1.GetMetadataAllocatedRequest",
     alpha: false,
     doc: "Request of GetMetadataAllocated.",
+    required: &["snapshot_id"],
     fields: &[
         Field {
             name: "snapshot_id",
@@ -3092,6 +3183,7 @@ pub static GET_METADATA_ALLOCATED_RESPONSE: Message = Message {
     name: "csi.v1.GetMetadataAllocatedResponse",
     alpha: false,
     doc: "Answer of GetMetadataAllocated, one message of the stream.",
+    required: &["block_metadata_type"],
     fields: &[
         Field {
             name: "block_metadata_type",
@@ -3133,6 +3225,7 @@ pub static GET_METADATA_DELTA_REQUEST: Message = Message {
     name: "csi.v1.GetMetadataDeltaRequest",
     alpha: false,
     doc: "Request of GetMetadataDelta.",
+    required: &["base_snapshot_id", "target_snapshot_id"],
     fields: &[
         Field {
             name: "base_snapshot_id",
@@ -3196,6 +3289,7 @@ pub static GET_METADATA_DELTA_RESPONSE: Message = Message {
     name: "csi.v1.GetMetadataDeltaResponse",
     alpha: false,
     doc: "Answer of GetMetadataDelta, one message of the stream.",
+    required: &["block_metadata_type"],
     fields: &[
         Field {
             name: "block_metadata_type",

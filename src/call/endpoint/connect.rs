@@ -5,7 +5,7 @@ use super::inside::Inside;
 use super::pod::Pod;
 use super::tls::{Tls, TlsOptions};
 use super::watched::{ByteStream, Greeting, StreamOrigin, Watched};
-use super::{Address, Endpoint, EndpointError, Family, Target};
+use super::{Address, Endpoint, EndpointError, Family, Target, embedded, mock};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::DuplexStream;
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
 
@@ -193,6 +192,7 @@ impl Connector {
     }
 
     async fn open_stream(&self) -> Result<Box<dyn ByteStream>, EndpointError> {
+        let inside = &self.endpoint.inside;
         Ok(match &self.endpoint.target {
             Target::Unix(path) => Box::new(self.unix(path).await?),
             // The kernel's mark of an abstract name is a NUL at its start.
@@ -208,18 +208,16 @@ impl Connector {
             Target::Exec(words) => Box::new(ExecStream::start(words)?),
             Target::Pod(pod) => Box::new(pod.open().await?),
             Target::Cluster(sought) => Box::new(sought.find().await?.open().await?),
-            Target::Embedded(folder) => Box::new(self.inside(Inside::nfs(folder)).await?),
-            Target::Mock(folder) => Box::new(self.inside(Inside::mock(folder)).await?),
+            // The first connection opens the driver.
+            Target::Embedded(folder) => {
+                let open = async || Ok(Inside::Nfs(Box::new(embedded::open(folder)?)));
+                Box::new(inside.get_or_try_init(open).await?.connect())
+            }
+            Target::Mock(folder) => {
+                let open = async || Ok(Inside::Mock(mock::open(folder).await?));
+                Box::new(inside.get_or_try_init(open).await?.connect())
+            }
         })
-    }
-
-    /// A connection to the driver in this process, opened by the first one.
-    async fn inside(
-        &self,
-        open: impl Future<Output = Result<Inside, EndpointError>>,
-    ) -> Result<DuplexStream, EndpointError> {
-        let driver = self.endpoint.inside.get_or_try_init(|| open).await?;
-        Ok(driver.connect())
     }
 
     async fn unix(&self, path: &Path) -> Result<UnixStream, EndpointError> {

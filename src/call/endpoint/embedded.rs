@@ -5,33 +5,14 @@
 use super::EndpointError;
 use super::state::Folder;
 #[cfg(not(feature = "embedded"))]
-use absent::Embedded;
+pub(super) use absent::Embedded;
 #[cfg(feature = "embedded")]
-use csi_nfs::process::embedded::Embedded;
-use tokio::io::DuplexStream;
+pub(super) use csi_nfs::process::embedded::Embedded;
 
-/// A driver that keeps its share and its records in one folder.
-pub(super) struct EmbeddedDriver(Embedded);
-
-impl EmbeddedDriver {
-    /// Opens the driver whose state is in `folder`.
-    pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
-        let folder = folder.prepare("embedded")?;
-        match Embedded::open(&folder) {
-            Ok(embedded) => Ok(Self(embedded)),
-            Err(cause) => Err(EndpointError::inside("embedded", &folder, cause)),
-        }
-    }
-
-    /// A new connection to it.
-    pub(super) fn connect(&self) -> DuplexStream {
-        self.0.connect()
-    }
-
-    /// Waits until work that outlives its call is done.
-    pub(super) async fn settled(&self) {
-        self.0.settled().await;
-    }
+/// Opens the driver that keeps its share and its records in `folder`.
+pub(super) fn open(folder: &Folder) -> Result<Embedded, EndpointError> {
+    let folder = folder.prepare("embedded")?;
+    Embedded::open(&folder).map_err(|cause| EndpointError::inside("embedded", &folder, cause))
 }
 
 /// In the place of a driver that is not linked.

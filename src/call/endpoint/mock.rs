@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
-use tokio::io::DuplexStream;
 use tokio::time::{Instant, sleep};
 
 /// How long another process may have the folder.
@@ -27,49 +26,42 @@ type Open = BTreeMap<PathBuf, Weak<Server<Gate>>>;
 /// The drivers of this process by their folders: two endpoints of one folder name one driver.
 static OPEN: Mutex<Open> = Mutex::new(BTreeMap::new());
 
-/// A driver that keeps its state in one folder.
-pub(super) struct MockDriver(Arc<Server<Gate>>);
+/// The mock, which serves.
+pub(super) type MockDriver = Arc<Server<Gate>>;
 
-impl MockDriver {
-    /// Opens the driver whose state is in `folder`.
-    pub(super) async fn open(folder: &Folder) -> Result<Self, EndpointError> {
-        let folder = folder.prepare("mock")?;
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(driver) = lock(&OPEN).get(&folder).and_then(Weak::upgrade) {
-                return Ok(Self(driver));
-            }
-            match Storage::open(&folder) {
-                Err(StorageError::InUse) if Instant::now() < until => sleep(PAUSE).await,
-                Err(cause) => return Err(EndpointError::inside("mock", &folder, cause)),
-                Ok(storage) => return Self::over(&folder, storage),
-            }
+/// Opens the driver whose state is in `folder`.
+pub(super) async fn open(folder: &Folder) -> Result<MockDriver, EndpointError> {
+    let folder = folder.prepare("mock")?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(driver) = lock(&OPEN).get(&folder).and_then(Weak::upgrade) {
+            return Ok(driver);
+        }
+        match Storage::open(&folder) {
+            Err(StorageError::InUse) if Instant::now() < until => sleep(PAUSE).await,
+            Err(cause) => return Err(EndpointError::inside("mock", &folder, cause)),
+            Ok(storage) => return over(&folder, storage),
         }
     }
+}
 
-    fn over(folder: &Path, storage: Storage) -> Result<Self, EndpointError> {
-        let warn = Box::new(|text: &str| note!("warning: {text}"));
-        let path = folder.join(SettingsFile::NAME);
-        let mut file = SettingsFile::new(
-            path.clone(),
-            Settings::default(),
-            FaultRules::default(),
-            methods::named,
-            warn,
-        );
-        let rules = file.read();
-        let rules = rules.map_err(|cause| EndpointError::Settings {
-            path,
-            source: Arc::new(cause),
-        })?;
-        storage.restarted_with(rules.options.defect);
-        let server = Arc::new(Mock::following(file, rules, storage).server());
-        lock(&OPEN).insert(folder.to_owned(), Arc::downgrade(&server));
-        Ok(Self(server))
-    }
-
-    /// A new connection to it.
-    pub(super) fn connect(&self) -> DuplexStream {
-        self.0.connect()
-    }
+fn over(folder: &Path, storage: Storage) -> Result<MockDriver, EndpointError> {
+    let warn = Box::new(|text: &str| note!("warning: {text}"));
+    let path = folder.join(SettingsFile::NAME);
+    let mut file = SettingsFile::new(
+        path.clone(),
+        Settings::default(),
+        FaultRules::default(),
+        methods::named,
+        warn,
+    );
+    let rules = file.read();
+    let rules = rules.map_err(|cause| EndpointError::Settings {
+        path,
+        source: Arc::new(cause),
+    })?;
+    storage.restarted_with(rules.options.defect);
+    let server = Arc::new(Mock::following(file, rules, storage).server());
+    lock(&OPEN).insert(folder.to_owned(), Arc::downgrade(&server));
+    Ok(server)
 }

@@ -13,6 +13,7 @@
 
 use crate::arguments::toml::{self as syntax, TomlError};
 use crate::call::user_folders;
+use crate::error::Error;
 use crate::invocation::private_file;
 use crate::output::shell_word::word;
 use rustix::fs::{FlockOperation, flock};
@@ -24,7 +25,6 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use strsim::{jaro_winkler, osa_distance};
-use thiserror::Error;
 
 /// How like a name must be to be meant.
 const LIKE: f64 = 0.7;
@@ -71,7 +71,7 @@ pub struct Context {
 }
 
 /// Why contexts cannot be had or kept.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum ContextsError {
     /// There is no place for the file.
     #[error("there is no home folder, in which contexts are kept: set HOME or XDG_CONFIG_HOME")]
@@ -115,6 +115,12 @@ fn instead(like: &[String], known: &[String]) -> String {
         }
         ([], known) => format!("there is {}", known.join(", ")),
         (like, _) => format!("did you mean {}?", like.join(" or ")),
+    }
+}
+
+impl From<ContextsError> for Error {
+    fn from(error: ContextsError) -> Self {
+        Self::unusable(error.to_string(), &error)
     }
 }
 

@@ -9,6 +9,7 @@ mod syntax;
 
 pub use names::NameError;
 pub use query::{Place, Query};
+pub use shape::Shape;
 
 use csi_proto::schema::Message;
 use csi_proto::text::{Escaping, escaped};
@@ -16,7 +17,6 @@ use names::check;
 use serde::Serialize;
 use serde_json::Value as Json;
 use serde_json::ser::{CompactFormatter, Serializer};
-use shape::Shape;
 use std::borrow::Cow;
 use thiserror::Error;
 
@@ -125,23 +125,11 @@ impl Template {
         Self { pieces, root }
     }
 
-    /// The template for documents that are a `message`, whose fields it may name in either spelling.
+    /// The template for documents of that shape, whose fields it may name in either spelling.
     ///
     /// # Errors
     /// When it has a name that they cannot have.
-    pub fn for_message(&self, message: &'static Message) -> Result<Self, NameError> {
-        self.of_documents(Shape::Message(message))
-    }
-
-    /// The template for lists of a `message`, as [`Template::for_message`].
-    ///
-    /// # Errors
-    /// When it has a name that they cannot have.
-    pub fn for_list_of(&self, message: &'static Message) -> Result<Self, NameError> {
-        self.of_documents(Shape::List(Some(message)))
-    }
-
-    fn of_documents(&self, root: Shape) -> Result<Self, NameError> {
+    pub fn for_documents(&self, root: Shape) -> Result<Self, NameError> {
         check_pieces(&self.pieces, root, &[root])?;
         let pieces = self.pieces.clone();
         Ok(Self { pieces, root })

@@ -212,7 +212,8 @@ fn names_are_the_specification_s_or_json_s() {
         {"volume": {"volumeId": "v2", "capacityBytes": "10"}},
     ], "nextToken": "t"});
     let found = |template: &str| {
-        let template = parsed(template).for_message(&tables::LIST_VOLUMES_RESPONSE);
+        let template =
+            parsed(template).for_documents(Shape::Message(&tables::LIST_VOLUMES_RESPONSE));
         template.unwrap().text(&reply)
     };
     for (template, expected) in [
@@ -279,11 +280,12 @@ fn a_name_that_the_message_lacks_is_an_error_with_those_that_are_near() {
         ),
         ("{.entries[?length(@.volum) > 1]}", "did you mean volume?"),
     ] {
-        let template = parsed(template).for_message(&tables::LIST_VOLUMES_RESPONSE);
+        let template =
+            parsed(template).for_documents(Shape::Message(&tables::LIST_VOLUMES_RESPONSE));
         let error = template.unwrap_err().to_string();
         assert!(error.contains(problem), "{problem}: {error}");
     }
-    let empty = parsed("{.a}").for_message(&tables::DELETE_VOLUME_RESPONSE);
+    let empty = parsed("{.a}").for_documents(Shape::Message(&tables::DELETE_VOLUME_RESPONSE));
     let error = empty.unwrap_err().to_string();
     assert_eq!(
         error,
@@ -310,7 +312,8 @@ fn what_is_no_list_has_no_index_and_a_map_its_own_keys() {
             "Volume has no field \"xyz\"; it has capacity_bytes, volume_id, volume_context, content_source, accessible_topology",
         ),
     ] {
-        let template = parsed(template).for_message(&tables::LIST_VOLUMES_RESPONSE);
+        let template =
+            parsed(template).for_documents(Shape::Message(&tables::LIST_VOLUMES_RESPONSE));
         let error = template.unwrap_err().to_string();
         assert!(error.ends_with(problem), "{problem}: {error}");
     }
@@ -325,7 +328,8 @@ fn what_is_no_list_has_no_index_and_a_map_its_own_keys() {
         ("{.entries[?value(@..volume_id) == 'J']}", "", ""),
         ("{.entries[*]..volume_context.volumeId}", "J", "J"),
     ] {
-        let template = parsed(template).for_message(&tables::LIST_VOLUMES_RESPONSE);
+        let template =
+            parsed(template).for_documents(Shape::Message(&tables::LIST_VOLUMES_RESPONSE));
         let template = template.unwrap();
         assert_eq!(template.text(&reply), of_both, "{template:?}");
         let found = template.text(&key);
@@ -341,7 +345,7 @@ fn what_is_no_list_has_no_index_and_a_map_its_own_keys() {
     let row = tables::LIST_VOLUMES_RESPONSE
         .field("entries")
         .and_then(|field| field.message());
-    let template = template.for_list_of(row.unwrap());
+    let template = template.for_documents(Shape::List(row));
     assert_eq!(template.unwrap().text(list), "J");
 }
 

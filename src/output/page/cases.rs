@@ -89,35 +89,23 @@ impl CaseEnd {
         Self::Skipped,
     ];
 
+    /// The name, the words for so many of them, and the sign.
+    fn told(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Failed => ("failed", "failed", "✗"),
+            Self::Known => ("known", "known to fail", "~"),
+            Self::Warned => ("warned", "with warnings", "!"),
+            Self::Passed => ("passed", "passed", "✓"),
+            Self::Skipped => ("skipped", "skipped", "–"),
+        }
+    }
+
     fn name(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Known => "known",
-            Self::Warned => "warned",
-            Self::Passed => "passed",
-            Self::Skipped => "skipped",
-        }
+        self.told().0
     }
 
-    /// The words for so many of them.
     fn words(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Known => "known to fail",
-            Self::Warned => "with warnings",
-            Self::Passed => "passed",
-            Self::Skipped => "skipped",
-        }
-    }
-
-    fn sign(self) -> &'static str {
-        match self {
-            Self::Failed => "✗",
-            Self::Known => "~",
-            Self::Warned => "!",
-            Self::Passed => "✓",
-            Self::Skipped => "–",
-        }
+        self.told().1
     }
 
     /// Whether one wants to see it before all others.
@@ -249,7 +237,7 @@ fn case(case: &ShownCase) -> Markup {
     html! {
         details.item.case.(end.name()) data-kinds=(end.name()) data-name=(case.name) open[end.is_found()] {
             summary {
-                span.sign title=(end.words()) { (end.sign()) }
+                span.sign title=(end.words()) { (end.told().2) }
                 span.name { (own) }
                 @match end {
                     CaseEnd::Skipped => { span.muted.why { (case.reason) } }

@@ -1,20 +1,17 @@
 //! The status of a gRPC call in trailers: read from calls that pass the proxy, and written where the proxy itself
 //! answers.
 
+use crate::arguments::metadata::BASE64;
 use base64::Engine as _;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
-use base64::{alphabet, engine::DecodePaddingMode};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode, utf8_percent_encode};
 
 const CODE: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// gRPC sends base64 without padding and takes it with and without.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
+/// What a message is sent without, beside all that is no ASCII.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// The status of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +41,9 @@ impl CallStatus {
         let details = trailers.get(DETAILS).map(HeaderValue::as_bytes);
         Some(Self {
             code,
-            message: message.map(percent_decoded).unwrap_or_default(),
+            message: message.map_or_else(String::new, |text| {
+                percent_decode(text).decode_utf8_lossy().into_owned()
+            }),
             details: details
                 .and_then(|text| BASE64.decode(text).ok())
                 .unwrap_or_default(),
@@ -55,39 +54,12 @@ impl CallStatus {
     pub fn trailers(&self) -> HeaderMap {
         let mut trailers = HeaderMap::new();
         trailers.insert(CODE, HeaderValue::from(self.code));
-        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.message)) {
+        let message = utf8_percent_encode(&self.message, ESCAPED).to_string();
+        if let Ok(message) = HeaderValue::try_from(message) {
             trailers.insert(MESSAGE, message);
         }
         trailers
     }
-}
-
-fn percent_decoded(text: &[u8]) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, after)) = rest.split_first() {
-        let escape = after.first_chunk::<2>().filter(|_| *first == b'%');
-        let byte =
-            escape.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        bytes.push(byte.unwrap_or(*first));
-        rest = if byte.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Percent-encodes all but printable ASCII, and `%` itself.
-fn percent_encoded(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => encoded.push(char::from(byte)),
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::exchange::{self, Agreement};
 use super::rule::Rule;
 use super::syntax;
 
-/// The rules of an RPC beyond those of all messages and the required fields of its request.
+/// The rules of an RPC beyond those of all messages and their required fields.
 #[derive(Clone, Copy)]
 pub struct RpcRules {
     /// The rules of its request.

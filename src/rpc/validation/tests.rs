@@ -6,6 +6,7 @@ mod every_field;
 mod examples;
 
 use super::exchange::Agreement;
+use super::rule::Rule;
 use super::*;
 
 fn reply(
@@ -126,29 +127,29 @@ fn each_broken_rule_is_named_with_its_field() {
 #[test]
 fn each_required_field_of_a_request_and_reply_is_missed() {
     for (method, example) in examples() {
-        for rule in request_rules(method) {
-            if let Rule::Required(field) = rule {
-                let request = changed(&example.request, &format!("/{field}"), Json::Null);
-                let problems = request_problems(method, &request, &SPEC);
-                let expected = format!("{field}: required");
-                assert!(
-                    problems.starts_with(&expected),
-                    "{}: {problems}",
-                    method.name
-                );
-            }
+        for field in method.request.required {
+            let request = changed(&example.request, &format!("/{field}"), Json::Null);
+            let problems = request_problems(method, &request, &SPEC);
+            let expected = format!("{field}: required");
+            assert!(
+                problems.starts_with(&expected),
+                "{}: {problems}",
+                method.name
+            );
         }
-        for rule in rules(method).reply {
-            if let Rule::Required(field) = rule {
-                let reply = changed(&example.reply, &format!("/{field}"), Json::Null);
-                let problems = reply_problems(method, &example.request, &reply, &SPEC);
-                let expected = format!("{field}: required");
-                assert!(
-                    problems.starts_with(&expected),
-                    "{}: {problems}",
-                    method.name
-                );
-            }
+        let numbers = rules(method).reply.iter().filter_map(|rule| match rule {
+            Rule::Required(field) => Some(field),
+            _ => None,
+        });
+        for field in method.response.required.iter().chain(numbers) {
+            let reply = changed(&example.reply, &format!("/{field}"), Json::Null);
+            let problems = reply_problems(method, &example.request, &reply, &SPEC);
+            let expected = format!("{field}: required");
+            assert!(
+                problems.starts_with(&expected),
+                "{}: {problems}",
+                method.name
+            );
         }
     }
 }
@@ -164,8 +165,10 @@ fn the_rules_of_rpcs_name_fields_that_exist() {
     for method in METHODS {
         let (request, reply) = (method.request, method.response);
         let replies = rules(method).reply.iter().copied();
-        for (message, rule) in request_rules(method)
-            .into_iter()
+        for (message, rule) in rules(method)
+            .request
+            .iter()
+            .copied()
             .map(|rule| (request, rule))
             .chain(replies.map(|rule| (reply, rule)))
         {

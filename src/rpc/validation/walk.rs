@@ -1,5 +1,5 @@
 //! Walks over a message and all messages in it. It checks the rules that hold everywhere, from the descriptors alone
-//! (sizes, signs, paths, `oneof`s, keys of secrets), and the rules that `messages` has for each message.
+//! (sizes, signs, paths, `oneof`s, required fields, keys of secrets), and the rules that `messages` has for single ones.
 //!
 //! What the descriptors do not know (fields, enum values) is let through: the other side may be newer.
 
@@ -46,7 +46,8 @@ fn walk(message: &'static Message, bytes: &[u8], at: &str, rules: &[Rule], found
     let newer = |part: &(u32, Raw<'_>)| message.fields.iter().all(|field| field.number != part.0);
     check_oneofs(message, &parts, parts.iter().any(newer), at, found);
     let view = MessageView::new(message, bytes);
-    for rule in rules {
+    let required = message.required.iter().copied().map(Rule::Required);
+    for rule in required.chain(rules.iter().copied()) {
         rule.check(&view, at, found);
     }
 }

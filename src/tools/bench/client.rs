@@ -25,7 +25,7 @@ pub struct Client {
     /// The endpoint, as on the command line.
     pub endpoint: Endpoint,
     /// At least one.
-    sessions: Vec<Session>,
+    pub(super) sessions: Vec<Session>,
 }
 
 /// The end of a call.
@@ -40,16 +40,6 @@ pub struct CallOutcome {
 }
 
 impl Client {
-    /// A client over these connections.
-    pub fn new(endpoint: &Endpoint, first: Session, more: Vec<Session>) -> Self {
-        let mut sessions = vec![first];
-        sessions.extend(more);
-        Self {
-            endpoint: endpoint.clone(),
-            sessions,
-        }
-    }
-
     /// The deadline of a call; `None` for none.
     pub fn timeout(&self) -> Option<Duration> {
         self.sessions[0].timeout()

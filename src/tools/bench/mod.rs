@@ -144,7 +144,7 @@ impl Prepared {
                     matches,
                 };
                 let context = request::context(&flags, &called, globals, defaults)?;
-                let command = request::command_in(&called, globals, defaults, &context)?;
+                let command = request::command_in(&flags, &called, globals, defaults, &context)?;
                 scenario::of_rpc(&command, &bench.flags, &context)?;
                 Ok(Self::Rpc(Box::new(command), context))
             }
@@ -242,12 +242,12 @@ async fn connected(
     connections: u32,
     globals: &Globals,
 ) -> Result<Client, Error> {
-    let first = connect::session(endpoint, globals).await?;
-    let mut more = Vec::new();
-    for _ in 1..connections {
-        more.push(connect::session(endpoint, globals).await?);
+    let mut sessions = Vec::new();
+    for _ in 0..connections {
+        sessions.push(connect::session(endpoint, globals).await?);
     }
-    Ok(Client::new(endpoint, first, more))
+    let endpoint = endpoint.clone();
+    Ok(Client { endpoint, sessions })
 }
 
 /// Names what a run makes. Another run's things must never be taken for ours.

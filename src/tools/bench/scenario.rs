@@ -6,6 +6,7 @@
 use super::flags::{BenchFlags, CycleFlags};
 use super::template::{Template, TemplateError};
 use crate::call::advertised::Advertised;
+use crate::call::endpoint::absolute;
 use crate::error::{Error, OrError};
 use crate::invocation::rpc_command;
 use crate::rpc;
@@ -18,7 +19,6 @@ use csi_proto::schema::Method;
 use csi_proto::{Request, v1};
 use prost::Message;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 /// The prefix of all names that a load gives.
 pub const NAME_PREFIX: &str = "csi-bench-{run}-";
@@ -233,10 +233,9 @@ pub fn of_rpc(
         }
     }
     let method = command.rpc.method;
-    let usage = |error: TemplateError| Error::usage(error.to_string());
     let requests = command.calls.requests.iter();
     let requests = requests.map(|request| template(method, request.bytes.clone()));
-    let mut step = CycleStep::new(method, requests.collect::<Result<_, _>>().map_err(usage)?);
+    let mut step = CycleStep::new(method, requests.collect::<Result<_, _>>().or_usage()?);
     step.guard(flags)?;
     step.carry_contexts();
     // There is no later step.
@@ -255,7 +254,7 @@ pub fn of_rpc(
     }
     if step.needs(Given::Ids(IdKind::Node)) {
         let request = v1::NodeGetInfoRequest {};
-        setup.push(CycleStep::typed(&request).map_err(usage)?);
+        setup.push(CycleStep::typed(&request).or_usage()?);
     }
     if step.needs(Given::Ids(IdKind::Volume)) {
         setup.push(volume_for_all(command, flags, context)?);
@@ -273,7 +272,6 @@ fn volume_for_all(
     context: &RequestContext,
 ) -> Result<CycleStep, Error> {
     let message = v1::CreateVolumeRequest::METHOD.request;
-    let usage = |error: &dyn std::fmt::Display| Error::usage(error.to_string());
     let mut request = match &flags.volume_request {
         None => {
             // What the load wants to do with it, the volume must be made for.
@@ -284,8 +282,7 @@ fn volume_for_all(
                     Bytes::copy_from_slice(&request.bytes),
                 );
                 for one in contents(of, &bytes, "volume_capability") {
-                    capabilities
-                        .push(v1::VolumeCapability::decode(one).map_err(|error| usage(&error))?);
+                    capabilities.push(v1::VolumeCapability::decode(one).or_usage()?);
                 }
             }
             capabilities.dedup();
@@ -298,17 +295,17 @@ fn volume_for_all(
             }
         }
         Some(source) => {
-            let document = source.read(message).map_err(|error| usage(&error))?;
+            let document = source.read(message).or_usage()?;
             let bytes = csi_proto::json::encode(message, &document)
-                .map_err(|error| usage(&format!("--volume-request does not fit: {error}")))?;
-            v1::CreateVolumeRequest::decode(bytes.as_slice()).map_err(|error| usage(&error))?
+                .map_err(|error| Error::usage(format!("--volume-request does not fit: {error}")))?;
+            v1::CreateVolumeRequest::decode(bytes.as_slice()).or_usage()?
         }
     };
     if request.name.is_empty() {
         request.name = "volume-{worker}".to_owned();
     }
     context.add_secrets(&mut request.secrets);
-    CycleStep::typed(&request).map_err(|error| usage(&error))
+    CycleStep::typed(&request).or_usage()
 }
 
 /// Everything that a named cycle is made from.
@@ -521,11 +518,6 @@ impl CycleParts<'_> {
         let parent = parent.replace('{', "{{").replace('}', "}}");
         format!("{}/{NAME_PREFIX}{name}", parent.trim_end_matches('/'))
     }
-}
-
-/// Drivers have another working folder.
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

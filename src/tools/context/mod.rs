@@ -11,7 +11,7 @@ use crate::call::endpoint::{Endpoint, EndpointError, TlsOptions, absolute};
 use crate::error::{Error, OrError};
 use crate::invocation::connect;
 use crate::invocation::contexts::choice::{Selectors, context};
-use crate::invocation::contexts::file::{self, Context, Contexts, ContextsError};
+use crate::invocation::contexts::file::{self, Context, Contexts};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::output::{self, Format};
@@ -24,19 +24,41 @@ enum Task {
     /// Keep a driver under a name: that of --endpoint, with the flags for TLS that are given
     Add(AddFlags),
     /// Make a context the current one, which counts where nothing else names a driver
-    Use(UseFlags),
+    Use {
+        /// Its name
+        #[arg(value_name = "CONTEXT", required_unless_present = "none")]
+        name: Option<String>,
+        /// Have no current context
+        #[arg(long, conflicts_with = "name")]
+        none: bool,
+    },
     /// List the contexts; * marks the one that counts
     #[command(visible_alias = "ls")]
     List,
     /// Show a context; without a name the one that counts
-    Show(ShowFlags),
+    Show {
+        /// Its name
+        #[arg(value_name = "CONTEXT")]
+        name: Option<String>,
+    },
     /// Print the name of the context that counts
     Current,
     /// Give a context another name
-    Rename(RenameFlags),
+    Rename {
+        /// Its name
+        #[arg(value_name = "CONTEXT")]
+        name: String,
+        /// Its name from now on
+        #[arg(value_name = "NAME")]
+        new_name: String,
+    },
     /// Forget contexts
     #[command(visible_aliases = ["rm", "delete"])]
-    Remove(RemoveFlags),
+    Remove {
+        /// Their names
+        #[arg(value_name = "CONTEXT", required = true)]
+        names: Vec<String>,
+    },
 }
 
 #[derive(Args)]
@@ -55,49 +77,6 @@ struct AddFlags {
     /// Write a context of that name anew
     #[arg(long)]
     replace: bool,
-}
-
-#[derive(Args)]
-struct UseFlags {
-    /// Its name
-    #[arg(value_name = "CONTEXT", required_unless_present = "none")]
-    name: Option<String>,
-    /// Have no current context
-    #[arg(long, conflicts_with = "name")]
-    none: bool,
-}
-
-#[derive(Args)]
-struct ShowFlags {
-    /// Its name
-    #[arg(value_name = "CONTEXT")]
-    name: Option<String>,
-}
-
-#[derive(Args)]
-struct RenameFlags {
-    /// Its name
-    #[arg(value_name = "CONTEXT")]
-    name: String,
-    /// Its name from now on
-    #[arg(value_name = "NAME")]
-    new_name: String,
-}
-
-#[derive(Args)]
-struct RemoveFlags {
-    /// Their names
-    #[arg(value_name = "CONTEXT", required = true)]
-    names: Vec<String>,
-}
-
-/// Why the contexts are not changed: refused, or the file.
-struct Refused(Error);
-
-impl From<ContextsError> for Refused {
-    fn from(error: ContextsError) -> Self {
-        Self(Error::unusable(error.to_string(), &error))
-    }
 }
 
 /// The command.
@@ -129,17 +108,17 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
     let format = globals.tool_format(&[Format::Table, Format::Json, Format::Jsonl, own], prints)?;
     match task {
         Task::Add(flags) => add(&flags, globals),
-        Task::Use(flags) => switch(flags.name),
+        Task::Use { name, .. } => switch(name),
         Task::List => {
             let contexts = Contexts::load().or_usage()?;
             let counts = counting(&contexts, globals);
             let text = shown::list(&contexts, counts, format, !globals.no_headers)?;
             output::print(&text)
         }
-        Task::Show(flags) => show(flags.name, globals, format),
+        Task::Show { name } => show(name, globals, format),
         Task::Current => output::print(&shown::name(&current(globals)?, format)?),
-        Task::Rename(flags) => rename(&flags.name, &flags.new_name),
-        Task::Remove(flags) => remove(&flags.names),
+        Task::Rename { name, new_name } => rename(&name, &new_name),
+        Task::Remove { names } => remove(&names),
     }
 }
 
@@ -187,7 +166,7 @@ fn add(flags: &AddFlags, globals: &Globals) -> Result<(), Error> {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
     };
-    changed(|contexts| {
+    Contexts::change(|contexts| {
         if contexts.contexts.contains_key(&flags.name) && !flags.replace {
             let problem = format!("there is a context {} already", flags.name);
             return Err(Error::usage(problem).hint("--replace writes it anew"));
@@ -198,7 +177,7 @@ fn add(flags: &AddFlags, globals: &Globals) -> Result<(), Error> {
 }
 
 fn switch(name: Option<String>) -> Result<(), Error> {
-    changed(|contexts| {
+    Contexts::change(|contexts| {
         if let Some(name) = &name {
             contexts.named(name).or_usage()?;
         }
@@ -211,7 +190,7 @@ fn rename(name: &str, new_name: &str) -> Result<(), Error> {
     if let Some(problem) = file::name_problem(new_name) {
         return Err(Error::usage(problem));
     }
-    changed(|contexts| {
+    Contexts::change(|contexts| {
         contexts.named(name).or_usage()?;
         if contexts.contexts.contains_key(new_name) {
             let problem = format!("there is a context {new_name} already");
@@ -228,7 +207,7 @@ fn rename(name: &str, new_name: &str) -> Result<(), Error> {
 }
 
 fn remove(names: &[String]) -> Result<(), Error> {
-    changed(|contexts| {
+    Contexts::change(|contexts| {
         for name in names {
             contexts.named(name).or_usage()?;
             contexts.contexts.remove(name);
@@ -239,10 +218,6 @@ fn remove(names: &[String]) -> Result<(), Error> {
         }
         Ok(())
     })
-}
-
-fn changed(change: impl FnOnce(&mut Contexts) -> Result<(), Error>) -> Result<(), Error> {
-    Contexts::change(|contexts| change(contexts).map_err(Refused)).map_err(|Refused(error)| error)
 }
 
 fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), Error> {

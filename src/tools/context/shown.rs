@@ -4,7 +4,6 @@ use crate::arguments::map;
 use crate::call::endpoint::Endpoint;
 use crate::error::Error;
 use crate::invocation::contexts::file::{Context, Contexts};
-use crate::invocation::rpc_command::output_error;
 use crate::output::columns::{Columns, aligned};
 use crate::output::{Format, json, table, terminal};
 use crate::say::say;
@@ -106,7 +105,5 @@ fn value(name: &str, context: &Context, counts: bool) -> Json {
 }
 
 fn told(value: &Json, format: Format) -> Result<Vec<u8>, Error> {
-    json::told(value, format)
-        .map(String::into_bytes)
-        .map_err(output_error)
+    Ok(json::told(value, format)?.into_bytes())
 }

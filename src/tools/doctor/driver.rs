@@ -7,6 +7,7 @@ use crate::call::advertised::{Advertised, Asks, DriverEnd, if_served};
 use crate::call::error::call_error;
 use crate::call::session::{CallError, Connection};
 use crate::error::Error;
+use crate::output::figure::counted;
 use crate::rpc::facts::{ControllerCapability, PluginCapability};
 use csi_proto::{Request, v1};
 use std::time::{Duration, Instant};
@@ -167,10 +168,7 @@ fn ready(ready: Option<bool>) -> Finding {
 /// What the conditions of its volumes mean.
 fn conditions(volumes: &[VolumeSeen], told: bool) -> Finding {
     const CHECK: &str = "conditions";
-    let count = match volumes.len() {
-        1 => "1 volume".to_owned(),
-        count => format!("{count} volumes"),
-    };
+    let count = counted(volumes.len(), "volume");
     if !told {
         return Finding::unknown(CHECK, format!("{count}; not advertised: VOLUME_CONDITION"));
     }

@@ -5,8 +5,9 @@
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
-use crate::call::endpoint::Endpoint;
+use crate::call::endpoint::{Endpoint, absolute};
 use crate::invocation::run_folder;
+use crate::output::figure::{counted, some};
 use crate::output::shell_word::word;
 use serde_json::Value as Json;
 use std::fs;
@@ -65,8 +66,7 @@ pub async fn folders(
     let (answer, answered) = oneshot::channel();
     // Of its own, and never joined: the folder may be on a server that is gone.
     thread::spawn(move || {
-        let parent = std::path::absolute(&parent).unwrap_or(parent);
-        let paths = run_folder::mine_below(&parent, &PREFIXES).into_iter();
+        let paths = run_folder::mine_below(&absolute(&parent), &PREFIXES).into_iter();
         let found: Vec<RunFolder> = paths.map(|path| look(path, &mounts)).collect();
         let _ = answer.send(found);
     });
@@ -237,19 +237,9 @@ fn removals(folders: &[&RunFolder]) -> Vec<String> {
 }
 
 fn named(what: &str, names: Vec<impl AsRef<str>>) -> String {
-    let shown: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
-    let plural = if names.len() == 1 { "" } else { "s" };
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!(
-        "{} {what}{plural} of earlier runs: {shown}{more}",
-        names.len()
-    )
+    let shown: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let (count, names) = (counted(names.len(), what), some(&shown, NAMED));
+    format!("{count} of earlier runs: {names}")
 }
 
 #[cfg(test)]

@@ -30,7 +30,6 @@ use crate::invocation::globals::Globals;
 use crate::invocation::mount_points;
 use crate::invocation::parse::{self, with_flags};
 use crate::invocation::request;
-use crate::invocation::rpc_command::output_error;
 use crate::output::{self, Format, json, terminal};
 use crate::say::say;
 use bundle::Bundle;
@@ -103,14 +102,13 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         }
         None => Secrets::default(),
     };
-    let mut looked = Looked::default();
-    block_on(defaults, async {
-        looked = look(&endpoint, &flags, &globals).await;
+    let looked = block_on(defaults, async {
+        let looked = look(&endpoint, &flags, &globals).await;
         if let Some(path) = &flags.bundle {
             bundle(path, &looked, &endpoint, &secrets).await?;
         }
         endpoint.settled().await;
-        Ok(())
+        Ok(looked)
     })?;
     let findings = &looked.findings;
     let text = match is_json {
@@ -132,11 +130,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 
 fn told(endpoint: &Endpoint, findings: &[Finding], format: Format) -> Result<String, Error> {
     let document = document(&endpoint.without_credentials(), findings);
-    json::told(&document, format).map_err(output_error)
+    Ok(json::told(&document, format)?)
 }
 
 /// What was seen.
-#[derive(Default)]
 struct Looked {
     findings: Vec<Finding>,
     place: Place,
@@ -148,12 +145,6 @@ enum Place {
     Here(Option<ProcessFacts>),
     /// In a pod, which may be missing.
     Pod(Option<PodSeen>),
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self::Here(None)
-    }
 }
 
 async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {

@@ -1,6 +1,7 @@
 //! Finds out whether mounts answer. Each is asked in a thread of its own, which nobody joins: one that hangs holds nobody up.
 
 use super::finding::Finding;
+use crate::output::figure::some;
 use rustix::fs::statfs;
 use rustix::io::Errno;
 use std::path::PathBuf;
@@ -72,21 +73,15 @@ fn ask_by(
 /// What the answers mean.
 pub fn finding(asked: &[(PathBuf, Answer)]) -> Finding {
     let named = |wanted: fn(&Answer) -> bool| {
-        let bad: Vec<_> = asked.iter().filter(|(_, answer)| wanted(answer)).collect();
-        let shown = bad.iter().take(NAMED).map(|(point, answer)| match answer {
+        let bad = asked.iter().filter(|(_, answer)| wanted(answer));
+        let shown = bad.map(|(point, answer)| match answer {
             Answer::Fails(error) | Answer::Unasked(error) => {
                 format!("{} ({error})", point.display())
             }
             _ => point.display().to_string(),
         });
-        let shown = shown.collect::<Vec<_>>().join(", ");
-        let more = bad.len().saturating_sub(NAMED);
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        (bad.len(), format!("{shown}{more}"))
+        let shown: Vec<String> = shown.collect();
+        (shown.len(), some(&shown, NAMED))
     };
     let (hanging, which) = named(|answer| *answer == Answer::Hangs);
     if hanging > 0 {

@@ -6,6 +6,7 @@ use super::finding::Finding;
 use crate::call::endpoint::{Endpoint, EndpointError, Pod, kubectl};
 use crate::call::error::connection_error;
 use crate::error::Error;
+use crate::output::figure::counted;
 use serde_json::Value as Json;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -222,8 +223,7 @@ fn of_pod(name: &str, pod: &Json) -> Finding {
         let name = container["name"].as_str().unwrap_or_default();
         let last = ended(&container["lastState"]["terminated"]);
         if let Some(count @ 1..) = container["restartCount"].as_u64() {
-            let plural = if count == 1 { "" } else { "s" };
-            restarts.push(format!("{count} restart{plural} of {name}{last}"));
+            restarts.push(format!("{} of {name}{last}", counted(count, "restart")));
         }
         if container["ready"] != true {
             let waits = container["state"]["waiting"]["reason"].as_str();
@@ -286,8 +286,8 @@ fn of_warnings(events: &Json) -> Finding {
     Finding::unknown(
         "events",
         format!(
-            "{count} warning{}, the last at {}: {}: {}",
-            if count == 1 { "" } else { "s" },
+            "{}, the last at {}: {}: {}",
+            counted(count, "warning"),
             time(last),
             word("reason"),
             word("message").trim()

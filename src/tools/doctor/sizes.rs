@@ -5,6 +5,7 @@
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
+use crate::output::figure::counted;
 use std::collections::BTreeMap;
 
 const CHECK: &str = "sizes";
@@ -46,10 +47,7 @@ pub fn finding(volumes: Option<&[VolumeSeen]>) -> Finding {
             words.push(format!("{count} {what}"));
         }
     }
-    let count = match volumes.len() {
-        1 => "1 volume".to_owned(),
-        count => format!("{count} volumes"),
-    };
+    let count = counted(volumes.len(), "volume");
     Finding::fine(CHECK, format!("{count}: {}", words.join("; ")))
 }
 

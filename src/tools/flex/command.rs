@@ -155,15 +155,11 @@ fn routes(flex: &Flex) -> Routes {
 
 /// What the driver says of itself.
 fn init(call_outs: &CallOuts, defaults: &Defaults) -> Result<Capabilities, Error> {
-    let mut said = Capabilities::default();
     connect::block_on(defaults, async {
         let answer = call_outs.run("init", &[], None, &Taken::nothing()).await;
-        said = answer
-            .or_because("the driver cannot be served")?
-            .capabilities;
-        Ok(())
-    })?;
-    Ok(said)
+        let said = answer.or_because("the driver cannot be served")?;
+        Ok(said.capabilities)
+    })
 }
 
 fn state_of(name: &str) -> Option<PathBuf> {

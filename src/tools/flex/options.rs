@@ -17,20 +17,13 @@ const READ_WRITE: &str = "kubernetes.io/readwrite";
 const NAME: &str = "kubernetes.io/pvOrVolumeName";
 const FS_GROUP: &str = "kubernetes.io/mounterArgs.FsGroup";
 
-/// What the kubelet and its sidecars add to a volume's context, of which [`FROM_CONTEXT`] has names in FlexVolume.
+/// What the kubelet and its sidecars add to a volume's context, of which these have the same end in FlexVolume.
 const OF_KUBERNETES: &str = "csi.storage.k8s.io/";
-const FROM_CONTEXT: [(&str, &str); 5] = [
-    ("csi.storage.k8s.io/pod.name", "kubernetes.io/pod.name"),
-    (
-        "csi.storage.k8s.io/pod.namespace",
-        "kubernetes.io/pod.namespace",
-    ),
-    ("csi.storage.k8s.io/pod.uid", "kubernetes.io/pod.uid"),
-    (
-        "csi.storage.k8s.io/serviceAccount.name",
-        "kubernetes.io/serviceAccount.name",
-    ),
-    ("csi.storage.k8s.io/pv/name", NAME),
+const FROM_CONTEXT: [&str; 4] = [
+    "pod.name",
+    "pod.namespace",
+    "pod.uid",
+    "serviceAccount.name",
 ];
 
 /// The options of a volume that is used so. What FlexVolume itself says counts more than what a volume's context says under the
@@ -43,10 +36,12 @@ pub fn options(volume: &str, how: &How, contexts: &[&BTreeMap<String, String>]) 
         .collect();
     options.insert(NAME.to_owned(), volume.to_owned());
     for (key, value) in all() {
-        let named = FROM_CONTEXT.iter().find(|(from, _)| from == key);
-        if let Some((_, to)) = named {
-            options.insert((*to).to_owned(), value.clone());
-        }
+        let name = match key.strip_prefix(OF_KUBERNETES) {
+            Some("pv/name") => NAME.to_owned(),
+            Some(end) if FROM_CONTEXT.contains(&end) => format!("kubernetes.io/{end}"),
+            _ => continue,
+        };
+        options.insert(name, value.clone());
     }
     options.insert(FS_TYPE.to_owned(), how.fs_type.clone());
     let access = if how.is_read_only() { "ro" } else { "rw" };

@@ -4,6 +4,7 @@
 use super::data::Exercised;
 use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
+use crate::call::advertised::Advertised;
 use crate::call::error::call_error;
 use crate::call::log::Log;
 use crate::call::session::{CallError, Connection};
@@ -67,6 +68,8 @@ pub struct Lifecycle<'a, W: Write> {
 pub(super) struct Way<'r, 'a, W: Write> {
     pub(super) run: &'r Lifecycle<'a, W>,
     pub(super) number: Option<usize>,
+    /// What the driver was found to advertise.
+    pub(super) advertised: Advertised,
 }
 
 /// Makes one call, and logs it.
@@ -132,8 +135,12 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     }
 
     /// The way of the volume of that number, or what concerns all.
-    pub(super) fn way(&self, number: Option<usize>) -> Way<'_, 'a, W> {
-        Way { run: self, number }
+    pub(super) fn way(&self, number: Option<usize>, advertised: Advertised) -> Way<'_, 'a, W> {
+        Way {
+            run: self,
+            number,
+            advertised,
+        }
     }
 }
 

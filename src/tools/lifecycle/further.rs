@@ -5,7 +5,6 @@ use super::calls::Way;
 use super::plan::{Further, Plan, larger};
 use super::volume::{Placed, Volume};
 use crate::arguments::size::human;
-use crate::call::advertised::Advertised;
 use crate::error::Error;
 use crate::rpc::facts::{ControllerCapability, NodeCapability};
 use crate::say::say;
@@ -21,7 +20,6 @@ impl<W: Write> Way<'_, '_, W> {
     /// Of a call.
     pub(super) async fn look(
         &self,
-        advertised: &Advertised,
         plan: &Plan,
         volume: &mut Volume,
         placed: &Placed,
@@ -36,7 +34,7 @@ impl<W: Write> Way<'_, '_, W> {
             let reply = reply.map_err(plan.skipped_by(Further::Stats))?;
             volume.note(plan, reply.volume_condition);
         }
-        self.look_at_condition(advertised, plan, volume).await
+        self.look_at_condition(plan, volume).await
     }
 
     /// What the controller says of the volume's condition, if it says that.
@@ -45,13 +43,12 @@ impl<W: Write> Way<'_, '_, W> {
     /// Of the call.
     pub(super) async fn look_at_condition(
         &self,
-        advertised: &Advertised,
         plan: &Plan,
         volume: &mut Volume,
     ) -> Result<(), Error> {
         use ControllerCapability as C;
-        let tells =
-            advertised.controller(C::GetVolume) && advertised.controller(C::VolumeCondition);
+        let tells = self.advertised.controller(C::GetVolume)
+            && self.advertised.controller(C::VolumeCondition);
         if !tells || !plan.asks_condition {
             return Ok(());
         }
@@ -71,18 +68,17 @@ impl<W: Write> Way<'_, '_, W> {
     }
 
     /// Makes the volume larger at the controller; the size that the node is to make it, if it has to.
-    pub(super) async fn expand(
-        &self,
-        advertised: &Advertised,
-        volume: &mut Volume,
-    ) -> Result<Option<i64>, Error> {
+    pub(super) async fn expand(&self, volume: &mut Volume) -> Result<Option<i64>, Error> {
         let given: v1::ControllerExpandVolumeRequest = self.request();
         let asked = given.capacity_range.unwrap_or_default();
         let Some(size) = larger(volume.capacity, asked.required_bytes, asked.limit_bytes) else {
             self.skipped(Further::Expand.name(), "--lim-bytes leaves no room")?;
             return Ok(None);
         };
-        if !advertised.controller(ControllerCapability::ExpandVolume) {
+        if !self
+            .advertised
+            .controller(ControllerCapability::ExpandVolume)
+        {
             return Ok(Some(size));
         }
         let request = v1::ControllerExpandVolumeRequest {
@@ -104,7 +100,6 @@ impl<W: Write> Way<'_, '_, W> {
     /// Lets the node use the new size, if it has to.
     pub(super) async fn expand_at_node(
         &self,
-        advertised: &Advertised,
         volume: &Volume,
         placed: &Placed,
         size: Option<i64>,
@@ -112,11 +107,11 @@ impl<W: Write> Way<'_, '_, W> {
         let Some(size) = size else {
             return Ok(());
         };
-        if !advertised.node(NodeCapability::ExpandVolume) {
+        if !self.advertised.node(NodeCapability::ExpandVolume) {
             let problem = "the controller asks for NodeExpandVolume, and the node does not advertise EXPAND_VOLUME";
             return Err(Error::local(problem).doing("node expand-volume"));
         }
-        let staging = match advertised.node(NodeCapability::StageUnstageVolume) {
+        let staging = match self.advertised.node(NodeCapability::StageUnstageVolume) {
             true => super::calls::text(&placed.staging),
             false => String::new(),
         };

@@ -4,6 +4,7 @@
 
 use crate::call::advertised::Advertised;
 use crate::error::{Error, ErrorKind};
+use crate::invocation::parse::word_of;
 use crate::rpc::facts::{ControllerCapability, NodeCapability};
 use clap::ValueEnum;
 use tonic::Code;
@@ -61,18 +62,8 @@ pub struct Plan {
 impl Further {
     /// The flag that leaves it out, as it is typed.
     pub fn skipped_by(self) -> String {
-        let value = self.to_possible_value();
-        let name = value.as_ref().map_or("", |value| value.get_name());
-        format!("--skip {name}")
+        format!("--skip {}", word_of(&self))
     }
-
-    const ALL: [Self; 5] = [
-        Self::Stats,
-        Self::Expand,
-        Self::Snapshot,
-        Self::Restore,
-        Self::Clone,
-    ];
 
     /// Its name in the output.
     pub fn name(self) -> &'static str {
@@ -103,7 +94,7 @@ impl Plan {
             may_skip: wishes.only.is_empty(),
             ..Self::default()
         };
-        for step in Further::ALL {
+        for &step in Further::value_variants() {
             if !wishes.wants(step) {
                 continue;
             }

@@ -60,16 +60,16 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// The first failure ends the ways of all volumes; an abnormal volume is one that is told when all have gone theirs.
     async fn up(&self) -> Result<(), Error> {
-        let advertised = &self.way(None).ask().await?;
-        let plan = &Plan::of(&self.flags.wishes(), advertised);
+        let advertised = self.way(None, Advertised::default()).ask().await?;
+        let plan = &Plan::of(&self.flags.wishes(), &advertised);
         self.make_folder()?;
         let numbers: Vec<Option<usize>> = match self.flags.count {
             1 => vec![None],
             count => (1..=count as usize).map(Some).collect(),
         };
         let ways = numbers.into_iter().map(|number| {
-            let way = self.way(number);
-            async move { way.up(advertised, plan).await }
+            let way = self.way(number, advertised.clone());
+            async move { way.up(plan).await }
         });
         let abnormal = try_join_all(ways).await?;
         abnormal.into_iter().flatten().next().map_or(Ok(()), Err)
@@ -78,10 +78,10 @@ impl<W: Write> Lifecycle<'_, W> {
 
 impl<W: Write> Way<'_, '_, W> {
     /// One volume's way; that the volume is abnormal, where it is. What fails then is told, and follows from that.
-    async fn up(&self, advertised: &Advertised, plan: &Plan) -> Result<Option<Error>, Error> {
+    async fn up(&self, plan: &Plan) -> Result<Option<Error>, Error> {
         let placed = &self.place("")?;
-        let mut volume = self.volume(advertised).await?;
-        let done = self.steps(advertised, plan, &mut volume, placed).await;
+        let mut volume = self.volume().await?;
+        let done = self.steps(plan, &mut volume, placed).await;
         match (done, volume.abnormal) {
             (Ok(()), abnormal) => Ok(abnormal),
             (Err(error), Some(abnormal)) if error.kind() != ErrorKind::Interrupted => {
@@ -93,34 +93,28 @@ impl<W: Write> Way<'_, '_, W> {
     }
 
     /// What is done to one volume.
-    async fn steps(
-        &self,
-        advertised: &Advertised,
-        plan: &Plan,
-        volume: &mut Volume,
-        placed: &Placed,
-    ) -> Result<(), Error> {
-        self.look_at_condition(advertised, plan, volume).await?;
+    async fn steps(&self, plan: &Plan, volume: &mut Volume, placed: &Placed) -> Result<(), Error> {
+        self.look_at_condition(plan, volume).await?;
         let plan = plan.of_volume(volume.abnormal.is_some());
         let mut at_node = None;
         if plan.expansion == Some(Expansion::Offline) {
-            let expanded = self.expand(advertised, volume).await;
+            let expanded = self.expand(volume).await;
             at_node = expanded.map_err(plan.skipped_by(Further::Expand))?;
         }
-        self.bring(advertised, volume, placed).await?;
-        self.expand_at_node(advertised, volume, placed, at_node)
+        self.bring(volume, placed).await?;
+        self.expand_at_node(volume, placed, at_node)
             .await
             .map_err(plan.skipped_by(Further::Expand))?;
         let written = self.write_and_read(&plan, volume, placed).await?;
-        self.look(advertised, &plan, volume, placed).await?;
+        self.look(&plan, volume, placed).await?;
         let plan = plan.of_volume(volume.abnormal.is_some());
         for (step, why) in &plan.left_out {
             self.skipped(step.name(), why)?;
         }
         if plan.expansion == Some(Expansion::Online) {
             let expanded = async {
-                let size = self.expand(advertised, volume).await?;
-                self.expand_at_node(advertised, volume, placed, size).await
+                let size = self.expand(volume).await?;
+                self.expand_at_node(volume, placed, size).await
             };
             expanded.await.map_err(plan.skipped_by(Further::Expand))?;
         }
@@ -132,34 +126,27 @@ impl<W: Write> Way<'_, '_, W> {
         if let (true, Some(snapshot)) = (plan.has(Further::Restore), snapshot) {
             let restored = async {
                 let mut copy = self.restore(volume, &snapshot).await?;
-                self.check_copy(advertised, &mut copy, "restored", written)
-                    .await
+                self.check_copy(&mut copy, "restored", written).await
             };
             restored.await.map_err(plan.skipped_by(Further::Restore))?;
         }
         if plan.has(Further::Clone) {
             let cloned = async {
                 let mut copy = self.clone_of(volume).await?;
-                self.check_copy(advertised, &mut copy, "clone", written)
-                    .await
+                self.check_copy(&mut copy, "clone", written).await
             };
             cloned.await.map_err(plan.skipped_by(Further::Clone))?;
         }
         if plan.steps.iter().any(|step| *step != Further::Stats) {
-            self.look(advertised, &plan, volume, placed).await?;
+            self.look(&plan, volume, placed).await?;
         }
         Ok(())
     }
 
     /// Brings a volume to the node, until it can be used.
-    pub(super) async fn bring(
-        &self,
-        advertised: &Advertised,
-        volume: &mut Volume,
-        placed: &Placed,
-    ) -> Result<(), Error> {
-        self.publish_by_controller(advertised, volume).await?;
-        let staged = self.stage(advertised, volume, &placed.staging).await?;
+    pub(super) async fn bring(&self, volume: &mut Volume, placed: &Placed) -> Result<(), Error> {
+        self.publish_by_controller(volume).await?;
+        let staged = self.stage(volume, &placed.staging).await?;
         let staging = staged.then_some(&placed.staging);
         self.publish(volume, staging, &placed.target).await
     }
@@ -167,13 +154,12 @@ impl<W: Write> Way<'_, '_, W> {
     /// A volume that was made of another is brought to the node too, and the data is looked for there.
     async fn check_copy(
         &self,
-        advertised: &Advertised,
         copy: &mut Volume,
         name: &str,
         written: Option<u64>,
     ) -> Result<(), Error> {
         let placed = self.place(name)?;
-        self.bring(advertised, copy, &placed).await?;
+        self.bring(copy, &placed).await?;
         match written {
             Some(checksum) => self.find_data(&placed, checksum).await,
             None => self.skipped("find the data", "none was written that could be found"),

@@ -1,7 +1,7 @@
 //! The way of a volume to a node: its folders, its creation, and every step until it is published.
 
 use super::calls::{Lifecycle, Way, text};
-use crate::call::advertised::Advertised;
+use crate::call::endpoint::absolute;
 use crate::error::{Error, OrError};
 use crate::invocation::run_folder;
 use crate::say::say;
@@ -42,9 +42,7 @@ impl<W: Write> Lifecycle<'_, W> {
     fn folder(&self) -> PathBuf {
         let parent = self.flags.mount_parent.clone();
         let parent = parent.unwrap_or_else(std::env::temp_dir);
-        std::path::absolute(&parent)
-            .unwrap_or(parent)
-            .join(&self.name)
+        absolute(&parent).join(&self.name)
     }
 
     /// Makes the folder of this run.
@@ -97,25 +95,24 @@ impl<W: Write> Way<'_, '_, W> {
     }
 
     /// The volume: a new one, or the one that was named.
-    pub(super) async fn volume(&self, advertised: &Advertised) -> Result<Volume, Error> {
+    pub(super) async fn volume(&self) -> Result<Volume, Error> {
         let given: v1::NodePublishVolumeRequest = self.request();
         let context = given.volume_context;
         match self.run.flags.volume_id.clone() {
-            Some(id) => self.existing(advertised, id, context).await,
-            None => self.create(advertised, context).await,
+            Some(id) => self.existing(id, context).await,
+            None => self.create(context).await,
         }
     }
 
     async fn existing(
         &self,
-        advertised: &Advertised,
         id: String,
         mut context: BTreeMap<String, String>,
     ) -> Result<Volume, Error> {
         let mut capacity = 0;
         if context.is_empty() {
             // The node is to be sent what CreateVolume answered, which the driver may still know.
-            if advertised.controller(ControllerCapability::GetVolume) {
+            if self.advertised.controller(ControllerCapability::GetVolume) {
                 let request = v1::ControllerGetVolumeRequest {
                     volume_id: id.clone(),
                 };
@@ -142,12 +139,11 @@ impl<W: Write> Way<'_, '_, W> {
         })
     }
 
-    async fn create(
-        &self,
-        advertised: &Advertised,
-        mut context: BTreeMap<String, String>,
-    ) -> Result<Volume, Error> {
-        if !advertised.controller(ControllerCapability::CreateDeleteVolume) {
+    async fn create(&self, mut context: BTreeMap<String, String>) -> Result<Volume, Error> {
+        if !self
+            .advertised
+            .controller(ControllerCapability::CreateDeleteVolume)
+        {
             return Err(Error::rpc(Code::Unimplemented, "the driver does not advertise CREATE_DELETE_VOLUME: it has no volumes to make")
                 .hint("--volume-id and --vol-context use a volume that exists; --controller-endpoint names a controller elsewhere"));
         }
@@ -193,12 +189,11 @@ impl<W: Write> Way<'_, '_, W> {
         })
     }
 
-    pub(super) async fn publish_by_controller(
-        &self,
-        advertised: &Advertised,
-        volume: &mut Volume,
-    ) -> Result<(), Error> {
-        if !advertised.controller(ControllerCapability::PublishUnpublishVolume) {
+    pub(super) async fn publish_by_controller(&self, volume: &mut Volume) -> Result<(), Error> {
+        if !self
+            .advertised
+            .controller(ControllerCapability::PublishUnpublishVolume)
+        {
             return self.skipped(
                 "controller publish",
                 "not advertised: PUBLISH_UNPUBLISH_VOLUME",
@@ -218,13 +213,8 @@ impl<W: Write> Way<'_, '_, W> {
         Ok(())
     }
 
-    pub(super) async fn stage(
-        &self,
-        advertised: &Advertised,
-        volume: &Volume,
-        staging: &Path,
-    ) -> Result<bool, Error> {
-        if !advertised.node(NodeCapability::StageUnstageVolume) {
+    pub(super) async fn stage(&self, volume: &Volume, staging: &Path) -> Result<bool, Error> {
+        if !self.advertised.node(NodeCapability::StageUnstageVolume) {
             self.skipped("node stage", "not advertised: STAGE_UNSTAGE_VOLUME")?;
             return Ok(false);
         }

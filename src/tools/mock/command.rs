@@ -6,7 +6,6 @@ use crate::invocation::defaults::Defaults;
 use crate::invocation::faults::methods_named;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
-use crate::invocation::rpc_command::output_error;
 use crate::invocation::serving::{PLACE_HELP, Place};
 use crate::output::{self, json};
 use crate::say::note;
@@ -79,34 +78,24 @@ fn settings(flags: &MockFlags) -> SettingsFile {
 /// Prints what there is to choose from.
 fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
     let is_json = globals.json_or_lines("names are lines, or JSON with -o json")?;
-    let names: Vec<(String, &str)> = match flags.list_defects {
+    let told: Vec<(String, Json)> = match flags.list_defects {
         true => {
-            let all = Defect::ALL.iter();
-            all.map(|one| (one.name().to_owned(), one.sentence()))
-                .collect()
+            let told = Defect::ALL.iter().map(|one| {
+                let (name, defect) = (one.name(), one.sentence());
+                let shown = object!({"name": name, "defect": defect});
+                (format!("{name}: {defect}\n"), shown)
+            });
+            told.collect()
         }
         false => {
-            let all = capability_names().into_iter();
-            all.map(|name| (name, "")).collect()
+            let names = capability_names().into_iter();
+            let told = names.map(|name| (format!("{name}\n"), object!({"name": name})));
+            told.collect()
         }
     };
-    let text = match is_json {
-        true => {
-            let all = names
-                .iter()
-                .map(|(name, sentence)| match sentence.is_empty() {
-                    true => object!({"name": name}),
-                    false => object!({"name": name, "defect": sentence}),
-                });
-            json::told(&all.collect::<Json>(), globals.format()).map_err(output_error)?
-        }
-        false => names
-            .iter()
-            .map(|(name, sentence)| match sentence.is_empty() {
-                true => format!("{name}\n"),
-                false => format!("{name}: {sentence}\n"),
-            })
-            .collect(),
-    };
+    let (mut text, all): (String, Vec<Json>) = told.into_iter().unzip();
+    if is_json {
+        text = json::told(&Json::Array(all), globals.format())?;
+    }
     output::print(text.as_bytes())
 }

@@ -5,7 +5,6 @@
 
 pub mod command;
 mod folder;
-mod imports;
 mod names;
 mod services;
 mod template;

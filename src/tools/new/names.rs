@@ -7,68 +7,11 @@ use thiserror::Error;
 const PRIVATE: &str = "csi.internal";
 
 /// What a package of Rust, or its program, cannot be called: keywords, and what cargo keeps for itself.
-const RESERVED: &[&str] = &[
-    "abstract",
-    "alloc",
-    "as",
-    "async",
-    "await",
-    "become",
-    "box",
-    "break",
-    "build",
-    "const",
-    "continue",
-    "core",
-    "crate",
-    "deps",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "examples",
-    "extern",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "incremental",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "override",
-    "priv",
-    "proc-macro",
-    "pub",
-    "ref",
-    "return",
-    "self",
-    "static",
-    "std",
-    "struct",
-    "super",
-    "test",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "unsafe",
-    "unsized",
-    "use",
-    "virtual",
-    "where",
-    "while",
-    "yield",
-];
+const RESERVED: &str = "\
+abstract alloc as async await become box break build const continue core crate deps do dyn else enum examples \
+extern false final fn for gen if impl in incremental let loop macro match mod move mut override priv proc-macro \
+pub ref return self static std struct super test trait true try type typeof unsafe unsized use virtual where \
+while yield";
 
 /// The names of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +91,7 @@ impl Names {
         if package.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(NameError::Digit(package));
         }
-        if RESERVED.contains(&package.as_str()) {
+        if RESERVED.split(' ').any(|word| word == package) {
             return Err(NameError::Reserved(package));
         }
         if libraries.contains(&package.as_str()) {

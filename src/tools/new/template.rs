@@ -4,7 +4,6 @@
 //! is what belongs to a service; `with NAME or NAME` and `without NAME` exist too. `DRIVER_NAME` and `CRATE_NAME` stand for the
 //! names.
 
-use super::imports;
 use super::names::Names;
 use super::services::{Service, Services};
 
@@ -97,10 +96,7 @@ pub fn files(services: &Services, names: &Names) -> Vec<NewFile> {
             .replace("CRATE_NAME", &names.package);
         NewFile {
             path: one.path,
-            text: match one.path.ends_with(".rs") {
-                true => imports::merged(&text),
-                false => text,
-            },
+            text,
             is_executable: one.is_executable,
         }
     };

@@ -17,9 +17,8 @@ use h2::{Reason, RecvStream};
 use http::Request;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// How long connections may take to send the last answers and close.
 const FLUSH: Duration = Duration::from_millis(500);
@@ -38,42 +37,8 @@ pub struct Relay {
     upstream: Upstream,
     faults: Faults,
     journal: CallJournal,
-    running: Running,
-}
-
-/// The calls that have not been answered yet.
-#[derive(Default)]
-struct Running {
-    count: AtomicUsize,
-    quiet: Notify,
-}
-
-/// A call that counts as running.
-struct Guard<'a>(&'a Running);
-
-impl Running {
-    fn enter(&self) -> Guard<'_> {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        Guard(self)
-    }
-
-    async fn none(&self) {
-        loop {
-            let quiet = self.quiet.notified();
-            if self.count.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            quiet.await;
-        }
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        if self.0.count.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.quiet.notify_waiters();
-        }
-    }
+    /// Each call listens to it until it is answered.
+    running: watch::Sender<()>,
 }
 
 impl Relay {
@@ -83,7 +48,7 @@ impl Relay {
             upstream,
             faults,
             journal,
-            running: Running::default(),
+            running: watch::Sender::new(()),
         }
     }
 
@@ -127,14 +92,12 @@ impl Relay {
         }
         let _ = stopping.send(true);
         // Calls count, not connections: a caller may keep an idle one for ever.
-        if tokio::time::timeout(drain, self.running.none())
-            .await
-            .is_ok()
-        {
+        let answered = tokio::time::timeout(drain, self.running.closed());
+        if answered.await.is_ok() {
             drop(stopped);
             let _ = tokio::time::timeout(FLUSH, stopping.closed()).await;
         } else {
-            let left = self.running.count.load(Ordering::Relaxed);
+            let left = self.running.receiver_count();
             note(&format!(
                 "{left} calls were not answered within {drain:?} and are cut off"
             ));
@@ -228,7 +191,7 @@ impl Relay {
     }
 
     async fn call(self: Arc<Self>, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
-        let mut guard = Some(self.running.enter());
+        let mut guard = Some(self.running.subscribe());
         let mut caller = Caller::new(request, respond);
         let head = caller.head();
         let path = head.uri.path();

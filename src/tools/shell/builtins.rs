@@ -160,14 +160,7 @@ pub struct InnerCommand {
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
-    command: Vec<String>,
-}
-
-impl InnerCommand {
-    /// Its words.
-    pub fn words(self) -> Vec<String> {
-        self.command
-    }
+    pub command: Vec<String>,
 }
 
 /// On or off.
@@ -211,11 +204,9 @@ pub fn tree(program: Program) -> Command {
 /// line.
 pub fn wants(program: Program, words: &[String]) -> Option<String> {
     let mut command = tree(program);
-    let whole: Vec<String> = words.iter().cloned().chain([String::new()]).collect();
-    let whole = verbs::with_group_if_missing(&command, &whole).into_owned();
-    let words = &whole[..whole.len() - 1];
+    let words = verbs::with_group_if_missing(&command, words.to_vec());
     let mut given: Vec<&str> = Vec::new();
-    for word in words {
+    for word in &words {
         match command.find_subcommand(word) {
             Some(inner) if given.is_empty() => command = inner.clone(),
             _ => given.push(word),

@@ -7,8 +7,8 @@ use super::values::Variable;
 use super::{assertion, describe, listing, script, value_path, watch};
 use crate::error::{Error, ErrorKind, OrError, code_name};
 use crate::invocation::globals::Globals;
-use crate::invocation::rpc_command::output_error;
 use crate::output::documents::Documents;
+use crate::output::jsonpath::Shape;
 use crate::say::say;
 use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::text::escaped;
@@ -31,18 +31,13 @@ impl Shell {
             Builtin::Set {
                 name: Some(name),
                 value,
-            } if value.is_empty() => {
-                let value = self.settings.value(&name).or_usage()?;
-                self.show(&format!("{value}\n"))?;
-            }
-            Builtin::Set {
-                name: Some(name),
-                value,
-            } => {
-                let value = value.join(" ");
-                let set = self.settings.set(&name, &value);
-                set.or_usage()?;
-            }
+            } => match value.is_empty() {
+                true => {
+                    let value = self.settings.value(&name).or_usage()?;
+                    self.show(&format!("{value}\n"))?;
+                }
+                false => self.settings.set(&name, &value.join(" ")).or_usage()?,
+            },
             Builtin::Unset { name } => self.unset(&name)?,
             Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
             Builtin::Vars => self.show(&listing::variables(&self.values))?,
@@ -53,23 +48,23 @@ impl Shell {
                 say!("timing is {state}");
             }
             Builtin::Watch { seconds, command } => {
-                watch::run(self, &command.words(), Duration::from_secs_f64(seconds))?;
+                watch::run(self, &command.command, Duration::from_secs_f64(seconds))?;
             }
             Builtin::Repeat { count, command } => {
-                let words = command.words();
+                let words = command.command;
                 for _ in 0..count {
                     if self.command(words.clone())? == Flow::Leave {
                         return Ok(Flow::Leave);
                     }
                 }
             }
-            Builtin::Expect { code, command } => self.expect(&code, command.words())?,
+            Builtin::Expect { code, command } => self.expect(&code, command.command)?,
             Builtin::Assert { expression } => {
                 let typed = self.typed.len().saturating_sub(expression.len());
                 assertion::check(&expression, &self.typed[typed..])?;
             }
             Builtin::Print { values } => self.print_text(&values.join(" "))?,
-            Builtin::Defer { command } => self.defer_words(command.words())?,
+            Builtin::Defer { command } => self.defer_words(command.command)?,
             Builtin::Desc { name } => self.describe(name)?,
             Builtin::Edit { new, rpc } => {
                 let Some(edited) = self.drafts.edit(&rpc, new)? else {
@@ -131,13 +126,12 @@ impl Shell {
         let options = self.settings.globals_of_shell().output(false);
         let mut text = Vec::new();
         // The type of a list is that of its entries.
-        let documents = match value {
-            Value::List(_) => Documents::of_lists(&options, found.message),
-            _ => Documents::new(&options, found.message),
+        let shape = match (&value, found.message) {
+            (Value::List(_), Some(entry)) => Shape::List(Some(entry)),
+            (_, Some(message)) => Shape::Message(message),
+            (_, None) => Shape::Unknown,
         };
-        documents
-            .and_then(|mut documents| documents.write(&value, &mut text))
-            .map_err(output_error)?;
+        Documents::new(&options, shape)?.write(&value, &mut text)?;
         self.show(&String::from_utf8_lossy(&text))?;
         Ok(Flow::Continue)
     }

@@ -1,7 +1,8 @@
 //! `desc`: shows the specification's text about an RPC, a message or an enum, from the tables of the protocol.
 
 use crate::error::Error;
-use crate::output::terminal::columns_of;
+use crate::output::figure::some;
+use crate::output::terminal::wrapped;
 use crate::rpc::{self, GROUPS, Group, Rpc};
 use csi_proto::schema::{Enum, Field, Kind, Message, Method, summary};
 use csi_proto::tables::{ENUMS, MESSAGES, METHODS};
@@ -132,16 +133,11 @@ fn unknown(name: &str) -> String {
     let mut near = names();
     near.retain(|known| known.to_lowercase().contains(&wanted));
     near.sort_by_key(|known| (!known.to_lowercase().starts_with(&wanted), known.len()));
-    let more = match near.len().saturating_sub(OFFERED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    near.truncate(OFFERED);
     match near.as_slice() {
         [] => format!(
             "there is no RPC, message or enum {name:?}: Tab lists them, for example CreateVolume or VolumeCapability"
         ),
-        near => format!("there is no {name:?}; there is {}{more}", near.join(", ")),
+        near => format!("there is no {name:?}; there is {}", some(near, OFFERED)),
     }
 }
 
@@ -241,20 +237,9 @@ impl Description {
 
     /// Text in lines of the page's width.
     fn comment(&mut self, doc: &str, indent: usize) {
-        let room = self.columns.saturating_sub(indent);
-        let mut line = String::new();
-        for word in doc.split_whitespace() {
-            if !line.is_empty() && columns_of(&line) + 1 + columns_of(word) > room {
-                let _ = writeln!(self.text, "{:indent$}{line}", "");
-                line.clear();
-            }
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-        if !line.is_empty() {
-            let _ = writeln!(self.text, "{:indent$}{line}", "");
+        if !doc.is_empty() {
+            let (start, words) = (" ".repeat(indent), doc.split_whitespace());
+            self.text += &wrapped(&start, indent, words, self.columns);
         }
     }
 }

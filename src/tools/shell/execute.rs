@@ -276,7 +276,7 @@ impl Shell {
     /// Stdout. What does not fit goes through a pager where somebody looks.
     fn paged(&self) -> Paged {
         let is_watched = self.page.is_some();
-        Paged::stdout(self.is_interactive() && self.settings.pager() && !is_watched)
+        Paged::stdout(self.is_interactive() && self.settings.pager && !is_watched)
     }
 
     /// Shows a text.

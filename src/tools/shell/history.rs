@@ -1,5 +1,6 @@
 //! The history of typed lines, in a file that only its owner can read, without lines that carry a secret.
 
+use crate::invocation::private_file;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -104,7 +105,7 @@ impl History {
         let Some(path) = &self.file else {
             return Ok(());
         };
-        let mut file = private(path, File::options().append(true).create(true))?;
+        let mut file = private(path)?;
         file.write_all(format!("{}\n", escaped(line)).as_bytes())
     }
 
@@ -112,27 +113,21 @@ impl History {
         let Some(path) = &self.file else {
             return Ok(());
         };
-        let new = path.with_extension("new");
-        let mut file = private(
-            &new,
-            File::options().write(true).create(true).truncate(true),
-        )?;
-        for line in &self.lines {
-            writeln!(file, "{}", escaped(line))?;
-        }
-        fs::rename(new, path)
+        let lines = self.lines.iter().map(|line| escaped(line) + "\n");
+        private_file::replace(path, lines.collect::<String>().as_bytes())
     }
 }
 
-/// Opens a file that only its owner may read, and makes its folder.
-fn private(path: &Path, options: &mut fs::OpenOptions) -> io::Result<File> {
+/// Opens the end of a file that only its owner may read, and makes it and its folder.
+fn private(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(folder)?;
     }
-    let file = options.mode(0o600).open(path)?;
+    let mut options = File::options();
+    let file = options.append(true).create(true).mode(0o600).open(path)?;
     // It may have been there with other permissions.
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(file)

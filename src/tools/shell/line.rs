@@ -90,51 +90,37 @@ impl Token {
 
 /// A sign that sh has and this shell has not. It is an error, because as a word it would name a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreign {
-    /// `&&`.
-    And,
-    /// `||`.
-    Or,
-    /// `&`.
-    Background,
-    /// `2>`, `>&`, `&>` or `|&`.
-    Descriptor,
-    /// `<`.
-    Input,
-    /// `$(` or a backtick.
-    Substitution,
+pub struct Foreign {
+    sign: &'static str,
+    /// What to write.
+    instead: &'static str,
 }
 
 impl Foreign {
-    /// The sign, and what to write instead.
-    fn advice(self) -> (&'static str, &'static str) {
-        match self {
-            Self::And => (
-                "&&",
-                "; separates commands, and a script stops at its first failure",
-            ),
-            Self::Or => (
-                "||",
-                "expect CODE COMMAND demands a failure, --keep-going goes on after one",
-            ),
-            Self::Background => (
-                "&",
-                "one command runs after the other; Ctrl-Z leaves the shell",
-            ),
-            Self::Descriptor => (
-                "2>, >& or |&",
-                "> FILE and | PROGRAM take what a command prints; errors go where those of the shell go",
-            ),
-            Self::Input => (
-                "<",
-                "flags such as --request and --secrets-file name the files that are read",
-            ),
-            Self::Substitution => (
-                "$( ) or ` `",
-                "NAME = COMMAND keeps a reply, and $NAME.field is a part of it",
-            ),
-        }
-    }
+    const AND: Self = Self {
+        sign: "&&",
+        instead: "; separates commands, and a script stops at its first failure",
+    };
+    const OR: Self = Self {
+        sign: "||",
+        instead: "expect CODE COMMAND demands a failure, --keep-going goes on after one",
+    };
+    const BACKGROUND: Self = Self {
+        sign: "&",
+        instead: "one command runs after the other; Ctrl-Z leaves the shell",
+    };
+    const DESCRIPTOR: Self = Self {
+        sign: "2>, >& or |&",
+        instead: "> FILE and | PROGRAM take what a command prints; errors go where those of the shell go",
+    };
+    const INPUT: Self = Self {
+        sign: "<",
+        instead: "flags such as --request and --secrets-file name the files that are read",
+    };
+    const SUBSTITUTION: Self = Self {
+        sign: "$( ) or ` `",
+        instead: "NAME = COMMAND keeps a reply, and $NAME.field is a part of it",
+    };
 }
 
 /// The unfinished construct at the end of a text.
@@ -183,7 +169,7 @@ pub enum LineError {
     #[error("a command or a value is missing after {0} =")]
     NoValue(String),
     /// A sign of sh.
-    #[error("there is no {sign} here: {instead}; quoted it is text", sign = .0.advice().0, instead = .0.advice().1)]
+    #[error("there is no {} here: {}; quoted it is text", .0.sign, .0.instead)]
     Foreign(Foreign),
     /// `name = \d`.
     #[error(
@@ -236,16 +222,16 @@ pub fn lex(text: &str) -> Lexed {
             '<' | '>' if compares(&lexed.tokens) => {
                 word.get_or_insert_with(|| at(position)).push(letter);
             }
-            '<' => lexed.tokens.push(Token::Foreign(Foreign::Input)),
+            '<' => lexed.tokens.push(Token::Foreign(Foreign::INPUT)),
             '&' => {
                 let sign = match letters.next_if(|(_, letter)| "&>".contains(*letter)) {
-                    Some((_, '&')) => Foreign::And,
-                    Some(_) => Foreign::Descriptor,
-                    None => Foreign::Background,
+                    Some((_, '&')) => Foreign::AND,
+                    Some(_) => Foreign::DESCRIPTOR,
+                    None => Foreign::BACKGROUND,
                 };
                 lexed.tokens.push(Token::Foreign(sign));
             }
-            '`' => lexed.tokens.push(Token::Foreign(Foreign::Substitution)),
+            '`' => lexed.tokens.push(Token::Foreign(Foreign::SUBSTITUTION)),
             '\n' | ';' => {
                 lexed.tokens.extend(word.take().map(Token::Word));
                 lexed.tokens.push(Token::End(letter));
@@ -261,8 +247,8 @@ pub fn lex(text: &str) -> Lexed {
                 lexed.tokens.extend(word.take().map(Token::Word));
                 let next = letters.next_if(|(_, letter)| "|&".contains(*letter));
                 lexed.tokens.push(match next {
-                    Some((_, '|')) => Token::Foreign(Foreign::Or),
-                    Some(_) => Token::Foreign(Foreign::Descriptor),
+                    Some((_, '|')) => Token::Foreign(Foreign::OR),
+                    Some(_) => Token::Foreign(Foreign::DESCRIPTOR),
                     None => Token::Pipe,
                 });
             }
@@ -274,7 +260,7 @@ pub fn lex(text: &str) -> Lexed {
                 if word.take_if(|word| is_number(word)).is_some()
                     || letters.peek().is_some_and(|(_, letter)| *letter == '&')
                 {
-                    lexed.tokens.push(Token::Foreign(Foreign::Descriptor));
+                    lexed.tokens.push(Token::Foreign(Foreign::DESCRIPTOR));
                 }
                 lexed.tokens.extend(word.take().map(Token::Word));
                 let append = letters.next_if(|(_, letter)| *letter == '>').is_some();
@@ -333,7 +319,7 @@ pub fn lex(text: &str) -> Lexed {
             }
             '$' => {
                 if text[position..].starts_with("$(") {
-                    lexed.tokens.push(Token::Foreign(Foreign::Substitution));
+                    lexed.tokens.push(Token::Foreign(Foreign::SUBSTITUTION));
                 }
                 let word = word.get_or_insert_with(|| at(position));
                 variable(text, position, &mut letters, word);

@@ -27,52 +27,23 @@ impl Pipeline {
             redirected: None,
             programs: Vec::new(),
         };
-        let file = match file {
-            None => None,
-            Some((name, append)) => Some(open(&name, append)?),
-        };
-        let redirect = |target: OwnedFd| {
-            let redirected = Redirected::to(target);
-            redirected.or_because("the output cannot be redirected")
-        };
-        let Some((last, _)) = programs.split_last().map(|_| (programs.len() - 1, ())) else {
-            if let Some(file) = file {
-                pipeline.redirected = Some(redirect(file.into())?);
-            }
-            return Ok(pipeline);
-        };
-        let mut input = Stdio::piped();
-        let mut entry = None;
-        let mut file = file;
-        for (index, words) in programs.iter().enumerate() {
+        let file = file.map(|(name, append)| open(&name, append));
+        let mut target = file.transpose()?.map(OwnedFd::from);
+        for words in programs.iter().rev() {
             let Some((name, arguments)) = words.split_first() else {
                 continue;
             };
-            let output = match (index == last, file.take()) {
-                (true, Some(file)) => Stdio::from(file),
-                (true, None) => Stdio::inherit(),
-                (false, kept) => {
-                    file = kept;
-                    Stdio::piped()
-                }
-            };
             let mut child = Command::new(name)
                 .args(arguments)
-                .stdin(std::mem::replace(&mut input, Stdio::null()))
-                .stdout(output)
+                .stdin(Stdio::piped())
+                .stdout(target.map_or_else(Stdio::inherit, Stdio::from))
                 .spawn()
                 .or_because(format_args!("{name} cannot be started"))?;
-            if let Some(stdin) = child.stdin.take() {
-                entry = Some(stdin);
-            }
-            if let Some(stdout) = child.stdout.take() {
-                input = Stdio::from(stdout);
-            }
-            pipeline.programs.push((name.clone(), child));
+            target = child.stdin.take().map(OwnedFd::from);
+            pipeline.programs.insert(0, (name.clone(), child));
         }
-        if let Some(entry) = entry {
-            pipeline.redirected = Some(redirect(entry.into())?);
-        }
+        let redirected = target.map(Redirected::to).transpose();
+        pipeline.redirected = redirected.or_because("the output cannot be redirected")?;
         Ok(pipeline)
     }
 

@@ -12,27 +12,8 @@ use std::path::Path;
 /// The columns that the command of a failed line may take in its error.
 const MOST: usize = 60;
 
-/// Where the lines of a script come from.
-enum Source<'a> {
-    File(BufReader<File>),
-    Text(&'a [u8]),
-    /// Whose next line may be long in coming.
-    Stdin,
-}
-
-impl Source<'_> {
-    /// The next line with its end; nothing at the end of all.
-    fn line(&mut self, shell: &mut Shell, name: &str) -> Result<String, Error> {
-        let mut line = String::new();
-        let read = match self {
-            Self::Stdin => return shell.line_of_stdin(),
-            Self::File(file) => file.read_line(&mut line),
-            Self::Text(text) => text.read_line(&mut line),
-        };
-        read.or_because(format_args!("{name} cannot be read"))?;
-        Ok(line)
-    }
-}
+/// Where the lines of a script come from; none for stdin, whose next line may be long in coming.
+type Source<'a> = Option<Box<dyn BufRead + 'a>>;
 
 /// Runs the lines of a file.
 ///
@@ -41,7 +22,8 @@ impl Source<'_> {
 pub fn file(shell: &mut Shell, path: &Path, keep_going: bool) -> Result<Flow, Error> {
     let name = path.display().to_string();
     let file = File::open(path).or_unusable(format_args!("{name} cannot be read"))?;
-    lines(shell, &name, Source::File(BufReader::new(file)), keep_going)
+    let source = Some(Box::new(BufReader::new(file)) as _);
+    lines(shell, &name, source, keep_going)
 }
 
 /// Runs the lines of a text, that of `-c`.
@@ -49,7 +31,8 @@ pub fn file(shell: &mut Shell, path: &Path, keep_going: bool) -> Result<Flow, Er
 /// # Errors
 /// The first failure, with its line.
 pub fn text(shell: &mut Shell, text: &str, keep_going: bool) -> Result<Flow, Error> {
-    lines(shell, "-c", Source::Text(text.as_bytes()), keep_going)
+    let source = Some(Box::new(text.as_bytes()) as _);
+    lines(shell, "-c", source, keep_going)
 }
 
 /// Runs the lines of standard input, as they come.
@@ -57,7 +40,7 @@ pub fn text(shell: &mut Shell, text: &str, keep_going: bool) -> Result<Flow, Err
 /// # Errors
 /// The first failure, with its line.
 pub fn stdin(shell: &mut Shell, keep_going: bool) -> Result<Flow, Error> {
-    lines(shell, "stdin", Source::Stdin, keep_going)
+    lines(shell, "stdin", None, keep_going)
 }
 
 /// Runs lines up to the first failure, or all of them with `keep_going`; then the failures on the way are told, and the
@@ -99,7 +82,15 @@ fn whole_line(
     let mut text = String::new();
     let start = *number + 1;
     loop {
-        let next = source.line(shell, name)?;
+        let next = match source {
+            None => shell.line_of_stdin()?,
+            Some(source) => {
+                let mut line = String::new();
+                let read = source.read_line(&mut line);
+                read.or_because(format_args!("{name} cannot be read"))?;
+                line
+            }
+        };
         *number += 1;
         // Editors of other systems begin a file with it.
         let next = match *number {

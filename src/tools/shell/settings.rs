@@ -13,7 +13,8 @@ use clap::parser::ValueSource;
 use csi_proto::duration;
 use csi_proto::text::escaped;
 use csi_proto::v1::VolumeCapability;
-use std::path::Path;
+use std::error::Error as StdError;
+use std::fs::File;
 use thiserror::Error;
 
 /// The names that `set` knows, with what each is.
@@ -73,12 +74,14 @@ pub struct SessionSettings {
     now: Globals,
     cap: Option<(String, VolumeCapability)>,
     secrets_file: Option<String>,
-    echo: bool,
+    /// Whether commands are shown before they run.
+    pub echo: bool,
     /// Whether tables are records; without it those that would not fit are.
     records: Option<bool>,
     /// The columns of tables; none for those that each table has by itself.
     columns: Vec<String>,
-    pager: bool,
+    /// Whether what does not fit the terminal goes through a pager.
+    pub pager: bool,
 }
 
 /// A setting that cannot be.
@@ -93,8 +96,15 @@ pub enum SettingError {
         /// The setting.
         name: &'static str,
         /// The problem, with the remedy.
-        problem: String,
+        problem: Box<dyn StdError>,
     },
+}
+
+/// The setting of that name.
+fn known(name: &str) -> Result<&'static str, SettingError> {
+    let found = NAMES.iter().find(|(known, _)| *known == name);
+    let found = found.map(|(name, _)| *name);
+    found.ok_or_else(|| SettingError::Name(name.to_owned()))
 }
 
 fn names() -> String {
@@ -142,66 +152,44 @@ impl SessionSettings {
         }
     }
 
-    /// Whether what does not fit the terminal goes through a pager.
-    pub fn pager(&self) -> bool {
-        self.pager
-    }
-
-    /// Whether commands are shown before they run.
-    pub fn echo(&self) -> bool {
-        self.echo
-    }
-
     /// Sets `name` to `value`.
     ///
     /// # Errors
     /// When there is no such setting, or it cannot have that value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
-        let wrong = |name, problem: &dyn std::fmt::Display| SettingError::Value {
-            name,
-            problem: problem.to_string(),
-        };
+        let name = known(name)?;
+        self.change(name, value)
+            .map_err(|problem| SettingError::Value { name, problem })
+    }
+
+    fn change(&mut self, name: &str, value: &str) -> Result<(), Box<dyn StdError>> {
         match name {
             "endpoint" => {
-                Endpoint::parse(value).map_err(|error| wrong("endpoint", &error))?;
+                Endpoint::parse(value)?;
                 self.now.name_driver(value);
             }
-            "output" => {
-                let format = AskedFormat::parse(value);
-                self.now
-                    .set_format(format.map_err(|error| wrong("output", &error))?);
-            }
-            "timeout" => {
-                self.now.timeout =
-                    duration::parse(value).map_err(|error| wrong("timeout", &error))?;
-            }
+            "output" => self.now.set_format(AskedFormat::parse(value)?),
+            "timeout" => self.now.timeout = duration::parse(value)?,
             "verbose" => match value.parse() {
                 Ok(level @ 0..=3) => self.now.verbose = level,
-                _ => return Err(wrong("verbose", &"write 0, 1, 2 or 3")),
+                _ => return Err("write 0, 1, 2 or 3".into()),
             },
-            "cap" => {
-                let cap = capability::parse(value).map_err(|error| wrong("cap", &error))?;
-                self.cap = Some((value.to_owned(), cap));
-            }
+            "cap" => self.cap = Some((value.to_owned(), capability::parse(value)?)),
             "secrets-file" => {
-                if let Err(error) = std::fs::File::open(Path::new(value)) {
-                    return Err(wrong("secrets-file", &format!("{value}: {error}")));
-                }
+                File::open(value).map_err(|error| format!("{value}: {error}"))?;
                 self.secrets_file = Some(value.to_owned());
             }
-            "echo" => self.echo = switch(value).map_err(|error| wrong("echo", &error))?,
-            "pager" => self.pager = switch(value).map_err(|error| wrong("pager", &error))?,
+            "echo" => self.echo = switch(value)?,
+            "pager" => self.pager = switch(value)?,
             "records" if value == "auto" => self.records = None,
             "records" => {
-                let records = switch(value).map_err(|_| wrong("records", &"write on, off or auto"));
-                self.records = Some(records?);
+                self.records = Some(switch(value).map_err(|_| "write on, off or auto")?);
             }
-            "columns" => {
-                self.columns = columns::parse(value).map_err(|error| wrong("columns", &error))?;
+            _ => {
+                self.columns = columns::parse(value)?;
                 // Those of the shell's own command line counted until now.
                 self.now.columns.clear();
             }
-            _ => return Err(SettingError::Name(name.to_owned())),
         }
         Ok(())
     }
@@ -216,19 +204,18 @@ impl SessionSettings {
     /// # Errors
     /// When there is no such setting.
     pub fn unset(&mut self, name: &str) -> Result<(), SettingError> {
-        match name {
+        match known(name)? {
             "cap" => self.cap = None,
             "secrets-file" => self.secrets_file = None,
             "echo" => self.echo = false,
             "records" => self.records = None,
             "pager" => self.pager = true,
-            flag if NAMES.iter().any(|(name, _)| *name == flag) => {
+            flag => {
                 if flag == "columns" {
                     self.columns.clear();
                 }
                 self.now.inherit(&self.base, |id| id != flag);
             }
-            _ => return Err(SettingError::Name(name.to_owned())),
         }
         Ok(())
     }
@@ -264,9 +251,10 @@ impl SessionSettings {
     /// # Errors
     /// When there is no such setting.
     pub fn value(&self, name: &str) -> Result<String, SettingError> {
-        let index = NAMES.iter().position(|(known, _)| *known == name);
-        let index = index.ok_or_else(|| SettingError::Name(name.to_owned()))?;
-        Ok(self.values().swap_remove(index))
+        let name = known(name)?;
+        let mut values = NAMES.iter().zip(self.values());
+        let found = values.find(|((known, _), _)| *known == name);
+        Ok(found.map_or_else(String::new, |(_, value)| value))
     }
 
     /// Lists all settings, one on each line.

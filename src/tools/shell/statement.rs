@@ -35,7 +35,7 @@ impl Shell {
         if statement.is_psql {
             return self.perform_psql(statement);
         }
-        if self.settings.echo() {
+        if self.settings.echo {
             self.echo(statement)?;
         }
         let typed = statement.words.as_slice();
@@ -196,7 +196,7 @@ impl Shell {
             }
             // What was deferred runs also where nobody can see it.
             let _ = self.end_line();
-            if self.settings.echo() || self.is_interactive() {
+            if self.settings.echo || self.is_interactive() {
                 let words: Vec<String> = statement.words.iter().map(|one| quoted(one)).collect();
                 say!("deferred: {}", escaped(&without_secret(None, &words)));
             }

@@ -8,7 +8,6 @@ use crate::invocation::connect::{block_on, endpoint, named, session};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
 use crate::invocation::parse::{self, with_flags};
-use crate::invocation::rpc_command::output_error;
 use crate::output::{self, json};
 use bytes::Bytes;
 use clap::{ArgMatches, Args, Command};
@@ -51,7 +50,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         versions["plugin"] = plugin.clone();
     }
     let text = match is_json {
-        true => json::told(&versions, globals.format()).map_err(output_error)?,
+        true => json::told(&versions, globals.format())?,
         false => lines(&versions),
     };
     output::print(text.as_bytes())?;
@@ -77,7 +76,6 @@ fn lines(versions: &Json) -> String {
 fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
     let method = v1::GetPluginInfoRequest::METHOD;
     let endpoint = endpoint(globals)?;
-    let mut plugin = Json::Null;
     block_on(defaults, async {
         let session = session(&endpoint, globals).await?;
         let answer = session.call(method, Bytes::new()).await;
@@ -88,9 +86,8 @@ fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
         let bytes = reply.into_inner();
         let value =
             decode(method.response, &bytes, Secrets::Mask).map_err(|error| invalid(&error))?;
-        plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
+        let plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
         endpoint.settled().await;
-        Ok(())
-    })?;
-    Ok(plugin)
+        Ok(plugin)
+    })
 }

@@ -67,27 +67,7 @@ pub enum Verdict {
     Never,
 }
 
-impl Kind {
-    /// The word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Volume => "volume",
-            Self::Snapshot => "snapshot",
-        }
-    }
-}
-
 impl Condition {
-    /// The word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Healthy => "healthy",
-            Self::Abnormal => "abnormal",
-            Self::Gone => "gone",
-        }
-    }
-
     /// Whether only volumes can be so.
     pub fn is_of_volumes(self) -> bool {
         matches!(self, Self::Healthy | Self::Abnormal)

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::invocation::connect::{block_on, endpoint, session};
 use crate::invocation::defaults::Defaults;
 use crate::invocation::globals::Globals;
-use crate::invocation::parse::{self, with_flags};
+use crate::invocation::parse::{self, with_flags, word_of};
 use crate::output::{self, json};
 use clap::{ArgMatches, Args, Command};
 use condition::{Condition, Kind, State, Verdict, Way, may_mend, surer_way, way};
@@ -78,14 +78,14 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         };
         let waited = flags.wait(&mut driver, globals.timeout()).await;
         endpoint.settled().await;
-        waited.map_err(|error| error.doing(format!("wait {} {}", flags.kind.name(), flags.id)))
+        waited.map_err(|error| error.doing(format!("wait {} {}", word_of(&flags.kind), flags.id)))
     })?;
-    let (kind, id, condition) = (flags.kind.name(), &flags.id, flags.condition.name());
+    let (kind, id, condition) = (word_of(&flags.kind), &flags.id, word_of(&flags.condition));
     let mut text = format!("{kind} {} is {condition}\n", escaped(id)).into_bytes();
     if is_json {
         text.clear();
         let met = object!({"kind": kind, "id": id, "condition": condition});
-        json::line(&met, &mut text).map_err(|error| Error::local(error.to_string()))?;
+        json::line(&met, &mut text)?;
     }
     output::print(&text)
 }
@@ -107,14 +107,14 @@ impl WaitFlags {
                     Verdict::Met => return Ok(()),
                     Verdict::NotYet(why) => last = why,
                     Verdict::Never => {
-                        let message = format!("there is no such {}", self.kind.name());
+                        let message = format!("there is no such {}", word_of(&self.kind));
                         return Err(Error::rpc(Code::NotFound, message));
                     }
                 },
             }
             if !tries.again().await {
                 let limit = limit.unwrap_or_default();
-                let condition = self.condition.name();
+                let condition = word_of(&self.condition);
                 let because = if last.is_empty() { "no answer" } else { &last };
                 let message = format!("not {condition} within {limit:?}: {because}");
                 return Err(Error::rpc(Code::DeadlineExceeded, message)

@@ -31,18 +31,6 @@ const SUBJECTS: &[Subject] = &[
         )],
     },
     Subject {
-        why: "a rule of a message that stands in a request or reply",
-        places: &[(
-            "src/rpc/validation/messages.rs",
-            &[
-                "ListVolumes",
-                "ListSnapshots",
-                "ControllerGetVolume",
-                "ValidateVolumeCapabilities",
-            ],
-        )],
-    },
-    Subject {
         why: "a step of the lifecycle",
         places: &[
             (

@@ -226,8 +226,7 @@ fn row(call: &ShownCall) -> Markup {
 fn verdict(outcome: &ReplayOutcome) -> String {
     match outcome {
         ReplayOutcome::Same => "same".to_owned(),
-        ReplayOutcome::Different(all) if all.len() == 1 => "1 difference".to_owned(),
-        ReplayOutcome::Different(all) => format!("{} differences", all.len()),
+        ReplayOutcome::Different(all) => figure::counted(all.len(), "difference"),
         ReplayOutcome::NotCompared(_) => "not compared".to_owned(),
         ReplayOutcome::Skipped(_) => "not sent".to_owned(),
     }

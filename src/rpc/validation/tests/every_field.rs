@@ -4,7 +4,7 @@
 use super::super::rule::Rule;
 use super::super::violations::{Broken, inside};
 use super::super::walk;
-use super::super::{messages, request_rules, rules};
+use super::super::{messages, rules};
 use super::bytes;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::tables::METHODS;
@@ -39,10 +39,10 @@ fn for_every_field(mut check: impl FnMut(&'static Field, &str, &dyn Fn(Json) -> 
                 let violations = |value: Json| {
                     let mut found = Broken::default();
                     let rules = match is_request {
-                        true => request_rules(method),
-                        false => rules(method).reply.to_vec(),
+                        true => rules(method).request,
+                        false => rules(method).reply,
                     };
-                    walk::message(message, &bytes(message, &wrap(value)), &rules, &mut found);
+                    walk::message(message, &bytes(message, &wrap(value)), rules, &mut found);
                     let lines = found.shown.into_iter();
                     lines
                         .map(|one| format!("{}: {}", one.at, one.rule))
@@ -181,14 +181,14 @@ fn the_fields_whose_documentation_says_so_are_required() {
         let name = message.short_name();
         let owner = METHODS.iter().find_map(|method| {
             if method.request.name == message.name {
-                Some(request_rules(method))
+                Some(rules(method).request)
             } else if method.response.name == message.name {
-                Some(rules(method).reply.to_vec())
+                Some(rules(method).reply)
             } else {
                 None
             }
         });
-        let rules = owner.unwrap_or_else(|| messages::of(message).to_vec());
+        let rules = owner.unwrap_or_else(|| messages::of(message));
         for field in message.fields {
             // "Required with capability X" depends on the driver; false is a value like any other.
             let says = field.doc.split(['.', ';', '\n']).map(str::trim);
@@ -196,9 +196,9 @@ fn the_fields_whose_documentation_says_so_are_required() {
             let documented = says.any(|says| says.starts_with("Required"))
                 && !matches!(field.kind, Kind::Bool)
                 && !may_be_zero(name, field.name);
-            let has_rule = rules
-                .iter()
-                .any(|rule| matches!(rule, Rule::Required(of) if *of == field.name));
+            let mut rules = rules.iter();
+            let has_rule = message.required.contains(&field.name)
+                || rules.any(|rule| matches!(rule, Rule::Required(of) if *of == field.name));
             assert_eq!(has_rule, documented, "{name}.{}: {}", field.name, field.doc);
             required += usize::from(has_rule);
         }

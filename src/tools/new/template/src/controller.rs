@@ -7,13 +7,13 @@ use crate::csi::controller_service_capability::{Rpc, Type};
 use crate::csi::list_volumes_response::{Entry, VolumeStatus};
 use crate::csi::validate_volume_capabilities_response::Confirmed;
 use crate::identity::{Range, complete, of_storage, offered, reason_against};
-use crate::storage::{NewVolume, Storage, StorageError, Volume};
 // with attach
 use crate::storage::Attachment;
 // end
 // with snapshots
 use crate::storage::Source;
 // end
+use crate::storage::{NewVolume, Storage, StorageError, Volume};
 use std::sync::Arc;
 use tonic::{Request, Status};
 

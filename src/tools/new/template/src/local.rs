@@ -14,23 +14,24 @@ use crate::storage::Attachment;
 // with groups
 use crate::storage::Group;
 // end
-use crate::storage::{Secrets, Storage, StorageError, Stored};
-use std::fs;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 // with controller
 use crate::storage::{NewVolume, Parameters, Volume};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::fs::File;
-use std::io::{ErrorKind, Write};
-use tempfile::{Builder, NamedTempFile};
 // end
+use crate::storage::{Secrets, Storage, StorageError, Stored};
 // with snapshots
 use crate::storage::{Snapshot, Source};
-use std::os::unix::fs::{MetadataExt, lchown, symlink};
-use std::time::SystemTime;
 // end
+// with controller
+use serde::{Serialize, de::DeserializeOwned};
+// end
+use std::fs;
+// with controller
+use std::io::{ErrorKind, Write};
+// end
+// with snapshots
+use std::os::unix::fs::{MetadataExt, lchown, symlink};
+// end
+use std::path::{Path, PathBuf};
 
 /// The folders for each kind of thing.
 const VOLUMES: &str = "volumes";
@@ -55,7 +56,7 @@ const RECORD: &str = "record.json";
 pub struct Local {
     folder: PathBuf,
     /// Goes with the process.
-    _temporary: Option<TempDir>,
+    _temporary: Option<tempfile::TempDir>,
 }
 
 impl Local {
@@ -152,12 +153,12 @@ impl Local {
         fill: impl FnOnce(&str, &Path) -> Stored<T>,
     ) -> Stored<T> {
         let hidden = format!(".{prefix}-");
-        let draft = Builder::new()
+        let draft = tempfile::Builder::new()
             .prefix(&hidden)
             .rand_bytes(16)
             .tempdir_in(self.folder.join(kind))?;
         // As long as it is locked, nobody sweeps it away.
-        let lock = File::open(draft.path())?;
+        let lock = fs::File::open(draft.path())?;
         lock.lock()?;
         let name = draft.path().file_name().unwrap_or_default();
         let id = name.to_string_lossy()[1..].to_owned();
@@ -195,7 +196,7 @@ impl Local {
         for entry in fs::read_dir(self.folder.join(kind))? {
             let entry = entry?;
             let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-            if is_hidden && File::open(entry.path())?.try_lock().is_ok() {
+            if is_hidden && fs::File::open(entry.path())?.try_lock().is_ok() {
                 gone_already(fs::remove_dir_all(entry.path()))?;
             }
         }
@@ -361,7 +362,7 @@ impl Storage for Local {
                 name: name.to_owned(),
                 volume: volume.id.clone(),
                 bytes: volume.bytes,
-                taken: SystemTime::now(),
+                taken: std::time::SystemTime::now(),
                 // with groups
                 group: None,
                 // end
@@ -394,7 +395,7 @@ impl Storage for Local {
     ) -> Stored<Group> {
         self.make(GROUPS, "group", |group, content| {
             fs::create_dir(content)?;
-            let taken = SystemTime::now();
+            let taken = std::time::SystemTime::now();
             let take = |volume: &Volume| {
                 let id = format!("{group}-{}", volume.id);
                 copy(&self.content_of_volume(&volume.id)?, &content.join(&id))?;
@@ -449,7 +450,7 @@ fn read<T: DeserializeOwned>(place: &Path) -> Stored<T> {
 
 /// Replaces the record in a thing's folder.
 fn write<T: Serialize>(place: &Path, record: &T) -> Stored<()> {
-    let mut file = NamedTempFile::new_in(place)?;
+    let mut file = tempfile::NamedTempFile::new_in(place)?;
     let bytes = serde_json::to_vec(record).map_err(std::io::Error::from)?;
     file.write_all(&bytes)?;
     file.as_file().sync_all()?;
