@@ -2,22 +2,13 @@
 //!
 //! Owns the order parse, run, exit code. Must not know what any command does.
 
-mod arguments;
-mod call;
 mod cli;
-mod error;
-mod invocation;
-mod output;
-mod recording;
-mod rpc;
-mod say;
 mod tools;
-mod undo;
 
-pub use tools::sanity;
+pub use csi_sanity as sanity;
 
-use error::{Error, Style};
-use invocation::help::{self, HelpPages};
+use csi_error::{Error, Style};
+use csi_invocation::help::{self, HelpPages};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -37,7 +28,7 @@ pub fn main() -> ExitCode {
     let one = cli::command_of_one_rpc(name, &arguments)
         .and_then(|tree| tree.try_get_matches_from(&arguments).ok());
     let parsed = one.map_or_else(
-        || invocation::parse::parse(cli::command(name), &arguments),
+        || csi_invocation::parse::parse(cli::command(name), &arguments),
         Ok,
     );
     let matches = match parsed {
@@ -51,9 +42,9 @@ pub fn main() -> ExitCode {
 /// The end of the program. Where all went well and not all was shown, since nobody reads stdout any more, its exit code alone
 /// says so.
 fn ended(result: Result<(), Error>, style: Style) -> ExitCode {
-    say::flush();
+    csi_error::say::flush();
     let result = match result {
-        Ok(()) if output::reader::is_gone() => Err(Error::unread()),
+        Ok(()) if csi_output::reader::is_gone() => Err(Error::unread()),
         result => result,
     };
     match result {
@@ -85,7 +76,7 @@ fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsStrin
         pages.answer(arguments).unwrap_or_default()
     };
     if !error.use_stderr() {
-        return ended(output::print(asked().as_bytes()), Style::Text);
+        return ended(csi_output::print(asked().as_bytes()), Style::Text);
     }
     let style = match Style::of_program(name) {
         Style::Text if wants_json(arguments) => Style::Json,
@@ -99,7 +90,7 @@ fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsStrin
         Style::Csc | Style::Json => Error::unparsed(&text),
         Style::Text => Error::usage(text.trim_start_matches("error: ").trim_end()),
     };
-    let told = match (style, output::terminal::width_of_errors()) {
+    let told = match (style, csi_output::terminal::width_of_errors()) {
         (Style::Json | Style::Csc, _) => {
             report(&wrapped, style);
             return wrapped.exit_code(style);
@@ -135,7 +126,7 @@ fn wants_json(arguments: &[std::ffi::OsString]) -> bool {
 fn report(error: &Error, style: Style) {
     if !error.is_reported() {
         // When stderr is gone too, the exit code is all that is left.
-        let text = output::colour::of_error(error, style);
+        let text = csi_output::colour::of_error(error, style);
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! Proves that the committed code is what `csi.proto` generates; `UPDATE_GENERATED=1` writes it anew.
+//! Proves that the committed code is what `csi.proto` generates; `tests/generate` writes it anew.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ fn generated_code_is_current() {
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} differ from csi.proto: run UPDATE_GENERATED=1 cargo test -p csi-proto --test generated"
+        "{stale:?} differ from csi.proto: run tests/generate"
     );
 }
 
@@ -73,7 +73,7 @@ fn the_version_stands_in_csi_proto_alone() {
     let proto = Path::new(env!("CARGO_MANIFEST_DIR"));
     let workspace = proto.parent().expect("the workspace");
     let (short, _) = csi_proto::SPEC_VERSION.rsplit_once('.').expect("two dots");
-    let mut folders: Vec<PathBuf> = ["src", "tests", "driver", "mock", "proto", "sys"]
+    let mut folders: Vec<PathBuf> = ["src", "crates", "tests", "driver", "mock", "proto", "sys"]
         .map(|folder| workspace.join(folder))
         .into();
     let mut found = Vec::new();

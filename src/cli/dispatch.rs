@@ -3,16 +3,16 @@
 use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
 use super::tree;
-use crate::error::{Error, Style};
-use crate::invocation::connect::{block_on, endpoint, session};
-use crate::invocation::defaults::{Defaults, Program};
-use crate::invocation::globals::Globals;
-use crate::invocation::request;
-use crate::invocation::rpc_command::Follower;
-use crate::invocation::watch::watch;
-use crate::output::{self, ShownReply};
-use crate::rpc::{self, Called};
 use clap::{ArgMatches, FromArgMatches};
+use csi_error::{Error, Style};
+use csi_invocation::connect::{block_on, endpoint, session};
+use csi_invocation::defaults::{Defaults, Program};
+use csi_invocation::globals::Globals;
+use csi_invocation::request;
+use csi_invocation::rpc_command::Follower;
+use csi_invocation::watch::watch;
+use csi_output::ShownReply;
+use csi_rpc::Called;
 use std::io::{self, Write};
 
 /// This program, as the shell runs its commands.
@@ -32,7 +32,7 @@ pub fn run(matches: &ArgMatches, name: &'static str) -> (Result<(), Error>, Styl
     if globals.context.is_some() && defaults.is_csc() {
         return (Err(Error::usage("csc knows no contexts: csi does")), style);
     }
-    let result = match rpc::called(matches) {
+    let result = match csi_rpc::called(matches) {
         Some(called) => call(&called, globals, &defaults),
         None => run_tool(matches, &globals, &defaults),
     };
@@ -75,7 +75,7 @@ struct Reporter(Style);
 
 impl Follower for Reporter {
     fn failed(&mut self, error: &Error) {
-        let text = output::colour::of_error(error, self.0);
+        let text = csi_output::colour::of_error(error, self.0);
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
@@ -88,9 +88,9 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
     }
     let globals = &globals;
     let mut command = request::command(called, globals, defaults)?;
-    command.output.colour = output::colour::is_wanted();
-    command.output.terminal = output::terminal::width();
-    let out = output::stdout();
+    command.output.colour = csi_output::colour::is_wanted();
+    command.output.terminal = csi_output::terminal::width();
+    let out = csi_output::stdout();
     if command.dry_run {
         return command.dry_run(out);
     }

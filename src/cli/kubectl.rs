@@ -1,7 +1,7 @@
 //! The flags that `kubectl csi` has and `csi` has not, and the driver that they name.
 
-use crate::invocation::globals::Globals;
 use clap::Args;
+use csi_invocation::globals::Globals;
 
 /// The name by which kubectl finds the program: `kubectl csi`.
 pub const PLUGIN: &str = "kubectl-csi";

@@ -11,10 +11,12 @@ mod man;
 mod shipped_files;
 mod tools;
 mod tree;
+#[cfg(test)]
+mod whole_tree;
 
 pub use completion::answer::answer;
 #[cfg(test)]
-pub use dispatch::PROGRAM;
+use dispatch::PROGRAM;
 pub use dispatch::run;
 pub use kubectl::PLUGIN;
 pub use tree::{command, command_of_one_rpc};

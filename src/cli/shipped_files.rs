@@ -1,5 +1,5 @@
 //! The completion scripts as they are shipped. The test proves that the committed ones are current;
-//! `UPDATE_GENERATED=1` writes them anew.
+//! `tests/generate` writes them anew.
 
 use super::completion::script::{CompletionShell, kubectl, script};
 use std::collections::BTreeMap;
@@ -53,6 +53,6 @@ fn completions_are_current() {
     stale.extend(found.filter(|name| !files.contains_key(name)));
     assert!(
         stale.is_empty(),
-        "{stale:?} differ from the commands: run UPDATE_GENERATED=1 cargo test -p csi-cli shipped"
+        "{stale:?} differ from the commands: run tests/generate"
     );
 }

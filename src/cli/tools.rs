@@ -1,14 +1,13 @@
 //! The table of the tools: the name, the command line and the function of each.
 
 use super::{completion, man};
-use crate::error::Error;
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::tools::{
-    bench, context, doctor, flex, lifecycle, mock, new, proxy, replay, sanity, serve, shell,
-    version, wait,
-};
+use crate::tools::{context, doctor, flex, lifecycle, mock, new, version, wait};
 use clap::{ArgMatches, Command};
+use csi_error::Error;
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_traffic::{proxy, replay, serve};
+use {csi_bench as bench, csi_sanity as sanity, csi_shell as shell};
 
 /// A command that is no RPC.
 pub struct Tool {

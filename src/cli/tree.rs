@@ -2,20 +2,19 @@
 
 use super::kubectl::{PLUGIN, PodFlags};
 use super::tools::TOOLS;
-use crate::error::{ANSWERED, Style, exit_codes};
-use crate::invocation::globals::Globals;
-use crate::invocation::help::{JOINT, help_all};
-use crate::rpc::{GROUPS, Group};
 use clap::builder::Styles;
 use clap::{Args as _, Command};
+use csi_error::{ANSWERED, Style, exit_codes};
+use csi_invocation::help::JOINT;
+use csi_invocation::tree::{with_global_flags, with_rpcs};
+use csi_rpc::GROUPS;
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
 /// The whole tree. Flags of RPCs are built only when their command is used.
 pub fn command(name: &'static str) -> Command {
-    let groups = GROUPS.iter().map(Group::command);
     let tools = TOOLS.iter().map(|tool| (tool.command)());
-    root(name).subcommands(groups).subcommands(tools)
+    with_rpcs(root(name)).subcommands(tools)
 }
 
 /// The tree with no command but the RPC that `words`, the program's name before them, begin with: clap gives each command a copy of
@@ -42,16 +41,15 @@ fn root(name: &'static str) -> Command {
         .after_help(format!(
             "{AFTER_HELP}{}",
             listed_exit_codes(Style::of_program(name))
-        ))
-        .arg(help_all());
-    // The doc comments of the structs would become the commands' own descriptions.
-    let mut root = Globals::augment_args(root);
+        ));
+    let mut root = with_global_flags(root);
     if name == PLUGIN {
         root = PodFlags::augment_args(root);
     }
     if name == "csc" {
         root = root.mut_arg("context", |flag| flag.hide(true));
     }
+    // The doc comments of the flags' structs would become the commands' own descriptions.
     root.about("Call any RPC of any CSI driver")
 }
 

@@ -4,16 +4,15 @@
 //! Nothing here fails aloud: a completion that cannot be had must not disturb the line that is being typed.
 
 use super::script::VARIABLE;
-use crate::call::endpoint::Endpoint;
-use crate::call::session::Session;
 use crate::cli::tree;
-use crate::invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
-use crate::invocation::connect;
-use crate::invocation::globals::Globals;
-use crate::invocation::live_ids;
-use crate::output;
-use crate::tools::shell::line::{Lexed, Token, Word, WordPiece, lex};
 use clap::FromArgMatches;
+use csi_call::endpoint::Endpoint;
+use csi_call::session::Session;
+use csi_invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
+use csi_invocation::connect;
+use csi_invocation::globals::Globals;
+use csi_invocation::live_ids;
+use csi_shell::line::{Lexed, Token, Word, WordPiece, lex};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -36,7 +35,7 @@ pub fn answer(arguments: &[OsString], name: &'static str) -> bool {
         Some("kubectl") => listed(&candidates(&words, name)) + ":4\n",
         _ => String::new(),
     };
-    let _ = output::print(text.as_bytes());
+    let _ = csi_output::print(text.as_bytes());
     true
 }
 

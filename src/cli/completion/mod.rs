@@ -3,12 +3,11 @@
 pub mod answer;
 pub mod script;
 
-use crate::error::{Error, OrError};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::invocation::parse::{self, with_flags};
-use crate::output;
 use clap::{ArgMatches, Args, Command};
+use csi_error::{Error, OrError};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::parse::{self, with_flags};
 use script::{CompletionShell, script};
 
 #[derive(Args)]
@@ -33,5 +32,5 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, _: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<CompletionFlags>(matches)?;
     let script = script(flags.shell, defaults.name).or_because("the script cannot be made")?;
-    output::print(&script)
+    csi_output::print(&script)
 }

@@ -1,7 +1,7 @@
 //! The variables of the environment that a user may set, and which commands heed them.
 
-use crate::arguments::secrets;
 use clap::Command;
+use csi_arguments::secrets;
 
 /// A variable of the environment that a user may set.
 pub struct Variable {
@@ -135,7 +135,9 @@ mod tests {
         }
         let mut found = BTreeSet::new();
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-        read(&root.join("src"), &mut found);
+        for folder in ["src", "crates"] {
+            read(&root.join(folder), &mut found);
+        }
         assert!(found.contains("CSI_ENDPOINT"), "{found:?}");
         for name in found {
             let described = VARIABLES.iter().any(|variable| variable.name == name);

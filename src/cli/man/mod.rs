@@ -4,12 +4,11 @@ mod environment;
 mod help_text;
 mod page;
 
-use crate::error::{Error, OrError};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::invocation::parse::{self, with_flags};
-use crate::output;
 use clap::{ArgMatches, Args, Command, ValueHint};
+use csi_error::{Error, OrError};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::parse::{self, with_flags};
 use page::pages;
 use serde_json::json;
 use std::fs;
@@ -53,7 +52,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             format!("{count} manual pages are in {folder}")
         }
     };
-    output::print(format!("{said}\n").as_bytes())
+    csi_output::print(format!("{said}\n").as_bytes())
 }
 
 /// Refuses what is no folder.

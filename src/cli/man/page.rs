@@ -5,12 +5,12 @@
 
 use super::environment::heeded;
 use super::help_text::HelpText;
-use crate::error::{Style, exit_codes};
-use crate::invocation::help::folded;
-use crate::rpc::GROUPS;
 use clap::{Arg, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
+use csi_error::{Style, exit_codes};
+use csi_invocation::help::folded;
+use csi_rpc::GROUPS;
 
 /// How wide a line of an example may be: a terminal's 80 columns without the page's indent.
 const WIDTH: usize = 72;

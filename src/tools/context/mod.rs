@@ -5,18 +5,18 @@
 
 mod shown;
 
-use crate::arguments::secrets::Secrets;
-use crate::arguments::{capability, map};
-use crate::call::endpoint::{Endpoint, EndpointError, TlsOptions, absolute};
-use crate::error::{Error, OrError};
-use crate::invocation::connect;
-use crate::invocation::contexts::choice::{Selectors, context};
-use crate::invocation::contexts::file::{self, Context, Contexts};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::output::{self, Format};
-use crate::say::say;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
+use csi_arguments::secrets::Secrets;
+use csi_arguments::{capability, map};
+use csi_call::endpoint::{Endpoint, EndpointError, TlsOptions, absolute};
+use csi_error::say;
+use csi_error::{Error, OrError};
+use csi_invocation::connect;
+use csi_invocation::contexts::choice::{Selectors, context};
+use csi_invocation::contexts::file::{self, Context, Contexts};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_output::Format;
 use std::path::Path;
 
 #[derive(Subcommand)]
@@ -113,10 +113,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
             let contexts = Contexts::load().or_usage()?;
             let counts = counting(&contexts, globals);
             let text = shown::list(&contexts, counts, format, !globals.no_headers)?;
-            output::print(&text)
+            csi_output::print(&text)
         }
         Task::Show { name } => show(name, globals, format),
-        Task::Current => output::print(&shown::name(&current(globals)?, format)?),
+        Task::Current => csi_output::print(&shown::name(&current(globals)?, format)?),
         Task::Rename { name, new_name } => rename(&name, &new_name),
         Task::Remove { names } => remove(&names),
     }
@@ -227,7 +227,7 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
         return Err(none_counts());
     };
     let context = contexts.named(&name).or_usage()?;
-    output::print(&shown::one(
+    csi_output::print(&shown::one(
         &name,
         context,
         counts.as_ref() == Some(&name),

@@ -1,12 +1,12 @@
 //! Contexts as lines or as JSON.
 
-use crate::arguments::map;
-use crate::call::endpoint::Endpoint;
-use crate::error::Error;
-use crate::invocation::contexts::file::{Context, Contexts};
-use crate::output::columns::{Columns, aligned};
-use crate::output::{Format, json, table, terminal};
-use crate::say::say;
+use csi_arguments::map;
+use csi_call::endpoint::Endpoint;
+use csi_error::Error;
+use csi_error::say;
+use csi_invocation::contexts::file::{Context, Contexts};
+use csi_output::columns::{Columns, aligned};
+use csi_output::{Format, json, table, terminal};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json as object};
 

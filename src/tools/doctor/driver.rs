@@ -3,13 +3,13 @@
 //! Every question has a limit, and after one without an answer nothing else is asked.
 
 use super::finding::Finding;
-use crate::call::advertised::{Advertised, Asks, DriverEnd, if_served};
-use crate::call::error::call_error;
-use crate::call::session::{CallError, Connection};
-use crate::error::Error;
-use crate::output::figure::counted;
-use crate::rpc::facts::{ControllerCapability, PluginCapability};
+use csi_call::advertised::{Advertised, Asks, DriverEnd, if_served};
+use csi_call::error::call_error;
+use csi_call::session::{CallError, Connection};
+use csi_error::Error;
+use csi_output::figure::counted;
 use csi_proto::{Request, v1};
+use csi_rpc::facts::{ControllerCapability, PluginCapability};
 use std::time::{Duration, Instant};
 use tonic::Code;
 

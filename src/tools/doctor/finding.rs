@@ -1,6 +1,6 @@
 //! The finding of a check, and the page of all findings, for people and as JSON.
 
-use crate::output::terminal::{columns_of, wrapped};
+use csi_output::terminal::{columns_of, wrapped};
 use csi_proto::text::escaped;
 use serde_json::{Value as Json, json};
 

@@ -5,10 +5,10 @@
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
-use crate::call::endpoint::{Endpoint, absolute};
-use crate::invocation::run_folder;
-use crate::output::figure::{counted, some};
-use crate::output::shell_word::word;
+use csi_call::endpoint::{Endpoint, absolute};
+use csi_invocation::run_folder;
+use csi_output::figure::{counted, some};
+use csi_output::shell_word::word;
 use serde_json::Value as Json;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -3,8 +3,8 @@
 //! Decides only.
 
 use super::finding::Finding;
-use crate::call::advertised::Advertised;
-use crate::rpc::facts::{ControllerCapability as C, NodeCapability as N, PluginCapability as P};
+use csi_call::advertised::Advertised;
+use csi_rpc::facts::{ControllerCapability as C, NodeCapability as N, PluginCapability as P};
 
 const CHECK: &str = "capabilities";
 

@@ -19,21 +19,21 @@ mod redacted;
 mod sizes;
 mod socket;
 
-use crate::arguments::secrets::Secrets;
-use crate::call::endpoint::Endpoint;
-use crate::call::secrets::looked_for;
-use crate::call::session::Connection;
-use crate::error::{Error, OrError};
-use crate::invocation::connect::{self, block_on};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::invocation::mount_points;
-use crate::invocation::parse::{self, with_flags};
-use crate::invocation::request;
-use crate::output::{self, Format, json, terminal};
-use crate::say::say;
 use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
+use csi_arguments::secrets::Secrets;
+use csi_call::endpoint::Endpoint;
+use csi_call::secrets::looked_for;
+use csi_call::session::Connection;
+use csi_error::say;
+use csi_error::{Error, OrError};
+use csi_invocation::connect::{self, block_on};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::mount_points;
+use csi_invocation::parse::{self, with_flags};
+use csi_invocation::request;
+use csi_output::{Format, json, terminal};
 use driver::Said;
 use finding::{Finding, WIDTH, document, page, wrong};
 use log::LogPlaces;
@@ -118,7 +118,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             terminal::width().map_or(WIDTH, |width| width.min(WIDTH)),
         ),
     };
-    output::print(text.as_bytes())?;
+    csi_output::print(text.as_bytes())?;
     match wrong(findings) {
         0 => Ok(()),
         1 => Err(Error::failed("something is wrong with the driver")),

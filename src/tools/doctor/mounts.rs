@@ -1,7 +1,7 @@
 //! Finds out whether mounts answer. Each is asked in a thread of its own, which nobody joins: one that hangs holds nobody up.
 
 use super::finding::Finding;
-use crate::output::figure::some;
+use csi_output::figure::some;
 use rustix::fs::statfs;
 use rustix::io::Errno;
 use std::path::PathBuf;

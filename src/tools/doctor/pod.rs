@@ -3,10 +3,10 @@
 //! [`PodSeen`] looks, and never waits longer than its limit; what follows decides.
 
 use super::finding::Finding;
-use crate::call::endpoint::{Endpoint, EndpointError, Pod, kubectl};
-use crate::call::error::connection_error;
-use crate::error::Error;
-use crate::output::figure::counted;
+use csi_call::endpoint::{Endpoint, EndpointError, Pod, kubectl};
+use csi_call::error::connection_error;
+use csi_error::Error;
+use csi_output::figure::counted;
 use serde_json::Value as Json;
 use std::time::Duration;
 use tokio::time::timeout;

@@ -1,7 +1,7 @@
 //! The process that listens: its program, its unit, its container and pod, as far as `/proc` shows them.
 
 use super::finding::Finding;
-use crate::invocation::process_stat::ProcessStat;
+use csi_invocation::process_stat::ProcessStat;
 use std::fs;
 use std::path::PathBuf;
 

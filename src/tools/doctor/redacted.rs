@@ -3,7 +3,7 @@
 //!
 //! What is not called a secret and is none of the known ones stays; whoever sends the report reads it first.
 
-use crate::call::secrets::masked;
+use csi_call::secrets::masked;
 use csi_proto::value::MASK;
 
 /// How secrets are called, in lower case.

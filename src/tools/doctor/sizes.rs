@@ -5,7 +5,7 @@
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
-use crate::output::figure::counted;
+use csi_output::figure::counted;
 use std::collections::BTreeMap;
 
 const CHECK: &str = "sizes";

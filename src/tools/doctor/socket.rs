@@ -3,7 +3,7 @@
 //! [`SocketFacts::look`] looks, and never waits longer than its limit; [`SocketFacts::finding`] decides.
 
 use super::finding::Finding;
-use crate::call::endpoint::absolute;
+use csi_call::endpoint::absolute;
 use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use std::io;

@@ -7,7 +7,7 @@
 use super::answer::{Answer, CallOutError, End, Output, Problem, answer};
 use super::orphans::Mark;
 use super::taken::Taken;
-use crate::invocation::process_stat::ProcessStat;
+use csi_invocation::process_stat::ProcessStat;
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;

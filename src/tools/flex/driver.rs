@@ -9,7 +9,7 @@ use super::paths::Bounds;
 use super::request;
 use super::state::Store;
 use super::taken::{Running, Taken};
-use crate::say::note;
+use csi_error::note;
 use csi_proto::grpc_timeout;
 use std::collections::BTreeMap;
 use std::future::Future;

@@ -5,7 +5,7 @@ use super::plan::Refusal;
 use super::request::RequestError;
 use super::state::StateError;
 use super::taken::Busy;
-use crate::call::secrets::{looked_for, masked};
+use csi_call::secrets::{looked_for, masked};
 use csi_proto::text::escaped;
 use std::io;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 //! Each call-out carries a mark in its environment: the folder of the state, which one server has at a time, and the session of
 //! the server. What a call-out starts for good leaves that session, and is no call-out any more.
 
-use crate::invocation::process_stat::ProcessStat;
+use csi_invocation::process_stat::ProcessStat;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};

@@ -4,7 +4,7 @@
 
 use super::error::FlexError;
 use super::taken::Taken;
-use crate::invocation::mount_points;
+use csi_invocation::mount_points;
 use rustix::mount::{MountFlags, UnmountFlags, mount_bind, mount_remount, unmount};
 use std::fs;
 use std::io;

@@ -3,7 +3,7 @@
 
 use super::options::Options;
 use super::request::How;
-use crate::invocation::private_file;
+use csi_invocation::private_file;
 use csi_proto::lock::lock;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};

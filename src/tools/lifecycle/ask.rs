@@ -1,8 +1,8 @@
 //! Asks the driver, before a lifecycle begins, for its name, its readiness and its capabilities.
 
 use super::calls::Way;
-use crate::call::advertised::{Advertised, Asks, DriverEnd};
-use crate::error::Error;
+use csi_call::advertised::{Advertised, Asks, DriverEnd};
+use csi_error::Error;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
 use csi_proto::{Request, v1};
 use std::io::Write;

@@ -4,23 +4,21 @@
 use super::data::Exercised;
 use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
-use crate::call::advertised::Advertised;
-use crate::call::error::call_error;
-use crate::call::log::Log;
-use crate::call::session::{CallError, Connection};
-use crate::error::{Error, OrError, Style, code_name};
-use crate::output;
-use crate::output::steps::{Step, StepOutcome, StepPrinter};
-use crate::rpc;
-use crate::rpc::context::RequestContext;
-use crate::rpc::validation::{self, Checks, Replies};
-use crate::say::say;
-use crate::undo::made::Made;
 use bytes::Bytes;
+use csi_call::advertised::Advertised;
+use csi_call::error::call_error;
+use csi_call::log::Log;
+use csi_call::session::{CallError, Connection};
+use csi_error::say;
+use csi_error::{Error, OrError, Style, code_name};
+use csi_output::steps::{Step, StepOutcome, StepPrinter};
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
 use csi_proto::{Request, random};
+use csi_rpc::context::RequestContext;
+use csi_rpc::validation::{self, Checks, Replies};
+use csi_undo::made::Made;
 use prost::Message as _;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -191,7 +189,7 @@ impl<W: Write> Way<'_, '_, W> {
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks)
             .map_err(|error| Error::usage(error.to_string()).doing(&name))?;
-        let driver = match rpc::is_at_node(method) {
+        let driver = match csi_rpc::is_at_node(method) {
             true => &run.node,
             false => &run.controller,
         };
@@ -236,13 +234,13 @@ impl<W: Write> Way<'_, '_, W> {
             text,
             took,
         };
-        output::written(self.run.steps.borrow_mut().step(&step))
+        csi_output::written(self.run.steps.borrow_mut().step(&step))
     }
 }
 
 /// The command that makes the same call.
 pub(super) fn step_name(method: &Method) -> String {
-    match rpc::of_method(method) {
+    match csi_rpc::of_method(method) {
         Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
         None => method.name.to_owned(),
     }

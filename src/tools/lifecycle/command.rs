@@ -2,18 +2,17 @@
 
 use super::calls::{Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
-use crate::call::endpoint::Endpoint;
-use crate::call::session::Connection;
-use crate::error::{Error, OrError};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::invocation::interrupt::Signals;
-use crate::invocation::parse::{self, with_flags};
-use crate::invocation::{connect, request};
-use crate::output;
-use crate::output::steps::StepPrinter;
-use crate::rpc::context::RequestContext;
 use clap::{ArgMatches, Command};
+use csi_call::endpoint::Endpoint;
+use csi_call::session::Connection;
+use csi_error::{Error, OrError};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::interrupt::Signals;
+use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{connect, request};
+use csi_output::steps::StepPrinter;
+use csi_rpc::context::RequestContext;
 
 /// The command.
 pub fn command() -> Command {
@@ -53,7 +52,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     // Named in the commands that remove what is left.
     flags.secrets_file = secrets_file;
     let flags = &flags;
-    let steps = StepPrinter::new(output::stdout(), json);
+    let steps = StepPrinter::new(csi_output::stdout(), json);
     let settings = LifecycleSettings {
         style,
         checks: globals.checks(),

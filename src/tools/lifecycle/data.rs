@@ -3,7 +3,7 @@
 //!
 //! Knows files and mounts, not CSI. Any call here may block for as long as the storage does.
 
-use crate::invocation::mount_points;
+use csi_invocation::mount_points;
 use csi_proto::random;
 use rustix::fs::{Advice, fadvise};
 use std::fs::{self, File, OpenOptions};

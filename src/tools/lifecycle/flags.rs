@@ -1,9 +1,9 @@
 //! The flags of `csi lifecycle`, and whether the volume is the lifecycle's own.
 
 use super::plan::{Further, Wishes};
-use crate::arguments::capability;
-use crate::invocation::volume_flags::VolumeFlags;
 use clap::Args;
+use csi_arguments::capability;
+use csi_invocation::volume_flags::VolumeFlags;
 use csi_proto::v1;
 use std::path::PathBuf;
 

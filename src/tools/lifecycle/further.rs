@@ -4,13 +4,13 @@
 use super::calls::Way;
 use super::plan::{Further, Plan, larger};
 use super::volume::{Placed, Volume};
-use crate::arguments::size::human;
-use crate::error::Error;
-use crate::rpc::facts::{ControllerCapability, NodeCapability};
-use crate::say::say;
+use csi_arguments::size::human;
+use csi_error::Error;
+use csi_error::say;
 use csi_proto::text::escaped;
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use csi_rpc::facts::{ControllerCapability, NodeCapability};
 use std::io::Write;
 
 impl<W: Write> Way<'_, '_, W> {
@@ -258,7 +258,7 @@ fn way_on(plan: &Plan) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use csi_error::ErrorKind;
 
     #[test]
     fn an_abnormal_condition_is_a_failure() {

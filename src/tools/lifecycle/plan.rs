@@ -2,11 +2,11 @@
 //!
 //! Decides only.
 
-use crate::call::advertised::Advertised;
-use crate::error::{Error, ErrorKind};
-use crate::invocation::parse::word_of;
-use crate::rpc::facts::{ControllerCapability, NodeCapability};
 use clap::ValueEnum;
+use csi_call::advertised::Advertised;
+use csi_error::{Error, ErrorKind};
+use csi_invocation::parse::word_of;
+use csi_rpc::facts::{ControllerCapability, NodeCapability};
 use tonic::Code;
 
 /// A step beyond those that every volume has, in the order in which they are done.
@@ -194,9 +194,9 @@ pub fn larger(capacity: i64, required: i64, limit: i64) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::facts::PluginCapability as P;
     use ControllerCapability as C;
     use NodeCapability as N;
+    use csi_rpc::facts::PluginCapability as P;
 
     const EVERYTHING: &[C] = &[
         C::CreateDeleteVolume,

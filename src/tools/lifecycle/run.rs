@@ -3,10 +3,10 @@
 use super::calls::{Lifecycle, Way};
 use super::plan::{Expansion, Further, Plan};
 use super::volume::{Placed, Volume};
-use crate::call::advertised::Advertised;
-use crate::error::{Error, ErrorKind};
-use crate::invocation::interrupt::Signals;
-use crate::say::say;
+use csi_call::advertised::Advertised;
+use csi_error::say;
+use csi_error::{Error, ErrorKind};
+use csi_invocation::interrupt::Signals;
 use csi_proto::lock::lock;
 use futures_util::future::try_join_all;
 use std::io::Write;

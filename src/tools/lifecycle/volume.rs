@@ -1,16 +1,16 @@
 //! The way of a volume to a node: its folders, its creation, and every step until it is published.
 
 use super::calls::{Lifecycle, Way, text};
-use crate::call::endpoint::absolute;
-use crate::error::{Error, OrError};
-use crate::invocation::run_folder;
-use crate::say::say;
-use crate::undo::made::Item;
+use csi_call::endpoint::absolute;
+use csi_error::say;
+use csi_error::{Error, OrError};
+use csi_invocation::run_folder;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::{Request, v1};
+use csi_undo::made::Item;
 use prost::Message as _;
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,23 +4,22 @@ use super::calls::{Lifecycle, call, step_name, text};
 use super::data::{Exercise, Work};
 use super::work::Working;
 use super::writer::WriterThread;
-use crate::call::error::call_error;
-use crate::call::session::{CallError, Connection};
-use crate::error::{Error, code_name};
-use crate::output::steps::{Step, StepOutcome};
-use crate::rpc;
-use crate::rpc::facts::IdKind;
-use crate::say::say;
-use crate::undo::left::Commands;
-use crate::undo::made::Item;
-use crate::undo::order::waves;
-use crate::undo::taking_back::{Called, TakingBack, Tool, Why};
-use crate::undo::tries::Tries;
 use bytes::Bytes;
+use csi_call::error::call_error;
+use csi_call::session::{CallError, Connection};
+use csi_error::say;
+use csi_error::{Error, code_name};
+use csi_output::steps::{Step, StepOutcome};
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
+use csi_rpc::facts::IdKind;
+use csi_undo::left::Commands;
+use csi_undo::made::Item;
+use csi_undo::order::waves;
+use csi_undo::taking_back::{Called, TakingBack, Tool, Why};
+use csi_undo::tries::Tries;
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
@@ -131,7 +130,7 @@ struct WayDown<'r, 'a, W: Write> {
 
 impl<W: Write> WayDown<'_, '_, W> {
     fn driver(&self, method: &Method) -> &Connection {
-        match rpc::is_at_node(method) {
+        match csi_rpc::is_at_node(method) {
             true => &self.run.node,
             false => &self.run.controller,
         }

@@ -5,8 +5,8 @@ use super::data::{Exercise, Exercised, TargetKind, Work};
 use super::plan::{ABNORMAL, Plan};
 use super::volume::{Placed, Volume};
 use super::writer::WriterThread;
-use crate::error::{Error, OrError};
-use crate::output::steps::StepOutcome;
+use csi_error::{Error, OrError};
+use csi_output::steps::StepOutcome;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -147,7 +147,7 @@ fn exercise_text(done: &Exercised) -> String {
     if done.is_foreign {
         told.push_str("read only: the volume is not ours; ");
     }
-    let size = crate::arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
+    let size = csi_arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
     told.push_str(&format!("{size}, checksum {:016x}", done.checksum));
     if done.target == TargetKind::Link {
         told.push_str(", through a symbolic link");

@@ -1,16 +1,16 @@
 //! The command `csi mock`: its place, its state, its signals and its end.
 
 use super::flags::MockFlags;
-use crate::error::{Error, OrError};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::faults::methods_named;
-use crate::invocation::globals::Globals;
-use crate::invocation::parse::{self, with_flags};
-use crate::invocation::serving::{PLACE_HELP, Place};
-use crate::output::{self, json};
-use crate::say::note;
 use clap::{ArgMatches, Command};
+use csi_error::note;
+use csi_error::{Error, OrError};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::faults::methods_named;
+use csi_invocation::globals::Globals;
+use csi_invocation::parse::{self, with_flags};
+use csi_invocation::serving::{PLACE_HELP, Place};
 use csi_mock::{Defect, Mock, SettingsFile, Storage, capability_names};
+use csi_output::json;
 use serde_json::{Value as Json, json as object};
 
 /// The command.
@@ -97,5 +97,5 @@ fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
     if is_json {
         text = json::told(&Json::Array(all), globals.format())?;
     }
-    output::print(text.as_bytes())
+    csi_output::print(text.as_bytes())
 }

@@ -1,11 +1,11 @@
 //! The flags of `csi mock`, and the settings that they make.
 
-use crate::arguments::size;
-use crate::invocation::faults::FaultFlags;
-use crate::invocation::offered::Offered;
-use crate::invocation::serving::ServingFlags;
 use clap::Args;
 use clap::builder::PossibleValue;
+use csi_arguments::size;
+use csi_invocation::faults::FaultFlags;
+use csi_invocation::offered::Offered;
+use csi_invocation::serving::ServingFlags;
 use csi_mock::{Defect, Settings, capability_names};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -4,12 +4,12 @@ use super::folder;
 use super::names::Names;
 use super::services::{Service, Services};
 use super::template;
-use crate::error::{Error, OrError};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::output::{self, json};
-use crate::say::say;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
+use csi_error::say;
+use csi_error::{Error, OrError};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_output::json;
 use csi_proto::text::escaped;
 use serde_json::json as object;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
             .map(|path| escaped(&folder.join(path).display().to_string()).into_owned() + "\n")
             .collect(),
     };
-    output::print(text.as_bytes())?;
+    csi_output::print(text.as_bytes())?;
     if names.is_completed(&flags.name) {
         let Names { driver, package } = &names;
         say!(

@@ -1,6 +1,6 @@
 //! The names of a new driver: the one that CSI knows, and that of its package and folder. Pure.
 
-use crate::rpc::validation::syntax::PLUGIN_NAME_MAX;
+use csi_rpc::validation::syntax::PLUGIN_NAME_MAX;
 use thiserror::Error;
 
 /// The domain of a driver for which none was said. ICANN keeps it for private use.

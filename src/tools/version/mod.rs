@@ -2,15 +2,15 @@
 //!
 //! Without a driver it asks none and cannot fail for want of one.
 
-use crate::call::error::call_error;
-use crate::error::Error;
-use crate::invocation::connect::{block_on, endpoint, named, session};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::invocation::parse::{self, with_flags};
-use crate::output::{self, json};
 use bytes::Bytes;
 use clap::{ArgMatches, Args, Command};
+use csi_call::error::call_error;
+use csi_error::Error;
+use csi_invocation::connect::{block_on, endpoint, named, session};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::parse::{self, with_flags};
+use csi_output::json;
 use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
 use csi_proto::{Request as _, v1};
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         true => json::told(&versions, globals.format())?,
         false => lines(&versions),
     };
-    output::print(text.as_bytes())?;
+    csi_output::print(text.as_bytes())?;
     asked.map(drop)
 }
 

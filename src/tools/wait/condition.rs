@@ -2,9 +2,9 @@
 //!
 //! Decides only; asks nobody.
 
-use crate::error::Error;
-use crate::rpc::facts::ControllerCapability;
 use clap::ValueEnum;
+use csi_error::Error;
+use csi_rpc::facts::ControllerCapability;
 use tonic::Code;
 
 /// The kind of thing that is looked at.
@@ -150,8 +150,8 @@ pub fn may_mend(code: Code) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Style;
     use ControllerCapability as C;
+    use csi_error::Style;
 
     #[test]
     fn a_driver_is_asked_by_what_it_advertises() {

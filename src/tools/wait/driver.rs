@@ -1,12 +1,12 @@
 //! Asks a driver about one volume or snapshot.
 
 use super::condition::{State, Way, may_mend};
-use crate::call::advertised::{Asks, DriverEnd, if_served};
-use crate::call::endpoint::Endpoint;
-use crate::call::error::call_error;
-use crate::call::pages::Pages;
-use crate::call::session::Session;
-use crate::error::{Error, OrError as _};
+use csi_call::advertised::{Asks, DriverEnd, if_served};
+use csi_call::endpoint::Endpoint;
+use csi_call::error::call_error;
+use csi_call::pages::Pages;
+use csi_call::session::Session;
+use csi_error::{Error, OrError as _};
 use csi_proto::{Request, random, v1};
 use tonic::Code;
 

@@ -6,16 +6,16 @@
 mod condition;
 mod driver;
 
-use crate::call::advertised::Advertised;
-use crate::call::tries::Tries;
-use crate::error::{Error, ErrorKind};
-use crate::invocation::connect::{block_on, endpoint, session};
-use crate::invocation::defaults::Defaults;
-use crate::invocation::globals::Globals;
-use crate::invocation::parse::{self, with_flags, word_of};
-use crate::output::{self, json};
 use clap::{ArgMatches, Args, Command};
 use condition::{Condition, Kind, State, Verdict, Way, may_mend, surer_way, way};
+use csi_call::advertised::Advertised;
+use csi_call::tries::Tries;
+use csi_error::{Error, ErrorKind};
+use csi_invocation::connect::{block_on, endpoint, session};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::parse::{self, with_flags, word_of};
+use csi_output::json;
 use csi_proto::text::escaped;
 use driver::Driver;
 use serde_json::json as object;
@@ -87,7 +87,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let met = object!({"kind": kind, "id": id, "condition": condition});
         json::line(&met, &mut text)?;
     }
-    output::print(&text)
+    csi_output::print(&text)
 }
 
 impl WaitFlags {

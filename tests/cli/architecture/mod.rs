@@ -1,88 +1,30 @@
-//! The shape of the sources: who imports whom, where each RPC is named, how long the files are.
+//! What neither Cargo nor clippy says of the sources: who writes to stdout and ends the process, where each RPC is named, how
+//! long the files are. Which crate may know which is said by the manifests.
 //!
-//! Owns which packages there are. The sources are read as they are now, not as they were when this was built.
+//! The sources are read as they are now, not as they were when this was built.
 
-mod arrows;
-mod circles;
-mod graph;
-mod layers;
+mod code;
 mod lines;
-mod mentions;
-mod modules;
+mod names;
 mod one_place;
-mod places;
 mod rules;
-mod seeded;
-mod tokens;
 mod unsafe_code;
 
-use graph::Graph;
-use modules::{Package, Sources};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
 
-/// A package of the workspace; its sources are read once.
-struct Member {
-    folder: &'static str,
-    graph: LazyLock<Graph>,
-}
+/// Source texts by their paths below the root of the repository.
+type Sources = BTreeMap<String, String>;
 
-static CLIENT: Member = Member {
-    folder: "src",
-    graph: LazyLock::new(|| graph("csi_cli", "src", &["lib.rs", "main.rs"])),
-};
+/// Where the code of the programs is.
+const FOLDERS: [&str; 6] = ["src", "crates", "proto", "driver", "mock", "sys"];
 
-static DRIVER: Member = Member {
-    folder: "driver/src",
-    graph: LazyLock::new(|| graph("csi_nfs", "driver/src", &["lib.rs", "main.rs"])),
-};
-
-static STORE: Member = Member {
-    folder: "driver/store/src",
-    graph: LazyLock::new(|| graph("csi_nfs_store", "driver/store/src", &["lib.rs"])),
-};
-
-static MOCK: Member = Member {
-    folder: "mock/src",
-    graph: LazyLock::new(|| graph("csi_mock", "mock/src", &["lib.rs"])),
-};
-
-static PROTOCOL: Member = Member {
-    folder: "proto/src",
-    graph: LazyLock::new(|| graph("csi_proto", "proto/src", &["lib.rs"])),
-};
-
-static SYSTEM: Member = Member {
-    folder: "sys/src",
-    graph: LazyLock::new(|| graph("csi_sys", "sys/src", &["lib.rs"])),
-};
-
-impl Member {
-    /// The files that are written by hand and built without tests.
-    fn hand_written(&self) -> Sources {
-        let mut sources = sources(self.folder);
-        sources.retain(|path, _| self.graph.files.contains(path) && !is_generated(path));
-        sources
-    }
-}
-
-/// Reads a package; prints its circles for people who cut them.
-fn graph(name: &str, folder: &str, roots: &[&str]) -> Graph {
-    let graph = Graph::of(Package::read(name, folder, roots, &sources(folder)), folder);
-    print_when_asked("CSI_LAYERS", || graph.describe_circles());
-    graph
-}
-
-fn is_generated(path: &str) -> bool {
-    path.contains("/generated/")
-}
-
-/// Every Rust file below a folder of the repository.
-fn sources(folder: &str) -> Sources {
+/// Every Rust file below these folders.
+fn sources(folders: &[&str]) -> Sources {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Sources::new();
-    let mut left = vec![root.join(folder)];
+    let mut left: Vec<_> = folders.iter().map(|folder| root.join(folder)).collect();
     while let Some(path) = left.pop() {
         if path.is_dir() {
             let entries = fs::read_dir(&path).unwrap();
@@ -92,8 +34,30 @@ fn sources(folder: &str) -> Sources {
             found.insert(name.to_owned(), fs::read_to_string(&path).unwrap());
         }
     }
-    assert!(!found.is_empty(), "{folder} has no sources");
+    assert!(found.len() > 100, "{folders:?} have no sources");
     found
+}
+
+/// The code of the programs that is written by hand, without comments and what is built for tests alone.
+fn hand_written() -> Sources {
+    let all = sources(&FOLDERS);
+    let tests = all.iter();
+    let tests = tests.flat_map(|(path, text)| code::test_files(path, text));
+    let tests: Vec<String> = tests.collect();
+    let is_code = |path: &str| {
+        let elsewhere = ["/generated/", "/template/"];
+        path.contains("src/")
+            && !elsewhere.iter().any(|folder| path.contains(folder))
+            && !tests.iter().any(|test| is_in(path, test))
+    };
+    let code = all.into_iter().filter(|(path, _)| is_code(path));
+    code.map(|(path, text)| (path, code::code(&text))).collect()
+}
+
+/// Whether a file is this file or that of this module, or lies in this folder.
+fn is_in(path: &str, place: &str) -> bool {
+    let rest = path.strip_prefix(place);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest == ".rs")
 }
 
 /// Prints what a test found when a person asked for it by this variable.

@@ -1,204 +1,123 @@
-//! What an arrow may not do. Each function returns what breaks its rule, as sentences that say what to do.
+//! Which files alone may take a name, where a whole crate is too much.
 
-use super::arrows::{Arrow, Target};
-use super::circles::{circles, reaches, shortest};
-use super::graph::{Graph, Names, arrow, below, describe, is_in};
-use std::collections::BTreeSet;
+use super::names::{Names, names};
+use super::{hand_written, hold, is_in};
+use std::collections::BTreeMap;
 
-/// Names from outside a package that these files alone may take.
-pub struct Only {
-    /// Paths, with all below them; `.name` is a method.
-    pub names: &'static [&'static str],
-    pub files: &'static [&'static str],
-    pub why: &'static str,
-}
+/// The rules, each in two lines. First names that are parts of paths; `in` the folders where the rule counts, `only` the files
+/// and folders that may take them nevertheless, and `but` what everybody may. Then the reason.
+const RULES: &str = "\
+io::stdout io::Stdout stdio::stdout print! println! in src crates proto mock sys only crates/output crates/traffic/src/proxy/stdio.rs
+    output alone writes to stdout, but for the relay, whose stdout carries a connection
+eprint! eprintln! in src crates proto mock sys
+    say! never fails: eprintln! ends the process where nobody reads stderr
+ExitCode::from in src crates only crates/error
+    error alone makes exit codes
+process::exit process::abort .exit in src crates proto driver mock sys only driver/src/main.rs
+    main returns its exit code, so that everything is dropped before the end
+process::umask in src crates proto driver mock sys only driver/store/src/files/copying/tree.rs
+    the umask is that of all threads, but of those that copy
+rustix::ioctl .syscall in src crates proto driver mock
+    system calls that no crate wraps stand in sys/
+clap_complete in src crates only src/cli/completion crates/invocation/src/completion.rs
+    the engine is not stable: completion alone knows it
+csi_nfs in src crates only src/lib.rs crates/call/src/endpoint/embedded.rs crates/invocation/src/completion.rs crates/invocation/src/connect.rs
+    the client knows the driver as what is embedded: its service, its parameters, and how it mounts
+maud in crates only crates/output/src/page
+    pages alone are HTML
+io::stderr in crates/rpc
+    an RPC's block neither prints nor connects
+clap in crates/rpc/src/validation
+    what is validated does not depend on the command line
+crate::cli crate::tools crate::proxy crate::replay crate::serve super::super in src/tools crates/traffic/src
+    no tool knows another, nor the dispatcher above them: move what two need below them
+csi_sys in driver only driver/src/calls/operations.rs driver/store/src/quota
+    operations give back the memory of a crowd, and quotas are asked for; no other file of the driver asks the kernel by itself
+tonic csi_proto in driver/src/mount but csi_proto::lock csi_proto::random
+    mounts are plain Rust and never see gRPC or its messages
+csi_proto in driver/store but csi_proto::lock csi_proto::random csi_proto::SPEC_VERSION
+    what is kept on a share has nothing of a call's messages
+crate::share super::share in driver/store/src/files/copying driver/store/src/files/walking driver/store/src/quota
+    trees are copied, limited and walked without a thought of what they are
+crate::upstream super::upstream in driver/store/src/share driver/store/src/files
+    what is kubernetes-csi's driver's stands behind one door, in front of the controller
+";
 
-/// Files that never take these names.
-pub struct Never {
-    pub files: &'static [&'static str],
-    /// Paths into other packages, with all below them, or files of this package.
-    pub names: &'static [&'static str],
-    /// What they may take of these nevertheless.
-    pub except: &'static [&'static str],
-    pub why: &'static str,
-}
-
-/// Arrows that run up the list of rooms, and rooms that the list and the sources do not share.
-pub fn upward(graph: &Graph, rooms: &[&str]) -> Vec<String> {
-    let mut broken = Vec::new();
-    let present: BTreeSet<&str> = graph.files.iter().map(|file| graph.room(file)).collect();
-    for room in present.iter().filter(|room| !rooms.contains(room)) {
-        broken.push(format!(
-            "the list of rooms has no {room}: put the file into a room, or the room into the list"
-        ));
-    }
-    for room in rooms.iter().filter(|room| !present.contains(*room)) {
-        broken.push(format!(
-            "the room {room} does not exist: remove it from the list"
-        ));
-    }
-    let place = |file: &str| rooms.iter().position(|room| *room == graph.room(file));
-    for ((from, to), names) in graph.pairs() {
-        if let (Some(above), Some(below)) = (place(from), place(to))
-            && above > below
-        {
-            broken.push(format!(
-                "{}: an arrow up, for {} lies below {}: move what both need down, or hand it over as an argument",
-                text(from, to, &names),
-                rooms[above],
-                rooms[below],
-            ));
-        }
-    }
-    broken
-}
-
-/// Arrows from one tool to another, but for those in `left`: from a file or folder right below `folder` to the next.
-pub fn between_tools(graph: &Graph, folder: &str, left: &[&str]) -> Vec<String> {
-    let left = pairs_of(left);
-    let tool = |file| below(folder, file).filter(|tool| *tool != "mod");
-    let mut broken = Vec::new();
-    let pairs = graph.pairs();
-    for ((from, to), names) in &pairs {
-        if let (Some(one), Some(other)) = (tool(from), tool(to))
-            && one != other
-            && !left.contains(&(from, to))
-        {
-            broken.push(format!(
-                "{}: no tool knows another, here {one} knows {other}: move what both need into a room below {folder}",
-                text(from, to, names),
-            ));
-        }
-    }
-    for (from, to) in left.iter().filter(|pair| !pairs.contains_key(*pair)) {
-        broken.push(format!(
-            "{from} -> {to} is no arrow any more: remove it from the list"
-        ));
-    }
-    broken
-}
-
-/// Circles of files that stay when the arrows in `left` are cut, and entries of `left` without need.
-pub fn circular(graph: &Graph, left: &[&str]) -> Vec<String> {
-    let left = pairs_of(left);
-    let mut broken = Vec::new();
-    let pairs = graph.pairs();
-    let uncut = pairs.keys().filter(|pair| !left.contains(pair));
-    let edges: BTreeSet<(&str, &str)> = uncut.copied().collect();
-    for circle in circles(&edges) {
-        let way = shortest(&edges, &circle);
-        let files: Vec<&str> = way.iter().map(|(from, _)| *from).collect();
-        let arrows = way.iter().map(|pair| arrow(pair, &pairs[pair]));
-        broken.push(format!(
-            "{} import each other in a circle (of {} files in all); cut an arrow: move what both need into a file of its \
-             own, or hand it over as an argument\n{}",
-            files.join(" and "),
-            circle.len(),
-            arrows.collect::<String>(),
-        ));
-    }
-    for entry in &left {
-        let (from, to) = entry;
-        if !pairs.contains_key(entry) {
-            broken.push(format!(
-                "{from} -> {to} is no arrow any more: remove it from the list"
-            ));
-        } else if !reaches(&edges, to, from) {
-            broken.push(format!(
-                "{from} -> {to} closes no circle any more: remove it from the list"
-            ));
-        }
-    }
-    broken
-}
-
-/// The arrows of a list, which are written as they are printed: `FROM -> TO`.
-fn pairs_of<'a>(left: &[&'a str]) -> Vec<(&'a str, &'a str)> {
-    let pair = |entry: &&'a str| entry.split_once(" -> ").unwrap_or((entry, "nowhere"));
-    left.iter().map(pair).collect()
-}
-
-/// Names from outside in files that may not take them.
-pub fn only(graph: &Graph, rules: &[Only]) -> Vec<String> {
-    let mut broken = Vec::new();
-    for rule in rules {
-        broken.extend(unknown(graph, rule.files));
-        for arrow in &graph.arrows {
-            let from = &graph.files[arrow.from];
-            let taken = rule.names.iter().find(|name| takes(graph, arrow, name));
-            if let Some(name) = taken
-                && !rule.files.iter().any(|file| is_in(from, file))
-            {
-                let allowed = match rule.files {
-                    [] => "nobody".to_owned(),
-                    files => files.join(", "),
-                };
-                broken.push(format!(
-                    "{from}:{} takes {name}: {} (allowed: {allowed})",
-                    arrow.line, rule.why
-                ));
+/// What breaks the rules, and files in them without need, as sentences.
+fn broken(rules: &str, files: &BTreeMap<String, Names>) -> Vec<String> {
+    let mut found = Vec::new();
+    let lines: Vec<&str> = rules.lines().collect();
+    for rule in lines.chunks(2) {
+        let (mut names, mut folders, mut only, mut but) = (vec![], vec![], vec![], vec![]);
+        let mut list = &mut names;
+        for word in rule[0].split(' ') {
+            match word {
+                "in" => list = &mut folders,
+                "only" => list = &mut only,
+                "but" => list = &mut but,
+                word => list.push(word),
             }
         }
-    }
-    broken
-}
-
-/// Names in files that never take them.
-pub fn never(graph: &Graph, rules: &[Never]) -> Vec<String> {
-    let mut broken = Vec::new();
-    for rule in rules {
-        broken.extend(unknown(graph, rule.files));
-        for arrow in &graph.arrows {
-            let from = &graph.files[arrow.from];
-            let taken = rule.names.iter().find(|name| takes(graph, arrow, name));
-            if let Some(name) = taken
-                && rule.files.iter().any(|file| is_in(from, file))
-                && !rule.except.iter().any(|name| is_below(arrow, name))
-            {
-                broken.push(format!("{from}:{} takes {name}: {}", arrow.line, rule.why));
+        let is = |name: &str, of: &[&str]| {
+            let parts = |name: &str| format!("::{name}::");
+            of.iter().any(|of| parts(name).contains(&parts(of)))
+        };
+        let mut spare = only.clone();
+        for (path, taken) in files {
+            let taken = taken
+                .iter()
+                .filter(|(name, _)| is(name, &names) && !is(name, &but));
+            for (name, line) in taken.filter(|_| folders.iter().any(|place| is_in(path, place))) {
+                spare.retain(|place| !is_in(path, place));
+                if !only.iter().any(|place| is_in(path, place)) {
+                    found.push(format!("{path}:{line} takes {name}: {}", rule[1].trim()));
+                }
             }
         }
+        let spare = spare.into_iter();
+        found.extend(
+            spare.map(|place| format!("{place} takes no {names:?}: remove it from the rule")),
+        );
     }
-    broken
+    found
 }
 
-/// A rule about files that do not exist holds nothing.
-fn unknown(graph: &Graph, files: &[&str]) -> Vec<String> {
-    let missing = files
-        .iter()
-        .filter(|file| !graph.files.iter().any(|path| is_in(path, file)));
-    missing
-        .map(|file| format!("{file} does not exist: correct the rule that names it"))
+fn names_by_file() -> BTreeMap<String, Names> {
+    let sources = hand_written().into_iter();
+    let read = |(path, text): (String, String)| (names(&path, &text), path);
+    sources
+        .map(read)
+        .map(|(names, path)| (path, names))
         .collect()
 }
 
-fn takes(graph: &Graph, arrow: &Arrow, name: &str) -> bool {
-    match &arrow.to {
-        Target::Outside(path) => match path.strip_suffix("::*") {
-            // Everything of a module: what lies in it too, by whatever name.
-            Some(module) => inside(module, name) || inside(name, module),
-            None => inside(path, name),
-        },
-        Target::Method(method) => name.strip_prefix('.') == Some(method),
-        Target::File(file) => name.contains('/') && is_in(&graph.files[*file], name),
-    }
+#[test]
+fn files_take_only_what_they_are_for() {
+    hold(&broken(RULES, &names_by_file()));
 }
 
-/// Whether all that the arrow takes lies below a name.
-fn is_below(arrow: &Arrow, name: &str) -> bool {
-    match &arrow.to {
-        Target::Outside(path) => inside(path.trim_end_matches("::*"), name),
-        Target::File(_) | Target::Method(_) => false,
-    }
-}
-
-fn inside(path: &str, name: &str) -> bool {
-    let rest = path.strip_prefix(name);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-}
-
-fn text(from: &str, to: &str, names: &Names) -> String {
-    let lines = names.values().flatten();
-    let line = lines.min().copied().unwrap_or_default();
-    format!("{from}:{line} takes {} from {to}", describe(names))
+#[test]
+fn what_breaks_a_rule_is_seen_and_a_file_without_need_too() {
+    let rules = "io::stdout a in src only src/output but a::b\n    no\n";
+    let seen = |files: &[(&str, &str)]| {
+        let files = files.iter();
+        let files = files.map(|(path, text)| ((*path).to_owned(), names(path, text)));
+        broken(rules, &files.collect()).join("|")
+    };
+    let allowed = ("src/output/x.rs", "use std::io::stdout;");
+    assert_eq!(
+        seen(&[
+            allowed,
+            ("src/x.rs", "use a::{b, b::c};"),
+            ("sys/x.rs", "io::stdout()")
+        ]),
+        ""
+    );
+    let wrong = (
+        "src/x.rs",
+        "\nuse std::{io::{self, stdout}, fs};\nuse a::c;",
+    );
+    let expected = "src/x.rs:3 takes a::c: no|src/x.rs:2 takes std::io::stdout: no";
+    assert_eq!(seen(&[allowed, wrong]), expected);
+    assert!(seen(&[]).starts_with("src/output takes no"));
 }

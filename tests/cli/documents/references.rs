@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// All Rust sources as one text, in which a message that is written over several lines stands on one.
 fn sources() -> String {
     let mut text = String::new();
-    let mut left: Vec<PathBuf> = ["src", "driver", "proto", "tests"]
+    let mut left: Vec<PathBuf> = ["src", "crates", "driver", "proto", "tests"]
         .map(|folder| root().join(folder))
         .into();
     while let Some(path) = left.pop() {
@@ -99,6 +99,7 @@ fn files_and_tests_that_are_named_exist() {
             let place = format!("{}: `{word}`", page.path.display());
             let is_path = [
                 "src/",
+                "crates/",
                 "driver/",
                 "proto/",
                 "tests/",

@@ -1,5 +1,5 @@
 //! What a person and a driver see of every RPC: for each a file in `tests/golden` with the request as the driver received
-//! it, the reply in every output format, and an error. `UPDATE_GOLDEN=1 cargo test --test cli golden` writes the files anew.
+//! it, the reply in every output format, and an error. `tests/generate` writes the files anew.
 
 mod controller;
 mod group_controller;
@@ -143,7 +143,7 @@ fn compare(path: &Path, actual: &str) {
     let expected = std::fs::read_to_string(path).unwrap_or_default();
     if expected != actual {
         panic!(
-            "{} differs; UPDATE_GOLDEN=1 accepts what is printed now\n{}",
+            "{} differs; tests/generate accepts what is printed now\n{}",
             path.display(),
             difference(&expected, actual)
         );

@@ -1,0 +1,159 @@
+//! One driver under load: carries out a step, notes what it makes, and learns from its reply.
+//!
+//! What a step is stands in `scenario.rs`, how workers do one after the other in `workers.rs`.
+
+use super::client::{CallOutcome, Client};
+use super::flags::BenchFlags;
+use super::scenario::{CycleStep, Scenario};
+use super::template::{Filling, Knowledge};
+use bytes::Bytes;
+use csi_invocation::run_folder;
+use csi_proto::lock::lock;
+use csi_proto::path::contents;
+use csi_proto::schema::{Message, Method};
+use csi_rpc::facts::Thing;
+use csi_undo::made::Made;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tonic::Code;
+
+/// A driver, what is done to it, and what is there because of that.
+pub(crate) struct Side {
+    /// The connections for calls of Node and Identity.
+    pub node: Arc<Client>,
+    /// The connections for the other calls; the same client unless another endpoint was named.
+    pub controller: Arc<Client>,
+    /// The scenario of the load.
+    pub scenario: Scenario,
+    /// The run id, which is part of all names.
+    pub run: String,
+    /// The seed of `{random}`.
+    pub seed: u64,
+    /// Whether what failed cycles have made stays.
+    pub keeps: bool,
+    /// The items that this run has made.
+    pub made: Mutex<Made>,
+    /// Staging folders of this run.
+    pub folders: Mutex<BTreeSet<PathBuf>>,
+    /// The values that each worker learned in the setup.
+    pub knowledge: Mutex<Vec<Knowledge>>,
+    /// The number of the next call.
+    pub next: AtomicU64,
+}
+
+/// The numbers of what a cycle has made so far.
+pub(crate) type ItemNumbers = Vec<u64>;
+
+impl Side {
+    /// A side that has done nothing yet.
+    pub fn new(
+        node: Arc<Client>,
+        controller: Arc<Client>,
+        scenario: Scenario,
+        run: &str,
+        flags: &BenchFlags,
+    ) -> Self {
+        Self {
+            node,
+            controller,
+            scenario,
+            run: run.to_owned(),
+            seed: flags.seed,
+            keeps: flags.keep,
+            made: Mutex::default(),
+            folders: Mutex::default(),
+            knowledge: Mutex::default(),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// Which client serves an RPC.
+    pub fn client(&self, method: &Method) -> &Client {
+        match csi_rpc::is_at_node(method) {
+            true => &self.node,
+            false => &self.controller,
+        }
+    }
+
+    /// The items that this run has made.
+    pub fn made(&self) -> MutexGuard<'_, Made> {
+        lock(&self.made)
+    }
+
+    /// Makes one call of the cycle.
+    pub async fn step(
+        &self,
+        step: &CycleStep,
+        number: u64,
+        worker: usize,
+        known: &mut Knowledge,
+        open: &mut ItemNumbers,
+    ) -> CallOutcome {
+        let method = step.method;
+        let request = step.request(number).fill(&Filling {
+            number,
+            worker,
+            run: &self.run,
+            seed: self.seed,
+            known,
+        });
+        let made = match step.undone {
+            true => self.made().asked(method, &request),
+            false => None,
+        };
+        if made.is_some() {
+            self.make_staging_folder(method, &request);
+        }
+        let outcome = self
+            .client(method)
+            .call(worker, method, request.clone())
+            .await;
+        if let Some(made) = made {
+            let mut list = self.made();
+            open.extend(list.answered(made, &request, outcome.code, &outcome.reply));
+        }
+        if outcome.code == Code::Ok {
+            for (what, path) in &step.learns {
+                let found = contents(method.response, &outcome.reply, path);
+                let found = found.into_iter().map(|one| outcome.reply.slice_ref(one));
+                known.set(*what, found.collect());
+            }
+            self.made().undone(method, &request);
+            self.unstaged(method, &request);
+        }
+        outcome
+    }
+
+    /// Removes the staging folder of this run whose volume was unstaged.
+    pub fn unstaged(&self, method: &Method, request: &Bytes) {
+        if let Some((_, making)) = csi_rpc::maker_of(method)
+            && let Some(folder) = staging_folder(making.thing, method.request, request)
+            && lock(&self.folders).remove(&folder)
+        {
+            // Only when it is empty: something may still be mounted below it.
+            let _ = fs::remove_dir(folder);
+        }
+    }
+
+    /// Staging paths are made by who calls. Where the driver sees other folders this does no harm.
+    fn make_staging_folder(&self, method: &Method, request: &Bytes) {
+        if let Some(making) = csi_rpc::making(method)
+            && let Some(folder) = staging_folder(making.thing, method.request, request)
+            && fs::create_dir(&folder).is_ok()
+        {
+            run_folder::mark(&folder, &self.node.endpoint);
+            lock(&self.folders).insert(folder);
+        }
+    }
+}
+
+fn staging_folder(thing: Thing, message: &'static Message, request: &Bytes) -> Option<PathBuf> {
+    if thing != Thing::StagedVolume {
+        return None;
+    }
+    let path = contents(message, request, "staging_target_path").pop()?;
+    Some(PathBuf::from(std::str::from_utf8(path).ok()?))
+}

@@ -1,0 +1,364 @@
+//! A connection to a driver and the one generic call through it: bytes in, bytes out, whatever the RPC.
+//!
+//! Owns deadlines and metadata. Must not know clap, print, or look into messages.
+
+use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
+use crate::secrets::{secrets_in, without};
+use bytes::{Buf, BufMut, Bytes};
+use csi_arguments::metadata::{self, MetadataError, SentValue};
+use csi_proto::schema::Method;
+use http::uri::PathAndQuery;
+use prost::Message;
+use std::error::Error as StdError;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::{Instant, timeout_at};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
+
+/// Replies larger than tonic's default of 4 MiB are common in large clusters.
+const MAX_REPLY_BYTES: usize = 1 << 30;
+
+/// A way to a driver, with what goes along with every call.
+#[derive(Clone, Debug)]
+pub struct Session {
+    channel: Channel,
+    timeout: Option<Duration>,
+    metadata: MetadataMap,
+    /// Whether errors come as the driver words them, with the secrets that it repeats.
+    raw: bool,
+}
+
+/// A session, and the endpoint that knows why its connection was lost.
+#[derive(Clone)]
+pub struct Connection {
+    /// The endpoint, as it was named.
+    pub endpoint: Endpoint,
+    /// The session.
+    pub session: Session,
+}
+
+/// A reply and its headers.
+pub type Answer = Response<Bytes>;
+
+/// The messages of a reply that is a stream, and when its last one has to be there.
+pub struct Messages {
+    stream: Streaming<Bytes>,
+    end: Option<Instant>,
+}
+
+/// A call that did not end with OK.
+#[derive(Clone, Debug)]
+pub struct CallError {
+    /// The method that was called.
+    pub method: &'static Method,
+    /// The status, with the code that the person should see.
+    pub status: Status,
+    /// The time limit of the call.
+    pub timeout: Option<Duration>,
+    /// The secrets of the request, to be masked in the details of the status as they are in its message.
+    pub secrets: Vec<String>,
+}
+
+/// The message of a call for which there was no connection.
+const NO_CONNECTION: &str = "no connection to the driver";
+
+/// There was no connection for a call, or it was lost before the answer came: no word of the driver's. The source of such
+/// a status, whose code is UNAVAILABLE.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub struct Lost(String);
+
+impl Lost {
+    /// The lost connection behind a status; `None` for a status that the driver answered with.
+    pub fn of(status: &Status) -> Option<&Self> {
+        status.source()?.downcast_ref()
+    }
+
+    fn status(message: &str, error: &(dyn StdError + 'static)) -> Status {
+        // The errors on the way say no more than that there is one beneath them.
+        let innermost = causes(error).last().unwrap_or(error);
+        let mut status = Status::unavailable(message);
+        status.set_source(Arc::new(Self(innermost.to_string())));
+        status
+    }
+}
+
+/// An error and all that lies behind it.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+impl Session {
+    /// A session over a connection to `endpoint`. When that is lost, the next call makes a new one.
+    ///
+    /// # Errors
+    /// The typed reason why there is no connection.
+    pub async fn open(
+        endpoint: &Endpoint,
+        options: &ConnectOptions,
+    ) -> Result<Self, EndpointError> {
+        Ok(Self {
+            channel: endpoint.connect(options).await?,
+            timeout: None,
+            metadata: MetadataMap::new(),
+            raw: false,
+        })
+    }
+
+    /// Sets a deadline for every call from now on; `None` for no deadline.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Leaves the driver's errors as they are. Who looks for secrets in them must not show them.
+    #[must_use]
+    pub fn unmasked(mut self) -> Self {
+        self.raw = true;
+        self
+    }
+
+    /// Sends this metadata with every call from now on. Values of `-bin` keys are base64.
+    ///
+    /// # Errors
+    /// When a key or value is not one that gRPC can carry.
+    pub fn with_metadata(mut self, entries: &[(String, String)]) -> Result<Self, MetadataError> {
+        for (key, text) in entries {
+            let refused = || MetadataError::Key(key.clone());
+            let value = metadata::value(key, text)?;
+            let name = key.to_ascii_lowercase();
+            match value {
+                SentValue::Text(text) => {
+                    let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+                    let value = text.parse().map_err(|_| refused())?;
+                    self.metadata.append(name, value);
+                }
+                SentValue::Bytes(bytes) => {
+                    let name = MetadataKey::from_bytes(name.as_bytes()).map_err(|_| refused())?;
+                    let value = MetadataValue::from_bytes(&bytes);
+                    self.metadata.append_bin(name, value);
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// The keys of the metadata that goes along with every call.
+    pub(crate) fn metadata_keys(&self) -> impl Iterator<Item = &str> {
+        self.metadata.keys().map(|key| match key {
+            KeyRef::Ascii(key) => key.as_str(),
+            KeyRef::Binary(key) => key.as_str(),
+        })
+    }
+
+    /// The deadline of a call.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// Calls a method whose reply is one message.
+    ///
+    /// # Errors
+    /// When the driver, or the way to it, answers with anything but OK, and `DEADLINE_EXCEEDED` when nobody answers in time.
+    pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
+        let sent = request.clone();
+        let (mut client, request, path) = self.prepare(method, request);
+        self.bounded(method, &sent, self.end(), async {
+            client.ready().await.map_err(not_ready)?;
+            client.unary(request, path, RawCodec).await
+        })
+        .await
+    }
+
+    /// Calls the RPC of `request`, whose reply is one message.
+    ///
+    /// # Errors
+    /// As [`Session::call`], and INTERNAL when the reply is not valid.
+    pub async fn ask<Q: csi_proto::Request>(&self, request: &Q) -> Result<Q::Reply, CallError> {
+        let bytes = Bytes::from(request.encode_to_vec());
+        let reply = self.call(Q::METHOD, bytes).await?.into_inner();
+        Q::Reply::decode(reply).map_err(|error| CallError {
+            method: Q::METHOD,
+            status: Status::internal(format!("the reply is not valid: {error}")),
+            timeout: self.timeout,
+            secrets: Vec::new(),
+        })
+    }
+
+    /// Calls a method whose reply is a stream; the deadline covers the whole stream.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn stream(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+    ) -> Result<Response<Messages>, CallError> {
+        let (sent, end) = (request.clone(), self.end());
+        let (mut client, request, path) = self.prepare(method, request);
+        let answer = self.bounded(method, &sent, end, async {
+            client.ready().await.map_err(not_ready)?;
+            client.server_streaming(request, path, RawCodec).await
+        });
+        Ok(answer.await?.map(|stream| Messages { stream, end }))
+    }
+
+    /// Calls a method, and hands over each message of its reply; one that is no stream has one.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn each_message(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        mut take: impl FnMut(Bytes),
+    ) -> Result<(), CallError> {
+        if !method.server_streaming {
+            take(self.call(method, request).await?.into_inner());
+            return Ok(());
+        }
+        let sent = request.clone();
+        let mut stream = self.stream(method, request).await?.into_inner();
+        while let Some(message) = self.next(method, &sent, &mut stream).await? {
+            take(message);
+        }
+        Ok(())
+    }
+
+    /// The next message of the stream that answers to a request, `None` at its end.
+    ///
+    /// # Errors
+    /// As [`Session::call`].
+    pub async fn next(
+        &self,
+        method: &'static Method,
+        sent: &[u8],
+        messages: &mut Messages,
+    ) -> Result<Option<Bytes>, CallError> {
+        let next = messages.stream.message();
+        self.bounded(method, sent, messages.end, next).await
+    }
+
+    /// When a call that begins now has to be answered.
+    fn end(&self) -> Option<Instant> {
+        let timeout = self.timeout?;
+        Instant::now().checked_add(timeout)
+    }
+
+    fn prepare(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+    ) -> (tonic::client::Grpc<Channel>, Request<Bytes>, PathAndQuery) {
+        let client = tonic::client::Grpc::new(self.channel.clone())
+            .max_decoding_message_size(MAX_REPLY_BYTES)
+            .max_encoding_message_size(MAX_REPLY_BYTES);
+        let mut request = Request::new(request);
+        *request.metadata_mut() = self.metadata.clone();
+        if let Some(timeout) = self.timeout {
+            request.set_timeout(timeout);
+        }
+        (client, request, PathAndQuery::from_static(method.path))
+    }
+
+    async fn bounded<T>(
+        &self,
+        method: &'static Method,
+        sent: &[u8],
+        end: Option<Instant>,
+        work: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, CallError> {
+        let result = match end {
+            None => work.await,
+            Some(end) => match timeout_at(end, work).await {
+                Ok(result) => result,
+                Err(_) => Err(Status::deadline_exceeded("no answer within the deadline")),
+            },
+        };
+        result.map_err(|status| {
+            let secrets = match self.raw {
+                true => Vec::new(),
+                false => secrets_in(method, [sent]),
+            };
+            CallError {
+                method,
+                status: without(judged(status), &secrets),
+                timeout: self.timeout,
+                secrets,
+            }
+        })
+    }
+}
+
+/// A status with the code that the person should see. tonic watches the deadline too and reports it as a cancellation, which
+/// nobody asked for; and the end of a connection is UNKNOWN or a cancellation to it.
+fn judged(status: Status) -> Status {
+    if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
+        return Status::deadline_exceeded("no answer within the deadline");
+    }
+    let Some(source) = status.source().filter(|_| Lost::of(&status).is_none()) else {
+        return status;
+    };
+    // A stream that was reset with a reason is an answer.
+    let is_reset = causes(source).any(|cause| {
+        let http2 = cause.downcast_ref::<h2::Error>();
+        http2.is_some_and(|error| error.reason().is_some())
+    });
+    match status.code() {
+        Code::Unavailable if !is_reset => Lost::status(NO_CONNECTION, source),
+        Code::Unknown | Code::Cancelled if !is_reset => {
+            Lost::status("the connection to the driver was lost", source)
+        }
+        _ => status,
+    }
+}
+
+fn not_ready(error: tonic::transport::Error) -> Status {
+    Lost::status(NO_CONNECTION, &error)
+}
+
+/// Passes messages as the bytes that they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct RawCodec;
+
+impl Codec for RawCodec {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for RawCodec {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}

@@ -1,0 +1,378 @@
+//! The command of one RPC: sends its requests in order and prints the replies as they come.
+//!
+//! Owns paging, `--keep-going` and `--dry-run`. What `-v` says is in `call/log.rs`, hints are in `call/error.rs`,
+//! formats in `output/`.
+
+use bytes::Bytes;
+use csi_call::endpoint::Endpoint;
+use csi_call::error::call_error;
+use csi_call::log::Log;
+use csi_call::pages::Pages;
+use csi_call::session::{CallError, Session};
+use csi_error::say;
+use csi_error::{Error, OrError, code_name};
+use csi_output::documents::Documents;
+use csi_output::jsonpath::Shape;
+use csi_output::reader::{ReadOutput, WithoutReader};
+use csi_output::{End, OutputError, Printer, ShownReply, json};
+use csi_proto::path::Path;
+use csi_proto::schema::Message;
+use csi_proto::value::{Secrets, Value, secret_values};
+use csi_proto::wire;
+use csi_rpc::validation::{self, Checks, Replies};
+use csi_rpc::{
+    Calls, EncodedRequest, Group, Rpc,
+    facts::{Effect, Making},
+};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+/// A command that is ready to be sent.
+pub struct Command {
+    /// The RPC's group.
+    pub group: &'static Group,
+    /// The RPC.
+    pub rpc: &'static Rpc,
+    /// The requests, in order.
+    pub calls: Calls,
+    /// The options of output.
+    pub output: csi_output::Options,
+    /// The checks of requests and replies.
+    pub checks: Checks,
+    /// Codes that count as success.
+    pub forgives: Forgives,
+    /// Whether to go on after a failure.
+    pub keep_going: bool,
+    /// Whether to print the requests instead of sending them.
+    pub dry_run: bool,
+    /// How long to wait before the next of the calls that watch; `None` where nothing is watched.
+    pub watch: Option<Duration>,
+    /// The log of calls on stderr.
+    pub log: Log,
+}
+
+/// Codes that count as success, for scripts that create and delete without looking first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forgives {
+    /// ALREADY_EXISTS of a create.
+    pub existing: bool,
+    /// NOT_FOUND of a delete.
+    pub missing: bool,
+}
+
+/// An observer of a command while it runs.
+pub trait Follower {
+    /// A failure after which the command goes on.
+    fn failed(&mut self, error: &Error);
+
+    /// A reply, or a part of one: a page of a list, a message of a stream.
+    fn replied(&mut self, reply: &ShownReply<'_>);
+}
+
+impl Command {
+    /// The description of a call in errors.
+    fn doing(&self, subject: &str) -> String {
+        let space = if subject.is_empty() { "" } else { " " };
+        format!("{} {}{space}{subject}", self.group.name, self.rpc.verb())
+    }
+
+    /// Prints the requests instead of sending them.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
+        let mut left_out = false;
+        let message = self.rpc.method.request;
+        let mut documents = Documents::new(&self.output, Shape::Message(message))?;
+        for request in &self.calls.requests {
+            left_out |= !secret_values(self.rpc.method.request, &request.bytes).is_empty();
+            let document = json::Document {
+                message,
+                bytes: &request.bytes,
+                secrets: Secrets::Omit,
+            };
+            let written = documents.write(&document, &mut out);
+            written.or_else(no_broken_pipe)?;
+        }
+        csi_output::written(out.flush())?;
+        if left_out {
+            say!("note: secrets are left out of the request shown");
+        }
+        Ok(())
+    }
+
+    /// Sends the requests and prints the replies to `out`. The first of the failures after which the command goes on is
+    /// returned as well, marked as reported.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub async fn send(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        out: impl Write,
+        follower: &mut dyn Follower,
+    ) -> Result<(), Error> {
+        let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
+        let out = ReadOutput::new(out, without_reader(&rpc.facts.effect));
+        let mut printer = Printer::new(
+            rpc.method,
+            rpc.view,
+            rpc.csc,
+            &self.output,
+            follow_pages,
+            out,
+        )?;
+        if self.calls.follow_pages && printer.buffers() {
+            say!("note: --sort-by holds all rows back until the last page has arrived");
+        }
+        let mut first: Option<Error> = None;
+        for request in &self.calls.requests {
+            let result = self
+                .one(session, endpoint, request, &mut printer, follower)
+                .await;
+            match result {
+                Ok(AfterReply::Continue) => {}
+                Ok(AfterReply::Stop) => break,
+                Err(error) => {
+                    let error = error.doing(self.doing(&request.subject));
+                    if !self.keep_going {
+                        // What has arrived is shown before the error.
+                        let _ = printer.finish(End::CutOff);
+                        return Err(error);
+                    }
+                    // The first failure is the command's result; what comes before the end is reported at once.
+                    follower.failed(&error);
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        let end = match first {
+            Some(_) => End::CutOff,
+            None => End::Whole,
+        };
+        printer.finish(end).or_else(no_broken_pipe)?;
+        first.map_or(Ok(()), |error| Err(error.reported()))
+    }
+
+    /// Sends one request, with all pages of a list, and prints nothing: the follower gets the replies.
+    ///
+    /// # Errors
+    /// The call's failure.
+    pub async fn ask(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        request: &EncodedRequest,
+        follower: &mut dyn Follower,
+    ) -> Result<(), Error> {
+        let options = csi_output::Options {
+            format: csi_output::Format::Jsonl,
+            ..csi_output::Options::default()
+        };
+        let (method, view) = (self.rpc.method, self.rpc.view);
+        let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())?;
+        let asked = self.one(session, endpoint, request, &mut printer, follower);
+        let asked = asked.await.map(drop);
+        asked.map_err(|error| error.doing(self.doing(&request.subject)))
+    }
+
+    async fn one(
+        &self,
+        session: &Session,
+        endpoint: &Endpoint,
+        request: &EncodedRequest,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<AfterReply, Error> {
+        validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
+        let mut bytes = request.bytes.clone();
+        let mut pages = Pages::default();
+        loop {
+            self.log.request(session, self.rpc.method, &bytes);
+            let started = Instant::now();
+            let sent = Bytes::from(bytes.clone());
+            let doing = self.doing(&request.subject);
+            let answered = self.answered(session, sent, request, printer, follower);
+            let reply = match answered.await {
+                Ok(reply) => {
+                    self.log.call(&doing, "OK", started.elapsed());
+                    reply
+                }
+                Err(CommandFailure::Output(error)) => {
+                    no_broken_pipe(error)?;
+                    return Ok(AfterReply::Stop);
+                }
+                Err(CommandFailure::Other(error)) => return Err(error),
+                Err(CommandFailure::Call(error)) => {
+                    let code = code_name(error.status.code());
+                    self.log.call(&doing, code, started.elapsed());
+                    if self.is_success(error.status.code()) {
+                        say!("note: {doing}: {code} taken for success");
+                        return Ok(AfterReply::Continue);
+                    }
+                    return Err(call_error(&error, endpoint));
+                }
+            };
+            let Some(reply) = reply.filter(|_| self.calls.follow_pages) else {
+                return Ok(AfterReply::Continue);
+            };
+            let next = next_token(self.rpc.method.response, &reply)?;
+            if !pages.go_on(&next)? {
+                return Ok(AfterReply::Continue);
+            }
+            // The last occurrence of a field counts: this replaces the token of the page before.
+            if let Some(field) = self.rpc.method.request.field("starting_token") {
+                bytes.clone_from(&request.bytes);
+                wire::put_bytes(&mut bytes, field.number, next.as_bytes());
+            }
+        }
+    }
+
+    /// Makes one call and prints its replies; the reply itself, unless it is a stream.
+    async fn answered(
+        &self,
+        session: &Session,
+        sent: Bytes,
+        request: &EncodedRequest,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<Option<Bytes>, CommandFailure> {
+        let method = self.rpc.method;
+        let mut replies = Replies::new(method, &sent, &self.checks);
+        if !method.server_streaming {
+            let answer = session.call(method, sent.clone()).await?;
+            self.log.reply_metadata(answer.metadata());
+            let bytes = answer.into_inner();
+            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+            return Ok(Some(bytes));
+        }
+        let answer = session.stream(method, sent.clone()).await?;
+        self.log.reply_metadata(answer.metadata());
+        let mut stream = answer.into_inner();
+        while let Some(bytes) = session.next(method, &sent, &mut stream).await? {
+            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+        }
+        // Beside the table, which scripts may count.
+        if let Some(sum) = printer.take_sum() {
+            say!("{sum}");
+        }
+        Ok(None)
+    }
+
+    fn print(
+        &self,
+        request: &EncodedRequest,
+        sent: &[u8],
+        bytes: &[u8],
+        replies: &mut Replies<'_>,
+        printer: &mut Printer<impl Write>,
+        follower: &mut dyn Follower,
+    ) -> Result<(), CommandFailure> {
+        self.log.reply(self.rpc.method, bytes);
+        let next = next_token(self.rpc.method.response, bytes).map_err(CommandFailure::Other)?;
+        let reply = ShownReply {
+            subject: &request.subject,
+            request: sent,
+            bytes,
+            more: self.calls.follow_pages && !next.is_empty(),
+        };
+        follower.replied(&reply);
+        printer.reply(&reply)?;
+        let shows_token = matches!(
+            self.output.format,
+            csi_output::Format::Json | csi_output::Format::Yaml | csi_output::Format::Csc
+        );
+        if !next.is_empty() && !self.calls.follow_pages && !shows_token {
+            say!("note: there is more: --starting-token {next:?}, or --all for the whole list");
+        }
+        // A person would take an empty screen for a fault; scripts read other formats, and stdout stays empty.
+        if let Some(things) = things(self.rpc.method.kebab_name)
+            && next.is_empty()
+            && printer.is_empty_table()
+        {
+            say!("no {things}");
+        }
+        // After the reply is shown: a volume with a fault is there all the same.
+        replies
+            .check(bytes)
+            .map_err(|error| CommandFailure::Other(Error::local(error.to_string())))?;
+        Ok(())
+    }
+
+    fn is_success(&self, code: Code) -> bool {
+        let creates = |making: Option<&Making>| making.is_some_and(Making::has_own_id);
+        let undone = || csi_rpc::maker_of(self.rpc.method).map(|(_, making)| making);
+        match code {
+            Code::AlreadyExists => {
+                self.forgives.existing && creates(self.rpc.facts.effect.making())
+            }
+            Code::NotFound => self.forgives.missing && creates(undone()),
+            _ => false,
+        }
+    }
+}
+
+enum AfterReply {
+    Continue,
+    /// The reader of the output is gone, and nothing is changed by the calls.
+    Stop,
+}
+
+enum CommandFailure {
+    Call(CallError),
+    Output(OutputError),
+    Other(Error),
+}
+
+impl From<CallError> for CommandFailure {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<OutputError> for CommandFailure {
+    fn from(error: OutputError) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// What a reader who goes away does to a call: it ends what only reads.
+fn without_reader(effect: &Effect) -> WithoutReader {
+    match effect.is_reads() {
+        true => WithoutReader::Stop,
+        false => WithoutReader::GoOn,
+    }
+}
+
+/// What an RPC of that name lists.
+fn things(kebab_name: &'static str) -> Option<&'static str> {
+    match kebab_name.strip_prefix("list-") {
+        Some(things) => Some(things),
+        None if kebab_name.ends_with("-capabilities") => Some("capabilities"),
+        None => None,
+    }
+}
+
+/// A reader who closes their end early, such as `head`, has what they wanted.
+fn no_broken_pipe(error: OutputError) -> Result<(), Error> {
+    if error.is_broken_pipe() {
+        Ok(())
+    } else {
+        Err(Error::local(error.to_string()))
+    }
+}
+
+fn next_token(message: &'static Message, bytes: &[u8]) -> Result<String, Error> {
+    if message.field("next_token").is_none() {
+        return Ok(String::new());
+    }
+    let wrong =
+        |error: &dyn std::fmt::Display| Error::local(format!("the reply is not valid: {error}"));
+    let path = Path::parse(message, "next_token").map_err(|error| wrong(&error))?;
+    match path.read(bytes).map_err(|error| wrong(&error))? {
+        Value::Text(token) => Ok(token.into_owned()),
+        _ => Ok(String::new()),
+    }
+}

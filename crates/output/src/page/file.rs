@@ -1,0 +1,148 @@
+//! The file of a page: its place is taken before the work begins, and the page appears whole or not at all.
+
+use super::Page;
+use csi_error::{Error, OrError};
+use csi_proto::random;
+use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, NamedTempFile};
+
+/// Who may read a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readers {
+    /// Whoever the umask lets.
+    Umask,
+    /// Its owner alone, as a recording.
+    Owner,
+}
+
+/// A file that is to hold a page. Until then, and where no page comes of it, what was there stays.
+#[derive(Debug)]
+pub struct PageFile {
+    path: PathBuf,
+    draft: NamedTempFile,
+}
+
+impl PageFile {
+    /// Takes the place of the page that `--html` names, where it names one.
+    ///
+    /// # Errors
+    /// As [`PageFile::create`].
+    pub fn asked(path: Option<&PathBuf>, readers: Readers) -> Result<Option<Self>, Error> {
+        path.map(|path| Self::create(path, readers)).transpose()
+    }
+
+    /// Takes the place of a page.
+    ///
+    /// # Errors
+    /// When no file can be made there.
+    pub fn create(path: &Path, readers: Readers) -> Result<Self, Error> {
+        let unusable = |cause: io::Error| Error::usage(unwritable(path)).caused_by(&cause);
+        if path.metadata().is_ok_and(|there| !there.is_file()) {
+            let problem = format!("{}: it exists and is no file", unwritable(path));
+            return Err(Error::usage(problem));
+        }
+        // A link stays one.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let mode = match readers {
+            Readers::Umask => 0o666,
+            Readers::Owner => 0o600,
+        };
+        let draft = Builder::new()
+            .prefix(".csi-page-")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(folder.unwrap_or(Path::new(".")))
+            .map_err(unusable)?;
+        Ok(Self { path, draft })
+    }
+
+    /// Writes the page.
+    ///
+    /// # Errors
+    /// When it cannot be written; what was there stays then.
+    pub fn write(mut self, page: &Page) -> Result<(), Error> {
+        let document = page.document(&nonce()?);
+        let failed = || unwritable(&self.path);
+        self.draft
+            .write_all(document.as_bytes())
+            .or_because(failed())?;
+        self.draft.as_file().sync_all().or_because(failed())?;
+        let path = &self.path;
+        match self.draft.persist(path) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::because(unwritable(path), &error.error)),
+        }
+    }
+}
+
+fn unwritable(path: &Path) -> String {
+    format!("--html: {} cannot be written", path.display())
+}
+
+/// What nobody who gave a text to the page could know.
+fn nonce() -> Result<String, Error> {
+    let bytes = random::from_kernel::<16>().or_because(random::MISSING)?;
+    let mut text = String::new();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::page_of;
+    use maud::html;
+    use serde_json::json;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_page_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.html");
+        std::fs::write(&path, "before").unwrap();
+        drop(PageFile::create(&path, Readers::Umask).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "before");
+        assert_eq!(names(folder.path()), ["p.html"]);
+        let page = page_of(html! { p { "body" } }, json!({}));
+        for (readers, mode) in [(Readers::Owner, 0o600), (Readers::Umask, 0o600 | 0o044)] {
+            let file = PageFile::create(&path, readers).unwrap();
+            file.write(&page).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>"));
+            let found = path.metadata().unwrap().permissions().mode() & 0o777;
+            // Whatever the umask of these tests, the owner's bits stay.
+            assert_eq!(found & mode, found & 0o644, "{found:o}");
+        }
+        assert_eq!(names(folder.path()), ["p.html"]);
+    }
+
+    #[test]
+    fn what_cannot_hold_a_page_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, part) in [
+            (folder.path().to_owned(), "it exists and is no file"),
+            (PathBuf::from("/dev/null"), "it exists and is no file"),
+            (folder.path().join("none/p.html"), "cannot be written"),
+        ] {
+            let error = PageFile::create(&path, Readers::Umask).unwrap_err();
+            let text = error.render(csi_error::Style::Text);
+            assert!(text.contains("--html: ") && text.contains(part), "{text}");
+        }
+    }
+}

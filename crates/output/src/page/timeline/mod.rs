@@ -1,0 +1,354 @@
+//! The page of a recording: its calls in parallel lanes over time, and below them one by one, with request and reply.
+
+mod axis;
+mod lanes;
+
+use super::{Page, filter};
+use crate::load::{count, time};
+use crate::replayed::ReplayOutcome;
+use crate::{figure, json};
+use axis::{Cut, TimeAxis};
+use csi_proto::text::escaped;
+use lanes::lanes;
+use maud::{Markup, html};
+use serde_json::{Value as Json, json as object};
+use std::time::Duration;
+
+pub(super) const SCRIPT: &str = include_str!("timeline.js");
+
+/// The most calls on a page: more of them no browser shows well, and nobody looks at.
+const MOST: usize = 5_000;
+
+/// The room of a call, in pixels, where there are many.
+const ROOM: usize = 6;
+
+/// The part of the width that words on the axis need.
+const APART: f64 = 0.16;
+
+/// A recording, as it is shown.
+#[derive(Debug, Default)]
+pub struct Timeline {
+    /// The tool that shows it.
+    pub tool: &'static str,
+    /// The file's name.
+    pub title: String,
+    /// What the reader must know: names and values.
+    pub facts: Vec<(&'static str, String)>,
+    /// What is missing or was left out.
+    pub notes: Vec<String>,
+    /// The calls, in the order of their beginning.
+    pub calls: Vec<ShownCall>,
+}
+
+/// A call.
+#[derive(Debug, Default)]
+pub struct ShownCall {
+    /// The number.
+    pub number: u64,
+    /// The time between the beginning of the recording and that of the call.
+    pub at: Duration,
+    /// The duration.
+    pub took: Duration,
+    /// The service and the RPC, or the path; untrusted text.
+    pub name: String,
+    /// The end: a code, or who ended it.
+    pub end: String,
+    /// Whether it ended with OK.
+    pub is_ok: bool,
+    /// The words of an error; untrusted text.
+    pub message: String,
+    /// The fault that was injected.
+    pub injected: Option<String>,
+    /// The requests, without secrets.
+    pub requests: Vec<Json>,
+    /// The replies, without secrets.
+    pub replies: Vec<Json>,
+    /// What came of it when it was sent again, and how long that took.
+    pub replayed: Option<(ReplayOutcome, Duration)>,
+}
+
+impl ShownCall {
+    fn span(&self) -> (Duration, Duration) {
+        (self.at, self.at.saturating_add(self.took))
+    }
+
+    /// The kinds for the filter: also the styles of the call.
+    fn kinds(&self) -> String {
+        let mut kinds = vec![if self.is_ok { "ok" } else { "failed" }];
+        kinds.extend(self.injected.as_ref().map(|_| "injected"));
+        kinds.extend(self.replayed.as_ref().map(|(outcome, _)| kind_of(outcome)));
+        kinds.join(" ")
+    }
+}
+
+fn kind_of(outcome: &ReplayOutcome) -> &'static str {
+    match outcome {
+        ReplayOutcome::Same => "same",
+        ReplayOutcome::Different(_) => "different",
+        ReplayOutcome::NotCompared(_) => "not-compared",
+        ReplayOutcome::Skipped(_) => "not-sent",
+    }
+}
+
+/// The words for the kinds of calls.
+const KINDS: [(&str, &str); 6] = [
+    ("different", "answered otherwise"),
+    ("not-compared", "not compared"),
+    ("not-sent", "not sent"),
+    ("same", "the same"),
+    ("failed", "not OK"),
+    ("injected", "disturbed"),
+];
+
+/// The page.
+pub fn page(timeline: &Timeline) -> Page {
+    let all = &timeline.calls;
+    let calls = &all[..all.len().min(MOST)];
+    let failed = all.iter().filter(|call| !call.is_ok).count();
+    let mut facts = timeline.facts.clone();
+    facts.push(("Calls", count(all.len() as u64)));
+    facts.push(("Not OK", count(failed as u64)));
+    let end = all
+        .iter()
+        .map(|call| call.span().1)
+        .max()
+        .unwrap_or_default();
+    let begin = all.first().map_or(Duration::ZERO, |call| call.at);
+    facts.push(("Lasted", time(end.saturating_sub(begin))));
+    let in_kind = |kind: &str| {
+        calls
+            .iter()
+            .filter(|call| call.kinds().split(' ').any(|one| one == kind))
+            .count()
+    };
+    let kinds = KINDS.map(|(kind, words)| (kind, words, in_kind(kind)));
+    Page {
+        tool: timeline.tool,
+        title: timeline.title.clone(),
+        facts,
+        body: html! {
+            @for note in &timeline.notes { p.note { (note) } }
+            @if calls.len() < all.len() {
+                p.note { "The first " (count(calls.len() as u64)) " of " (count(all.len() as u64)) " calls." }
+            }
+            @if calls.is_empty() { p.muted { "There are no calls." } } @else {
+                (filter("Search methods, codes, ids and all other texts", &kinds))
+                (drawn(calls))
+                section.calls {
+                    @for call in calls { (row(call)) }
+                }
+            }
+        },
+        data: object!({ "calls": calls.iter().map(data).collect::<Vec<_>>() }),
+        script: SCRIPT,
+    }
+}
+
+/// The lanes.
+fn drawn(calls: &[ShownCall]) -> Markup {
+    let spans: Vec<_> = calls.iter().map(ShownCall::span).collect();
+    let axis = TimeAxis::of(&spans);
+    let placed = lanes(&spans);
+    let lanes = placed.iter().max().map_or(0, |most| most + 1);
+    let room = calls.len() * ROOM;
+    let percent = |place: f64| format!("{:.4}%", place * 100.0);
+    html! {
+        section.timeline tabindex="0" aria-label="calls over time" {
+            div.lanes style={ "min-width:" (room) "px" } {
+                @let labelled = labelled(axis.cuts());
+                @for cut in axis.cuts() {
+                    div.cut style={ "left:" (percent(cut.left)) ";width:" (percent(cut.right - cut.left)) }
+                        title={ "nothing for " (time(cut.time)) } { @if labelled.contains(&cut) { span { (time(cut.time)) } } }
+                }
+                @for lane in 0..lanes {
+                    div.lane {
+                        @for ((call, (from, to)), _) in calls.iter().zip(&spans).zip(&placed).filter(|(_, of)| **of == lane) {
+                            @let (left, right) = (axis.place(*from), axis.place(*to));
+                            a.bar.(call.kinds()) href={ "#call-" (call.number) } data-call=(call.number)
+                                style={ "left:" (percent(left)) ";width:" (percent(right - left)) }
+                                title={ "#" (call.number) " " (call.name) ": " (call.end) ", " (time(call.took)) } {
+                                @if right - left > 0.05 { (short(&call.name)) }
+                            }
+                        }
+                    }
+                }
+                div.times {
+                    @for (place, at) in axis.words(APART) {
+                        span.last[place >= 1.0] style={ "left:" (percent(place)) } { (time(at)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The idle times that have words: the longest, where they have the room.
+fn labelled(cuts: impl Iterator<Item = Cut>) -> Vec<Cut> {
+    let mut cuts: Vec<Cut> = cuts.collect();
+    cuts.sort_by_key(|cut| std::cmp::Reverse(cut.time));
+    let mut labelled: Vec<Cut> = Vec::new();
+    for cut in cuts {
+        if labelled
+            .iter()
+            .all(|one| (one.left - cut.left).abs() >= APART)
+        {
+            labelled.push(cut);
+        }
+    }
+    labelled
+}
+
+/// The RPC without its service.
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A call with all that was said. What is large is written by the script, when somebody opens it.
+fn row(call: &ShownCall) -> Markup {
+    html! {
+        details.item.call.(call.kinds()) id={ "call-" (call.number) } data-call=(call.number) data-kinds=(call.kinds()) {
+            summary {
+                span.n.muted { "#" (call.number) }
+                span.name { @for (index, part) in call.name.split('/').enumerate() { @if index > 0 { "/" wbr; } (part) } }
+                span.end { (call.end) @if let Some((outcome, _)) = &call.replayed { " " span.verdict { (verdict(outcome)) } } }
+                span.n.muted.at { (time(call.at)) }
+                span.n { (time(call.took)) }
+            }
+            div.inside {
+                @if !call.message.is_empty() { p.text { (call.message) } }
+                @if let Some(fault) = &call.injected { p.note { "Done on purpose: " (fault) } }
+                @if let Some((outcome, took)) = &call.replayed { (replayed(outcome, *took)) }
+            }
+        }
+    }
+}
+
+fn verdict(outcome: &ReplayOutcome) -> String {
+    match outcome {
+        ReplayOutcome::Same => "same".to_owned(),
+        ReplayOutcome::Different(all) => figure::counted(all.len(), "difference"),
+        ReplayOutcome::NotCompared(_) => "not compared".to_owned(),
+        ReplayOutcome::Skipped(_) => "not sent".to_owned(),
+    }
+}
+
+fn replayed(outcome: &ReplayOutcome, took: Duration) -> Markup {
+    html! {
+        @match outcome {
+            ReplayOutcome::Same => { p.muted { "Answered the same in " (time(took)) "." } }
+            ReplayOutcome::NotCompared(why) => { p.muted { "Sent again and not compared: " (why) "." } }
+            ReplayOutcome::Skipped(why) => { p.muted { "Not sent again: " (why) "." } }
+            ReplayOutcome::Different(all) => {
+                p { "Answered otherwise in " (time(took)) ":" }
+                div.wide {
+                    table.differences {
+                        thead { tr { th { "At" } th { "Then" } th { "Now" } } }
+                        tbody {
+                            @for one in all { tr { td { (one.at) } td.text { (value(&one.recorded)) } td.text { (value(&one.now)) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn value(json: &Json) -> String {
+    match json {
+        Json::Null => "nothing".to_owned(),
+        json => json.to_string(),
+    }
+}
+
+/// A call as the script reads it: its texts as they are shown.
+fn data(call: &ShownCall) -> Json {
+    // What is JSON can be written.
+    let text = |json: &Json| json::text(json).unwrap_or_default().trim_end().to_owned();
+    let texts = |all: &[Json]| all.iter().map(text).collect::<Vec<_>>();
+    object!({
+        "call": call.number, "at": figure::seconds(call.at), "seconds": figure::seconds(call.took),
+        "method": escaped(&call.name), "end": call.end, "kinds": call.kinds(), "requests": texts(&call.requests),
+        "replies": texts(&call.replies),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::{HOSTILE, elements};
+    use crate::replayed::Difference;
+
+    fn call(number: u64, from: u64, to: u64) -> ShownCall {
+        ShownCall {
+            number,
+            at: Duration::from_millis(from),
+            took: Duration::from_millis(to - from),
+            name: "Controller/CreateVolume".to_owned(),
+            end: "OK".to_owned(),
+            is_ok: true,
+            ..ShownCall::default()
+        }
+    }
+
+    #[test]
+    fn whatever_was_recorded_stays_text() {
+        let difference = Difference {
+            at: HOSTILE.to_owned(),
+            recorded: object!(HOSTILE),
+            now: Json::Null,
+        };
+        let timeline = Timeline {
+            tool: "csi replay",
+            title: HOSTILE.to_owned(),
+            notes: vec![HOSTILE.to_owned()],
+            calls: vec![ShownCall {
+                name: HOSTILE.to_owned(),
+                end: HOSTILE.to_owned(),
+                message: HOSTILE.to_owned(),
+                injected: Some(HOSTILE.to_owned()),
+                requests: vec![object!({HOSTILE: HOSTILE})],
+                replayed: Some((ReplayOutcome::Different(vec![difference]), Duration::ZERO)),
+                is_ok: false,
+                ..call(1, 0, 1)
+            }],
+            ..Timeline::default()
+        };
+        let document = page(&timeline).document("n0nce");
+        assert_eq!(elements(&document, "script").len(), 2);
+        assert_eq!(elements(&document, "details").len(), 1);
+        assert!(
+            document.contains("class=\"item call failed injected different\""),
+            "{document}"
+        );
+    }
+
+    #[test]
+    fn every_call_has_a_bar_and_a_row() {
+        let timeline = Timeline {
+            calls: vec![call(1, 0, 10), call(2, 5, 8), call(3, 9, 20)],
+            ..Timeline::default()
+        };
+        let document = page(&timeline).document("n0nce");
+        let (bars, rows) = (elements(&document, "a"), elements(&document, "details"));
+        assert_eq!((bars.len(), rows.len()), (3, 3));
+        assert_eq!(document.matches("class=\"lane\"").count(), 2);
+        assert!(
+            document.contains("style=\"left:25.0000%;width:15.0000%\""),
+            "{document}"
+        );
+    }
+
+    #[test]
+    fn a_page_has_an_end() {
+        let calls = (0..MOST as u64 + 1).map(|number| call(number, number * 2, number * 2 + 1));
+        let timeline = Timeline {
+            calls: calls.collect(),
+            ..Timeline::default()
+        };
+        let document = page(&timeline).document("n0nce");
+        assert_eq!(elements(&document, "details").len(), MOST);
+        assert!(document.contains("The first 5,000 of 5,001 calls."));
+        let none = page(&Timeline::default()).document("n0nce");
+        assert!(none.contains("There are no calls."));
+    }
+}

@@ -1,0 +1,162 @@
+//! Counts the calls and refusals of all cases of a run, for the cases that judge them in the end.
+
+use super::broken_rules::{ERRORS, SECRETS};
+use super::room::required;
+use bytes::Bytes;
+use csi_call::secrets::looked_for;
+use csi_error::code_name;
+use csi_proto::schema::Method;
+use csi_undo::requests::with_secrets;
+use std::collections::{BTreeMap, BTreeSet};
+use tonic::{Code, Status};
+
+/// Observations that are of no single case. Each is kept once.
+#[derive(Debug, Default)]
+pub struct CallCounts {
+    /// The number of calls.
+    pub calls: usize,
+    /// The number of refused calls.
+    pub refusals: usize,
+    /// Values that were sent as secrets beside those of the settings.
+    pub made_up: Vec<String>,
+    /// Values of secrets that were also sent where no secrets are.
+    told: BTreeSet<String>,
+    /// The RPCs that have answered OK.
+    pub worked: BTreeSet<&'static str>,
+    /// The largest size that was asked for and was there.
+    pub largest: i64,
+    /// The most volumes of the usual size that a case had at a time.
+    pub most_volumes: usize,
+    /// How often in a row an RPC has not answered that was to take something down.
+    pub hung: BTreeMap<&'static str, usize>,
+}
+
+/// Shorter values may stand in an answer by chance.
+const SECRET_AT_LEAST: usize = 6;
+
+impl CallCounts {
+    /// The values that must not be shown.
+    pub(super) fn secret_values(&self, secrets: &BTreeMap<String, String>) -> Vec<String> {
+        let values = secrets.values().chain(&self.made_up);
+        looked_for(values.cloned().collect())
+    }
+
+    /// Notes how many volumes of the usual size a case had at a time.
+    pub(super) fn had_at_a_time(&mut self, volumes: usize) {
+        self.most_volumes = self.most_volumes.max(volumes);
+    }
+
+    /// Counts how often in a row an RPC has not answered that had as much time as it may need.
+    pub(super) fn had_time(&mut self, method: &'static Method, error: Option<&Status>) {
+        match is_late(error) {
+            true => *self.hung.entry(method.name).or_default() += 1,
+            false => drop(self.hung.remove(method.name)),
+        }
+    }
+
+    /// Looks at the answer to a call: which rules about all answers it breaks, and where.
+    pub(super) fn look(
+        &mut self,
+        secrets: &BTreeMap<String, String>,
+        method: &'static Method,
+        request: &Bytes,
+        answer: &Result<Vec<Bytes>, Status>,
+    ) -> Vec<(&'static str, String)> {
+        self.calls += 1;
+        // A case may have given it too little time.
+        if !is_late(answer.as_ref().err()) {
+            self.hung.remove(method.name);
+        }
+        let mut found = Vec::new();
+        let values = secrets.values().chain(&self.made_up);
+        let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
+        // A value that stands elsewhere in what was sent is no secret in an answer.
+        let plain = with_secrets(method, request, &BTreeMap::new());
+        let told = values
+            .clone()
+            .filter(|value| holds(&plain, value.as_bytes()));
+        self.told.extend(told.cloned());
+        let values = values.filter(|value| !self.told.contains(*value));
+        match answer {
+            Ok(messages) => {
+                self.worked.insert(method.name);
+                self.largest = self.largest.max(required(method, request).unwrap_or(0));
+                let mut values = values.map(String::as_bytes);
+                if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
+                    found.push((SECRETS, format!("{}: in its reply", method.name)));
+                }
+            }
+            Err(status) => {
+                self.refusals += 1;
+                let code = code_name(status.code());
+                let (message, details) = (status.message().as_bytes(), status.details());
+                let mut values = values.map(String::as_bytes);
+                if values.any(|value| holds(message, value) || holds(details, value)) {
+                    let words = format!("{}: in the message of {code}", method.name);
+                    found.push((SECRETS, words));
+                }
+                // An UNIMPLEMENTED of the gRPC library has no words of the driver.
+                if message.is_empty() && status.code() != Code::Unimplemented {
+                    found.push((ERRORS, format!("{}: {code}", method.name)));
+                }
+            }
+        }
+        found
+    }
+}
+
+fn is_late(error: Option<&Status>) -> bool {
+    error.is_some_and(|status| status.code() == Code::DeadlineExceeded)
+}
+
+fn holds(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::{Request as _, v1};
+    use prost::Message as _;
+
+    #[test]
+    fn a_value_that_was_sent_elsewhere_is_no_secret() {
+        let secrets = ["hunter2", "sanity"].map(|value| (value.to_owned(), value.to_owned()));
+        let secrets = BTreeMap::from(secrets);
+        let request = v1::CreateVolumeRequest {
+            name: "csi-sanity-1".to_owned(),
+            secrets: secrets.clone(),
+            ..Default::default()
+        };
+        let request = Bytes::from(request.encode_to_vec());
+        for (answer, expected) in [("csi-sanity-1", 0), ("hunter2", 1)] {
+            let answer = Ok(vec![Bytes::from(answer)]);
+            let method = v1::CreateVolumeRequest::METHOD;
+            let found = CallCounts::default().look(&secrets, method, &request, &answer);
+            assert_eq!(found.len(), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_rpc_hangs_that_had_the_time_to_answer() {
+        let mut counts = CallCounts::default();
+        let method = v1::DeleteVolumeRequest::METHOD;
+        let late = Status::deadline_exceeded("");
+        let mut hung = |had_time: bool, error: Option<&Status>| {
+            match had_time {
+                true => counts.had_time(method, error),
+                false => {
+                    let answer = error.map_or(Ok(Vec::new()), |error| Err(error.clone()));
+                    counts.look(&BTreeMap::new(), method, &Bytes::new(), &answer);
+                }
+            }
+            counts.hung.get(method.name).copied().unwrap_or_default()
+        };
+        assert_eq!(hung(true, Some(&late)), 1);
+        assert_eq!(hung(false, Some(&late)), 1);
+        assert_eq!(hung(true, Some(&late)), 2);
+        assert_eq!(hung(false, Some(&Status::internal(""))), 0);
+        assert_eq!(hung(true, Some(&late)), 1);
+        assert_eq!(hung(true, None), 0);
+    }
+}

@@ -1,0 +1,129 @@
+//! ControllerGetVolume and GetCapacity.
+
+use crate::vocabulary::*;
+use csi_proto::Request as _;
+use csi_proto::v1::controller_get_volume_response::VolumeStatus;
+use std::collections::BTreeMap;
+
+/// The cases.
+pub fn cases(list: &mut Cases) {
+    list.about("controller/get-volume", "ControllerGetVolume");
+    list.needs(&[GET_VOLUME]);
+    list.error("ControllerGetVolume of a volume that does not exist answers NOT_FOUND");
+    list.reads("of-an-unknown-id", |c| c.best_not_found(get(c.name())));
+    list.error("ControllerGetVolume of a volume that was deleted answers NOT_FOUND");
+    list.also(&[CREATE_DELETE_VOLUME]);
+    list.changes("of-a-deleted-volume", |c| {
+        let gone = c.deleted_volume()?;
+        c.resting_on(UNKNOWN, || c.refused(get(gone.id()), &[NotFound]))
+    });
+    list.rule("ControllerGetVolume answers with the volume that CreateVolume answered with");
+    list.also(&[CREATE_DELETE_VOLUME]);
+    list.changes("answers-what-was-created", |c| {
+        let volume = c.volume()?.volume;
+        // That it is this id, and that there is a status, are rules of the message.
+        let found = c.ok(get(&volume.volume_id))?.volume.unwrap_or_default();
+        as_created(&volume, &found)
+    });
+    list.rule(
+        "ControllerGetVolume of a plugin that advertises VOLUME_CONDITION shows the condition",
+    );
+    list.also(&[VOLUME_CONDITION, CREATE_DELETE_VOLUME]);
+    list.changes("shows-the-condition", |c| {
+        let status = status(c, &c.volume()?)?;
+        let has = status.volume_condition.is_some();
+        ensure(has, "the status has a volume_condition", "it has none")
+    });
+    list.rule(
+        "ControllerGetVolume shows the nodes that the controller has published the volume to",
+    );
+    list.also(&[LIST_VOLUMES_PUBLISHED_NODES, PUBLISH_UNPUBLISH_VOLUME]);
+    list.also(&[CREATE_DELETE_VOLUME, NODE_SERVICE]);
+    list.changes("shows-published-nodes", |c| {
+        let (volume, _) = c.attached()?;
+        let status = status(c, &volume)?;
+        names_the_node(c, &status.published_node_ids)
+    });
+    list.rule("ControllerGetVolume answers calls at the same time with the same volume, or some of them with ABORTED");
+    list.under("Concurrency").also(&[CREATE_DELETE_VOLUME]);
+    list.changes("at-the-same-time", |c| {
+        // That each is of this volume is a rule of the message.
+        c.equal_calls(get(c.volume()?.id()), 8)
+    });
+    list.about("controller/get-capacity", "GetCapacity");
+    list.needs(&[GET_CAPACITY]);
+    list.rule(
+        "GetCapacity answers with a capacity that is not negative, and bounds that allow some size",
+    );
+    list.reads("answers", |c| {
+        // That no size is negative is a rule of the message.
+        let reply = c.ok(v1::GetCapacityRequest {
+            parameters: parameters(c)?,
+            ..Default::default()
+        })?;
+        if let (Some(least), Some(most)) = (reply.minimum_volume_size, reply.maximum_volume_size) {
+            let expected = "minimum_volume_size is not above maximum_volume_size";
+            ensure(least <= most, expected, format!("{least} to {most}"))?;
+        }
+        Ok(())
+    });
+    list.rule("GetCapacity answers for the capabilities, parameters and topology of the volumes to be created");
+    list.reads("of-capabilities-and-parameters", |c| {
+        let place = c.driver().node_info.accessible_topology.clone();
+        let request = v1::GetCapacityRequest {
+            volume_capabilities: vec![c.capability()?],
+            parameters: parameters(c)?,
+            accessible_topology: place.filter(|_| c.has(TOPOLOGY)),
+        };
+        c.ok(request.clone())?;
+        c.all_ok(vec![request; 6])
+    });
+}
+
+/// The parameters of the settings: they may say which storage is meant, and a driver with several cannot do without.
+fn parameters(c: &Context) -> Result<BTreeMap<String, String>, Stop> {
+    // What makes no volume has no capacity either.
+    c.works(v1::CreateVolumeRequest::METHOD, c.access(), None)?;
+    Ok(c.settings().parameters.clone())
+}
+
+/// The case about volumes that do not exist.
+pub const UNKNOWN: &str = "controller/get-volume/of-an-unknown-id";
+
+/// The status of a volume. That there is one is a rule of the message.
+fn status(c: &Context, volume: &Volume) -> Result<VolumeStatus, Stop> {
+    let status = c.ok(get(volume.id()))?.status;
+    c.resting_on("replies/controller-get-volume", || {
+        status.ok_or_else(|| Stop::failed("the reply has a status", "it has none"))
+    })
+}
+
+/// ControllerGetVolume.
+pub fn get(id: impl Into<String>) -> v1::ControllerGetVolumeRequest {
+    v1::ControllerGetVolumeRequest {
+        volume_id: id.into(),
+    }
+}
+
+/// Demands that a volume is described as it was when it was created. A description may leave things out, but not invent others.
+pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
+    if !found.volume_context.is_empty() {
+        let (context, again) = (&created.volume_context, &found.volume_context);
+        same(
+            "the volume context",
+            &pairs_text(context),
+            &pairs_text(again),
+        )?;
+    }
+    match found.capacity_bytes {
+        0 => Ok(()),
+        size => same("the size", &created.capacity_bytes, &size),
+    }
+}
+
+/// Demands that the nodes to which a volume is published are told with the driver's own.
+pub fn names_the_node(c: &Context, nodes: &[String]) -> Verdict {
+    let node = &c.driver().node_info.node_id;
+    let expected = format!("the node {node}");
+    ensure(nodes.contains(node), expected, list_text(nodes))
+}

@@ -1,0 +1,453 @@
+//! The context of a case: calls that are recorded, checked and undone, and checks of their answers.
+//!
+//! What the calls make is noted by `taking_down.rs`, what is wrong with the form of their replies by `reply_rules.rs`;
+//! volumes and paths to call with come from `fixtures.rs`.
+
+use super::broken_rules::BrokenRules;
+use super::call_times::CallTimes;
+use super::driver_info::DriverInfo;
+use super::need::Need;
+use super::premises::{Ground, Premises};
+use super::restarts::Restarts;
+use super::run::{Exchanged, Run, call};
+use super::settings::{Access, Settings};
+use super::steps::{Step, Steps};
+use super::taking_down::MadeItems;
+use super::verdict::{Failure, Stop, Verdict, answers_ok, any_of, status_text};
+use bytes::Bytes;
+use csi_call::session::{Lost, Session};
+use csi_proto::Request;
+use csi_proto::lock::lock;
+use csi_proto::path::contents;
+use csi_proto::random;
+use csi_proto::schema::Method;
+use prost::Message;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tonic::{Code, Status};
+
+/// The places in requests that say that volumes are block ones.
+const BLOCK_VOLUMES: [&str; 2] = ["volume_capabilities.block", "volume_capability.block"];
+
+/// A recommendation that is not followed, and what that rests on.
+pub(super) type Warning = (Failure, Ground);
+
+/// The context of one case.
+pub struct Context {
+    pub(super) run: Arc<Run>,
+    /// The case's name; empty for calls that belong to no case.
+    pub(super) case: String,
+    /// The case's number, which is a part of its names.
+    number: usize,
+    access: Access,
+    names: AtomicUsize,
+    pub(super) steps: Mutex<Steps>,
+    pub(super) made: MadeItems,
+    /// The recommendations that are not followed, each with what it rests on.
+    warnings: Mutex<Vec<Warning>>,
+    pub(super) premises: Mutex<Premises>,
+    /// The rules for messages that the replies broke.
+    pub(super) broken_rules: Mutex<BrokenRules>,
+    /// Whether the case must end.
+    over: watch::Sender<bool>,
+    pub(super) restarts: Restarts,
+}
+
+impl Context {
+    pub(super) fn new(
+        run: &Arc<Run>,
+        case: String,
+        number: usize,
+        access: Access,
+        restarts: Restarts,
+    ) -> Self {
+        Self {
+            made: MadeItems::of(run, Some((number, case.clone())), &[]),
+            run: Arc::clone(run),
+            case,
+            number,
+            access,
+            names: AtomicUsize::new(0),
+            steps: Mutex::default(),
+            warnings: Mutex::default(),
+            premises: Mutex::default(),
+            broken_rules: Mutex::default(),
+            over: watch::Sender::new(false),
+            restarts,
+        }
+    }
+
+    /// The context of calls that belong to no case.
+    pub(super) fn of_no_case(run: &Arc<Run>, access: Access) -> Self {
+        Self::new(run, String::new(), 0, access, Restarts::default())
+    }
+
+    /// The settings of the run.
+    pub fn settings(&self) -> &Settings {
+        &self.run.settings
+    }
+
+    /// The driver's name, version and capabilities.
+    pub fn driver(&self) -> &DriverInfo {
+        &self.run.driver
+    }
+
+    /// The access type of this case's volumes: for cases that run for each access type, the one whose turn it is.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether a capability, service or constraint is advertised.
+    pub fn has(&self, need: Need) -> bool {
+        self.run.driver.has(need).unwrap_or(false)
+    }
+
+    /// A name that no other case and no other run uses. All begin with `csi-sanity-`.
+    pub fn name(&self) -> String {
+        let count = self.names.fetch_add(1, Ordering::Relaxed);
+        format!("{}-{}-{count}", self.run.journal.run_name(), self.number)
+    }
+
+    /// Passes over names that others have.
+    pub(super) fn skip_names(&self, count: usize) {
+        self.names.store(count, Ordering::Relaxed);
+    }
+
+    /// A number below `limit` that the seed tells, another one each time.
+    pub fn random(&self, limit: u64) -> u64 {
+        let count = self.names.fetch_add(1, Ordering::Relaxed) as u64;
+        random::from_seed(self.run.seed ^ (self.number as u64) << 32, count) % limit.max(1)
+    }
+
+    /// Sends a request; the reply, or the status that was answered instead of one.
+    ///
+    /// # Errors
+    /// When the driver goes away, or the reply is no such message.
+    pub fn send<Q: Request>(&self, request: Q) -> Result<Result<Q::Reply, Status>, Stop> {
+        decoded::<Q::Reply>(Q::METHOD, self.exchange(Q::METHOD, encoded(&request))?)
+    }
+
+    /// Sends a request as [`Context::send`] does, once, with a deadline of its own.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn send_within<Q: Request>(
+        &self,
+        limit: Duration,
+        request: Q,
+    ) -> Result<Result<Q::Reply, Status>, Stop> {
+        self.between_steps()?;
+        let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit))??;
+        decoded::<Q::Reply>(Q::METHOD, answer)
+    }
+
+    /// Sends a request, which must be answered with OK.
+    ///
+    /// # Errors
+    /// When it is not, or as [`Context::send`].
+    pub fn ok<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
+        self.send(request)?
+            .map_err(|status| Stop::failed(answers_ok(Q::METHOD), status_text(&status)))
+    }
+
+    /// Sends a request as [`Context::ok`] does, to the controller's endpoint, for the calls that both ends serve.
+    ///
+    /// # Errors
+    /// As [`Context::ok`].
+    pub fn at_controller<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
+        match self.unrecorded(&self.run.controller.session, Q::METHOD, encoded(&request))? {
+            Ok(reply) => decode(Q::METHOD, &reply),
+            Err(status) => {
+                let expected = format!("{} answers OK at the controller", Q::METHOD.name);
+                Err(Stop::failed(expected, status_text(&status)))
+            }
+        }
+    }
+
+    /// A call that changes nothing and is no step of the case.
+    ///
+    /// # Errors
+    /// When the case is over.
+    pub(super) fn unrecorded(
+        &self,
+        session: &Session,
+        method: &'static Method,
+        request: Bytes,
+    ) -> Result<Result<Bytes, Status>, Stop> {
+        self.allowed(method)?;
+        let answer = self.wait(call(session, method, request))?;
+        Ok(answer.map(|messages| messages.into_iter().next().unwrap_or_default()))
+    }
+
+    /// Sends a request, which must be refused with one of the codes.
+    ///
+    /// # Errors
+    /// When it is answered with OK or another code.
+    pub fn refused<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Status, Stop> {
+        let answer = self.exchange_to_refuse(Q::METHOD, encoded(&request), codes)?;
+        must_be_refused(Q::METHOD, answer, codes)
+    }
+
+    /// Sends a request whose answer is a stream; its messages.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
+        Ok(match self.exchange(Q::METHOD, encoded(&request))? {
+            Ok(messages) => {
+                let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
+                Ok(decoded.collect::<Result<_, _>>()?)
+            }
+            Err(status) => Err(status),
+        })
+    }
+
+    /// Sends a request and gives the call up after a while, unless it is answered before.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn cancelled<Q: Request>(&self, request: Q, after: Duration) -> Verdict {
+        self.between_steps()?;
+        let limit = self.run.settings.timeout;
+        let call = self.exchanged(Q::METHOD, encoded(&request), limit);
+        // Made within the runtime, which has the clock.
+        let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
+        answer.map_or(Ok(()), |answer| answer.map(drop))
+    }
+
+    /// Waits.
+    ///
+    /// # Errors
+    /// When the case is over.
+    pub fn pause(&self, time: Duration) -> Verdict {
+        self.wait(async { tokio::time::sleep(time).await })
+    }
+
+    /// Waits for something in this thread, which is not one of the runtime's, as long as the case may go on.
+    ///
+    /// # Errors
+    /// When the case is over.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        let mut over = self.over.subscribe();
+        self.run.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                _ = over.wait_for(|over| *over) => Err(Stop::skipped("the case is over")),
+                done = work => Ok(done),
+            }
+        })
+    }
+
+    /// Ends the case: what it waits for is cancelled, and it can wait for nothing more.
+    pub(super) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Reports what the specification recommends and the driver does not do. The case goes on.
+    pub fn should(&self, kept: bool, expected: impl Into<String>, actual: impl Into<String>) {
+        if !kept {
+            self.warns_of(Failure::new(expected, actual));
+        }
+    }
+
+    /// Reports a failure that is none by the specification.
+    pub(super) fn warns_of(&self, failure: Failure) {
+        lock(&self.warnings).push((failure, self.ground()));
+    }
+
+    /// Makes demands that the specification does not make. What is not kept of them is a warning.
+    ///
+    /// # Errors
+    /// Where they cannot be shown here.
+    pub fn recommended(&self, demands: impl FnOnce() -> Verdict) -> Verdict {
+        match demands() {
+            Err(Stop::Failed(failure)) if self.made.lost.get().is_none() => {
+                self.warns_of(failure);
+                Ok(())
+            }
+            ended => ended,
+        }
+    }
+
+    /// Writes a command of the shell into the steps that lead to a failure.
+    pub(super) fn did(&self, command: String) {
+        lock(&self.steps).push(Step::Shell(command));
+    }
+
+    pub(super) fn take_warnings(&self) -> Vec<Warning> {
+        std::mem::take(&mut lock(&self.warnings))
+    }
+
+    /// Makes one call, bytes to bytes: recorded, its items noted, its replies checked.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+    ) -> Result<Exchanged, Stop> {
+        self.exchange_for(method, request, &[])
+    }
+
+    /// Makes a call as [`Context::exchange`] does, to which these codes are right answers. Where ABORTED is none, the call
+    /// is made again after it, as the specification demands of a caller, for as long as one call may take: no shorter time
+    /// is too long for a driver.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange_for(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        codes: &[Code],
+    ) -> Result<Exchanged, Stop> {
+        let limit = self.run.settings.timeout;
+        let end = Instant::now() + limit;
+        let mut pause = Duration::from_millis(10);
+        let is_pending = |status: &Status| {
+            let code = status.code();
+            code == Code::Aborted && !codes.contains(&code) && Instant::now() < end
+        };
+        self.between_steps()?;
+        loop {
+            // A repetition is the same step.
+            match self.wait(self.exchanged(method, request.clone(), limit))?? {
+                Err(status) if is_pending(&status) => {
+                    self.pause(pause)?;
+                    pause = (pause * 2).min(Duration::from_millis(500));
+                }
+                answer => return Ok(answer),
+            }
+        }
+    }
+
+    /// Makes a call as [`Context::exchange_for`] does, to which only these codes are right answers.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub(super) fn exchange_to_refuse(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        codes: &[Code],
+    ) -> Result<Exchanged, Stop> {
+        let answer = self.exchange_for(method, request, codes)?;
+        if matches!(&answer, Err(status) if !codes.contains(&status.code())) {
+            self.refused_otherwise();
+        }
+        Ok(answer)
+    }
+
+    /// Makes one call asynchronously. A call whose future is dropped stays recorded as given up.
+    pub(super) async fn exchanged(
+        &self,
+        method: &'static Method,
+        request: Bytes,
+        limit: Duration,
+    ) -> Result<Exchanged, Stop> {
+        self.allowed(method)?;
+        let is_block = |path| !contents(method.request, &request, path).is_empty();
+        let access = match BLOCK_VOLUMES.into_iter().any(is_block) {
+            true => Access::Block,
+            false => self.access,
+        };
+        // One that hangs would hold up each case.
+        self.works(method, access, Some(Code::DeadlineExceeded))?;
+        let peer = self.run.peer(method);
+        let _under_way = self.begins(method, &request);
+        let own_limit = (limit != self.run.settings.timeout).then_some(limit);
+        let step = lock(&self.steps).begin(method, request.clone(), own_limit);
+        let number = self.made.asked(method, &request)?;
+        // Cases look for secrets in what the driver says; the runner masks what it shows of that.
+        let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
+        let before = self.restarts.mark();
+        let timed = CallTimes::begins(&self.run.times, method, &request);
+        let answer = call(&session, method, request.clone()).await;
+        drop(timed);
+        let ended = match &answer {
+            Ok(messages) => Ok(messages.first().cloned().unwrap_or_default()),
+            Err(status) => Err(status.code()),
+        };
+        self.made.answered(number, method, &request, &ended);
+        lock(&self.steps).end(step, ended);
+        let status = answer.as_ref().err();
+        if let Some(lost) = status.and_then(Lost::of)
+            && !self.restarts.cut_off(before)
+        {
+            let failure = self.made.lose(&self.case, method, &request, lost);
+            return Err(Stop::Failed(failure));
+        }
+        let found =
+            lock(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
+        found
+            .into_iter()
+            .for_each(|(about, at)| self.breaks(about, at, String::new(), false));
+        match &answer {
+            Ok(messages) => self.check_replies(method, &request, messages),
+            // What does not work here at all shows nothing about the rule of a case.
+            Err(status) => {
+                self.was_refused(method, &request, status);
+                self.works(method, access, Some(status.code()))?;
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Skips the case when an RPC does not work here at all for volumes of that access type; with a code, only where that is its
+    /// answer.
+    pub(super) fn works(&self, method: &Method, access: Access, code: Option<Code>) -> Verdict {
+        let reason = self.run.does_not_work(method, access, code);
+        reason.map_or(Ok(()), |reason| Err(Stop::Skipped(reason)))
+    }
+
+    /// Stops before a call that `--read-only` does not allow: of one that is not known to read.
+    fn allowed(&self, method: &Method) -> Verdict {
+        match self.run.settings.read_only && !csi_rpc::only_reads(method) {
+            true => Err(Stop::skipped("it may change something: --read-only")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The status of an answer that must be a refusal with one of the codes.
+pub(super) fn must_be_refused(
+    method: &Method,
+    answer: Exchanged,
+    codes: &[Code],
+) -> Result<Status, Stop> {
+    let expected = format!("{} answers {}", method.name, any_of(codes));
+    match answer {
+        Err(status) if codes.contains(&status.code()) => Ok(status),
+        Err(status) => Err(Stop::failed(expected, status_text(&status))),
+        Ok(_) => Err(Stop::failed(expected, "it answered OK")),
+    }
+}
+
+/// The bytes of a request.
+pub(super) fn encoded<Q: Request>(request: &Q) -> Bytes {
+    request.encode_to_vec().into()
+}
+
+/// An answer as its message.
+pub(super) fn decoded<R: Message + Default>(
+    method: &Method,
+    answer: Exchanged,
+) -> Result<Result<R, Status>, Stop> {
+    match answer {
+        Ok(messages) => decode(method, &messages.into_iter().next().unwrap_or_default()).map(Ok),
+        Err(status) => Ok(Err(status)),
+    }
+}
+
+/// A reply as its message.
+fn decode<R: Message + Default>(method: &Method, reply: &Bytes) -> Result<R, Stop> {
+    R::decode(reply.clone()).map_err(|error| {
+        // Judged once, for all cases.
+        let message = method.response.short_name();
+        Stop::skipped(format!("the driver's {message} cannot be read: {error}"))
+    })
+}

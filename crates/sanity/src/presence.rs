@@ -1,0 +1,199 @@
+//! Whether the driver is there: the calls in which it went away, how it comes back, and whether somebody else uses it.
+
+use super::context::Context;
+use super::losses::{Loss, suspects};
+use super::own_driver::{DriverDeath, NOT_YET};
+use super::run::{Run, call};
+use super::settings::Access;
+use super::steps::request_text;
+use super::verdict::{Failure, Stop};
+use bytes::Bytes;
+use csi_call::session::{Connection, Lost};
+use csi_proto::Request as _;
+use csi_proto::lock::lock;
+use csi_proto::path::contents;
+use csi_proto::schema::Method;
+use csi_proto::text::escaped;
+use csi_proto::v1;
+use csi_rpc::facts::IdKind;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tonic::Code;
+
+/// The time that a driver which has gone has to come back before the run is given up.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
+
+/// The time within which a driver that a call takes down after its answer is expected to be gone.
+const SOON: Duration = Duration::from_millis(250);
+
+/// The pause between two looks for the driver.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The most of a request that a failure shows.
+const REQUEST_AT_MOST: usize = 300;
+
+impl Run {
+    /// Node and controller; twice the same where both are one.
+    fn peers(&self) -> [&Connection; 2] {
+        [&self.node, &self.controller]
+    }
+
+    /// Whether a connection to the driver has ended or could not be made.
+    pub(super) fn is_disconnected(&self) -> bool {
+        let mut peers = self.peers().into_iter();
+        peers.any(|peer| peer.endpoint.last_error().is_some())
+    }
+
+    /// How the driver has ended by itself, where the run has started it.
+    fn death(&self) -> Option<DriverDeath> {
+        self.own_driver.as_ref()?.death_until_now()
+    }
+
+    /// Notes that the driver went away in a call of a case.
+    pub(super) fn lost(
+        &self,
+        case: &str,
+        method: &'static Method,
+        request: &Bytes,
+        lost: &Lost,
+    ) -> Loss {
+        let peer = self.peer(method);
+        // What the endpoint knows says more, where no other call has connected again.
+        let known = peer.endpoint.last_error().map(|error| error.to_string());
+        let text = request_text(method, request);
+        let shown: String = text.chars().take(REQUEST_AT_MOST).collect();
+        let more = if shown.len() < text.len() { "…" } else { "" };
+        let known = known.unwrap_or_else(|| lost.to_string());
+        let loss = Loss {
+            case: case.to_owned(),
+            method: method.name,
+            failure: Failure::new(
+                format!(
+                    "the driver is there to answer {} {shown}{more}",
+                    method.name
+                ),
+                format!("it went away: UNAVAILABLE: {known}"),
+            ),
+        };
+        lock(&self.losses).note(loss.clone());
+        loss
+    }
+}
+
+/// Waits until the driver answers. One that is not there is restarted by the command in the settings. One that did not come
+/// back is not waited for again.
+///
+/// # Errors
+/// When it does not come back; the reason in words.
+pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
+    let mut gone = run.bringing_back.lock().await;
+    if let Some(reason) = &*gone {
+        return Err(reason.clone());
+    }
+    let back = is_back(run).await.map_err(|reason| {
+        let during = match lock(&run.losses).unexplained().last() {
+            Some(lost) => format!("; it went away during {}", suspects(&lost.calls)),
+            None => String::new(),
+        };
+        format!("the driver does not answer any more: {reason}{during}")
+    });
+    match &back {
+        Ok(()) => lock(&run.losses).came_back(),
+        Err(reason) => *gone = Some(reason.clone()),
+    }
+    back
+}
+
+/// Waits for a moment, in which a driver may go away after its answer; the reason to say that it has.
+pub async fn goes_away(run: &Run) -> Option<String> {
+    tokio::time::sleep(SOON).await;
+    answers(run, Duration::ZERO).await.err()
+}
+
+async fn is_back(run: &Arc<Run>) -> Result<(), String> {
+    // A process whose connections have ended may be about to end, or to answer again.
+    let is_own = run.own_driver.is_some();
+    let patience = if is_own { BACK_WITHIN } else { Duration::ZERO };
+    let Err(mut problem) = answers(run, patience).await else {
+        return Ok(());
+    };
+    if let Some(death) = run.death() {
+        lock(&run.losses).died(death);
+    }
+    if run.restarter().is_some() {
+        let context = Context::of_no_case(run, Access::Mount);
+        let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
+        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.death().is_some()) {
+            problem = format!("started again, {}", failure.actual);
+            if let Some(line) = failure.stderr.last() {
+                let _ = write!(problem, ": {}", escaped(line));
+            }
+        }
+    }
+    match run.death().is_some() {
+        true => Err(problem),
+        // Somebody else may still bring it back.
+        false => answers(run, BACK_WITHIN).await,
+    }
+}
+
+/// Waits for that long until both ends answer Probe; whether that succeeds is a case's rule. A driver of the run's own that has
+/// died is not waited for.
+///
+/// # Errors
+/// When one does not answer; the reason in words.
+pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
+    let end = Instant::now() + patience;
+    for peer in run.peers() {
+        // Not a step of a case: nobody who runs its commands by hand has to ask.
+        let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
+        while let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await {
+            let reason = match (peer.endpoint.last_error(), Lost::of(&status)) {
+                (Some(error), _) => Some(error.to_string()),
+                (None, Some(lost)) => Some(lost.to_string()),
+                (None, None) if status.code() == Code::DeadlineExceeded => {
+                    Some("the driver does not answer Probe".to_owned())
+                }
+                (None, None) => None,
+            };
+            let is_over = Instant::now() >= end || run.death().is_some();
+            match reason {
+                Some(reason) if is_over => return Err(escaped(&reason).into_owned()),
+                None if is_over || !NOT_YET.contains(&status.code()) => break,
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The volumes that the driver shows; `None` where it lists none.
+pub async fn shown(run: &Run) -> Option<BTreeSet<Vec<u8>>> {
+    let (method, path) = csi_rpc::lister(IdKind::Volume)?;
+    let mut needs = csi_rpc::facts(method)?.needs.iter();
+    if !needs.all(|need| run.driver.advertises(*need)) {
+        return None;
+    }
+    let session = run.controller.session.clone();
+    let session = session.with_timeout(Some(run.settings.timeout));
+    let pages = call(&session, method, Bytes::new()).await.ok()?;
+    let page = pages.first()?;
+    if !contents(method.response, page, "next_token")
+        .concat()
+        .is_empty()
+    {
+        // More than one page tells nothing of who has what.
+        return None;
+    }
+    let ids = contents(method.response, page, path).into_iter();
+    Some(ids.map(<[u8]>::to_vec).collect())
+}
+
+/// Whether somebody else has volumes there, beside those that were there at the beginning; `None` where the driver does not
+/// tell. To be asked where no case runs.
+pub async fn has_others(run: &Run) -> Option<bool> {
+    let before = run.shown.get()?.as_ref()?;
+    Some(!shown(run).await?.is_subset(before))
+}

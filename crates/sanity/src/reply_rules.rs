@@ -1,0 +1,130 @@
+//! Collects the rules for messages that replies break, for the cases that judge them at the end of a run: each rule once,
+//! with the first reply that broke it. The case that got the reply goes on. Where that case fails, its own report
+//! covers these replies, and they are not judged again.
+//!
+//! The rules themselves are in `rpc::validation`.
+
+use super::broken_rules::BrokenRule;
+use super::context::Context;
+use super::report::case_named;
+use super::verdict::{Verdict, ensure, skip_unless};
+use bytes::Bytes;
+use csi_proto::lock::lock;
+use csi_proto::path::contents;
+use csi_proto::schema::Method;
+use csi_rpc::validation::{self, Checks, Replies};
+
+/// The case that judges the replies of an RPC.
+fn case_of(method: &Method) -> &'static str {
+    let found = case_named(&format!("replies/{}", method.kebab_name));
+    found.map_or("", |case| &case.name)
+}
+
+/// The rules of the specification, and no more.
+const SPEC: Checks = Checks {
+    spec: true,
+    credentials: false,
+    volume_context: false,
+    publish_context: false,
+};
+
+/// The source of a volume in the reply of CreateVolume.
+const SOURCE: &str = "volume.content_source";
+
+/// What a caller such as Kubernetes does not expect of the source in a reply. No sentence forbids it: the field is optional, and
+/// a repetition may leave the source out.
+fn unexpected_source(method: &Method, request: &[u8], reply: &[u8]) -> Option<&'static str> {
+    let is_asked = !contents(method.request, request, "volume_content_source").is_empty();
+    let is_told = !contents(method.response, reply, SOURCE).is_empty();
+    match (is_asked, is_told) {
+        (true, false) => Some("is not set, though the request has a volume_content_source"),
+        (false, true) => Some("is set, though the request has no volume_content_source"),
+        _ => None,
+    }
+}
+
+impl Context {
+    /// Checks the replies to a request. One that is wrong itself may be answered with anything.
+    pub(super) fn check_replies(
+        &self,
+        method: &'static Method,
+        request: &Bytes,
+        replies: &[Bytes],
+    ) {
+        if validation::request(method, request, &SPEC).is_err() {
+            return;
+        }
+        let mut rules = Replies::new(method, request, &SPEC);
+        lock(&self.broken_rules).checked(method);
+        for reply in replies {
+            if let Err(found) = rules.check(reply) {
+                for one in found.iter() {
+                    self.breaks(
+                        method.name,
+                        one.at.clone(),
+                        one.rule.clone(),
+                        one.is_default,
+                    );
+                }
+            }
+            if let Some(rule) = unexpected_source(method, request, reply) {
+                self.breaks(method.name, SOURCE.to_owned(), rule.to_owned(), true);
+            }
+        }
+    }
+
+    /// Notes a rule that the last answer broke.
+    pub(super) fn breaks(&self, about: &'static str, at: String, rule: String, may_be_right: bool) {
+        let broken = BrokenRule {
+            at,
+            rule,
+            may_be_right,
+            case: self.case.clone(),
+            steps: lock(&self.steps).all().len(),
+            commands: Vec::new(),
+        };
+        lock(&self.broken_rules).note(about, broken);
+    }
+
+    /// Demands that no answer of the run broke a rule about all of them.
+    ///
+    /// # Errors
+    /// When one did.
+    pub fn no_answer_broke(&self, about: &str, expected: &str) -> Verdict {
+        let broken = lock(&self.run.broken_rules).about(about);
+        let found = broken.iter().map(BrokenRule::words).collect::<Vec<_>>();
+        let commands = broken.into_iter().flat_map(|one| one.commands);
+        commands.for_each(|line| self.did(line));
+        ensure(found.is_empty(), expected, found.join(", "))
+    }
+
+    /// Demands that no reply of an RPC broke a rule.
+    ///
+    /// # Errors
+    /// When one did.
+    pub fn keeps_reply_rules(&self, method: &Method) -> Verdict {
+        let all = lock(&self.run.broken_rules);
+        let none = format!("no call of {} was answered with a reply", method.name);
+        skip_unless(all.were_checked(method), &none)?;
+        let expected = format!(
+            "every {} keeps the specification's rules",
+            method.response.short_name()
+        );
+        let mut wrong = Vec::new();
+        let mut before = Vec::new();
+        for rule in all.about(method.name) {
+            before.push(all.broken_before(method, &rule));
+            let said = format!("{} (in {})", rule.words(), rule.case);
+            rule.commands.into_iter().for_each(|line| self.did(line));
+            match rule.may_be_right {
+                true => self.should(false, &expected, said),
+                false => wrong.push(said),
+            }
+        }
+        // Where the replies of another RPC broke all of them, its own case says so.
+        if let Some(all) = before.into_iter().collect::<Option<Vec<_>>>() {
+            all.into_iter().for_each(|one| self.rests_on(case_of(one)));
+        }
+        ensure(wrong.is_empty(), expected, wrong.join("; "))
+    }
+}

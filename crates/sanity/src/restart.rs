@@ -1,0 +1,175 @@
+//! Restarts the driver in the middle of a case, by the command in the settings, or by starting the run's own anew: where a case
+//! asks for it, and between its steps where the settings do.
+
+use super::context::Context;
+use super::fixtures::Volume;
+use super::own_driver::{OwnDriver, Restarter};
+use super::presence::answers;
+use super::run::Run;
+use super::steps::Step;
+use super::verdict::{Failure, Stop, Verdict, skip_unless};
+use csi_call::process_group::Stderr;
+use csi_proto::lock::lock;
+use std::io;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::process::Command;
+use tonic::Code;
+
+/// How long the command may take, and the driver after it until it answers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long the old driver may hold its connections once the command has returned: one that was killed is not gone at once.
+/// Behind a proxy nothing of it is seen; then it may also end later.
+const GONE_WITHIN: Duration = Duration::from_millis(250);
+
+/// The pause between two looks for the end of the old driver.
+const LOOK: Duration = Duration::from_millis(1);
+
+impl Run {
+    /// What restarts the driver, if anything does.
+    pub(super) fn restarter(&self) -> Option<Restarter> {
+        let own = self.own_driver.clone().map(Restarter::Own);
+        let command = self.settings.restart_command.clone();
+        own.or(command.map(Restarter::Command))
+    }
+}
+
+impl Context {
+    /// Restarts the driver before a step, where the settings ask for it.
+    ///
+    /// # Errors
+    /// As [`Context::restart`].
+    pub(super) fn between_steps(&self) -> Verdict {
+        match self.restarts.is_due() {
+            true => self.restart(),
+            false => Ok(()),
+        }
+    }
+
+    /// Does something that is one step, however many calls it makes: no restart comes between these. For calls at the same
+    /// time, for those that only wait, and for the pages of a list, whose tokens a driver may forget.
+    ///
+    /// # Errors
+    /// As [`Context::restart`], for a restart before it.
+    pub fn one_step<T>(&self, work: impl FnOnce() -> T) -> Result<T, Stop> {
+        self.between_steps()?;
+        Ok(self.restarts.whole(work))
+    }
+
+    /// Restarts the driver, and returns when it answers again. Only for cases that run alone.
+    ///
+    /// # Errors
+    /// When there is no command, it fails, or the driver does not come back.
+    pub fn restart(&self) -> Verdict {
+        let Some(restarter) = self.run.restarter() else {
+            return Err(Stop::Skipped("no --restart-command".to_owned()));
+        };
+        self.rests_on_restart();
+        self.restarts.during(|| self.restart_by(&restarter))
+    }
+
+    /// Restarts the driver as [`Context::restart`] does, while it has this volume. One that keeps nothing over a restart is
+    /// another case's subject.
+    ///
+    /// # Errors
+    /// As [`Context::restart`], or when it does not know the volume any more.
+    pub fn restart_knowing(&self, volume: &Volume) -> Verdict {
+        self.restart()?;
+        skip_unless(
+            self.knows(volume)?,
+            "the driver knows no volume after a restart",
+        )
+    }
+
+    /// Whether nothing says that the driver has forgotten a volume.
+    ///
+    /// # Errors
+    /// As [`Context::send`].
+    pub fn knows(&self, volume: &Volume) -> Result<bool, Stop> {
+        let answer = self.send(self.validate_request(volume))?;
+        if answer.is_err_and(|status| status.code() == Code::NotFound) {
+            return Ok(false);
+        }
+        // Who counts from the beginning again gives a new one its id.
+        let new = self
+            .send(self.create_request()?)?
+            .ok()
+            .and_then(|reply| reply.volume);
+        let Some(new) = new else { return Ok(true) };
+        let is_another = new.volume_id != volume.id();
+        self.ok(self.delete_request(new.volume_id))?;
+        Ok(is_another)
+    }
+
+    fn restart_by(&self, restarter: &Restarter) -> Verdict {
+        lock(&self.steps).push(Step::Restart(restarter.clone()));
+        let begun = Instant::now();
+        match restarter {
+            Restarter::Command(command) => self.run_command(command)?,
+            Restarter::Own(own) => self.start_again(own)?,
+        }
+        let Err(problem) = self.wait(answers(&self.run, PATIENCE))? else {
+            return Ok(());
+        };
+        let mut failure = Failure::new("the driver answers after its restart", problem);
+        if let Restarter::Own(own) = restarter
+            && let Some(death) = own.death(begun)
+        {
+            failure.actual = format!("it {}", death.outcome);
+            failure.stderr = death.said;
+        }
+        Err(Stop::Failed(failure))
+    }
+
+    /// Starts the run's own driver anew.
+    fn start_again(&self, own: &Arc<OwnDriver>) -> Verdict {
+        let own = Arc::clone(own);
+        let started = self.wait(async {
+            let started = tokio::task::spawn_blocking(move || own.start()).await;
+            started.map_err(io::Error::other).flatten()
+        })?;
+        started.map_err(|error| Stop::failed("the driver can be started again", error.to_string()))
+    }
+
+    fn run_command(&self, command: &str) -> Verdict {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command).kill_on_drop(true);
+        shell.stdin(Stdio::null()).stdout(Stdio::null());
+        // What it leaves running, such as the driver, may hold its stderr.
+        let ended = self.wait(async {
+            let mut shell = shell.stderr(Stdio::piped()).spawn()?;
+            let stderr = shell.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+            let stderr = Stderr::keep(stderr.into_owned_fd()?)?;
+            let status = tokio::time::timeout(PATIENCE, shell.wait()).await?;
+            io::Result::Ok((status?, stderr.since(0)))
+        })?;
+        let problem = match ended {
+            Ok((status, _)) if status.success() => None,
+            Ok((status, words)) => match words.trim_end() {
+                "" => Some(format!("{command} ended with {status}, without a word")),
+                words => Some(format!("{command} ended with {status}: {words}")),
+            },
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Some(format!("{command} ran for {PATIENCE:?}"))
+            }
+            Err(error) => Some(format!("{command}: {error}")),
+        };
+        if let Some(problem) = problem {
+            // The driver is not to blame for that.
+            let problem = format!("the restart command failed: {problem}");
+            lock(&self.run.incomplete).insert(problem.clone());
+            return Err(Stop::Skipped(problem));
+        }
+        let is_gone = || self.run.is_disconnected();
+        let end = Instant::now() + GONE_WITHIN;
+        while !is_gone() && Instant::now() < end {
+            self.pause(LOOK)?;
+        }
+        if !is_gone() {
+            self.restarts.ended_unseen();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! What a case rests on at a point of its way: rules that other cases are about, and what the driver says it lacks. A case says
+//! the first itself, of a demand or of all that follows; what follows from the calls alone is found here: a call that is
+//! repeated, something taken back that is not there, an RPC that is not served, a question that is not answered, a lock that is
+//! not given back, a restart, and what the driver lacks.
+//!
+//! What becomes of a case that fails and rests on others is `judging.rs`'s.
+
+use super::case::{Case, CaseKind};
+use super::context::Context;
+use super::premises::{Ground, UnderWay};
+use super::report::case_named;
+use super::room::{Lack, Shortage};
+use super::verdict::Stop;
+use bytes::Bytes;
+use csi_proto::lock::lock;
+use csi_proto::schema::Method;
+use csi_rpc::facts::{Capability, Effect};
+use csi_undo::requests::name;
+use tonic::{Code, Status};
+
+/// The case about what a driver remembers over a restart.
+const RESTART: &str = "lifecycle/restart-between-any-two-steps";
+
+/// The cases about what is advertised: services, and RPCs of a service.
+const SERVICES: &str = "identity/plugin-capabilities/services-are-there";
+const ADVERTISED: &str = "controller/capabilities/advertised-rpcs-are-there";
+
+/// The case about whether a refused call gives its lock back.
+const LOCKS: &str = "lifecycle/gives-locks-back";
+
+/// The cases about the RPCs that take back what others have made, also those on which most others depend.
+pub fn taking_back() -> Vec<&'static str> {
+    let takes_back =
+        |name: &str| csi_rpc::makers().any(|(_, making)| making.undone_by.name == name);
+    let is_about = |case: &Case| case.kind == CaseKind::First || takes_back(&case.section);
+    let about = super::cases().filter(|case| is_about(case));
+    about
+        .map(|case| case.name.as_str())
+        .chain([LOCKS])
+        .collect()
+}
+
+/// The first case about an RPC whose name ends like that.
+fn first_about(method: &Method, end: &str) -> Option<&'static str> {
+    let mut cases = super::cases();
+    let found = cases.find(|case| case.section == method.name && case.name.ends_with(end))?;
+    Some(&found.name)
+}
+
+/// The case about the repetition of an RPC.
+fn repetition(method: &Method) -> Option<&'static str> {
+    first_about(method, "/is-idempotent")
+}
+
+impl Context {
+    /// Notes that a call begins. Where it repeats another one, the answers rest on the case about that.
+    pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
+        let mut premises = lock(&self.premises);
+        if premises.under_way == 0 && !csi_rpc::only_reads(method) {
+            premises.answer.clear();
+            premises.shortage = None;
+        }
+        premises.under_way += 1;
+        let subject = match csi_rpc::making(method).is_some_and(|making| making.has_own_id()) {
+            true => name(method, request),
+            false => request.clone(),
+        };
+        if !premises.asked.insert((method.name, subject)) {
+            premises.answer.extend(repetition(method));
+        }
+        UnderWay(&self.premises)
+    }
+
+    /// Notes that calls begin of which none comes before another: what one of them was answered is not over when the next
+    /// begins.
+    pub(super) fn begins_many(&self) -> UnderWay<'_> {
+        lock(&self.premises).under_way += 1;
+        UnderWay(&self.premises)
+    }
+
+    /// Notes that a call was refused.
+    pub(super) fn was_refused(&self, method: &'static Method, request: &Bytes, status: &Status) {
+        let code = status.code();
+        let (largest, has_worked) = {
+            let seen = lock(&self.run.seen);
+            (seen.largest, seen.worked.contains(method.name))
+        };
+        if let Some(shortage) = Shortage::of(method, request, status, largest) {
+            lock(&self.premises).shortage = Some(shortage);
+        }
+        let facts = csi_rpc::facts(method);
+        let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
+        let is_of_service = |one: &Capability| matches!(one, Capability::Plugin(_));
+        let is_service = facts.is_some_and(|one| one.needs.iter().all(is_of_service));
+        let on = match code {
+            // Whatever is to be taken back: it is not there, as after the first of two calls.
+            Code::NotFound if undoes => repetition(method),
+            Code::Unimplemented => {
+                self.answer_rests_on(ADVERTISED);
+                is_service.then_some(SERVICES)
+            }
+            Code::Aborted => Some(LOCKS),
+            // Whatever a case asks with such an RPC, the request is the same.
+            _ if request.is_empty() && method.request.fields.is_empty() => first_about(method, ""),
+            // One that never answers OK is one mistake.
+            _ if !has_worked && !self.is_first() => {
+                repetition(method).or_else(|| first_about(method, ""))
+            }
+            _ => None,
+        };
+        if let Some(on) = on {
+            self.answer_rests_on(on);
+        }
+    }
+
+    /// Notes that another refusal was demanded than the one that came.
+    pub(super) fn refused_otherwise(&self) {
+        let has_made = lock(&self.steps).have_made();
+        if let Some(shortage) = &mut lock(&self.premises).shortage {
+            // A case that has something may have no room for more.
+            let is_of_request = matches!(shortage.lack, Lack::Service | Lack::Size);
+            shortage.in_place_of_another |= is_of_request || !has_made;
+        }
+    }
+
+    /// From here on the case rests on what another case is about.
+    pub fn rests_on(&self, case: &'static str) {
+        debug_assert!(super::cases().any(|one| one.name == case), "{case}");
+        lock(&self.premises).rest.push(case);
+    }
+
+    /// What the case makes of the answers rests on what another case is about, until it calls again to change something.
+    pub fn answer_rests_on(&self, case: &'static str) {
+        lock(&self.premises).answer.push(case);
+    }
+
+    /// From here on the case rests on that the driver remembers what it must over a restart.
+    pub(super) fn rests_on_restart(&self) {
+        self.rests_on(RESTART);
+    }
+
+    /// Makes demands that another case is about.
+    ///
+    /// # Errors
+    /// Those of the demands.
+    pub fn resting_on<T>(
+        &self,
+        case: &'static str,
+        demands: impl FnOnce() -> Result<T, Stop>,
+    ) -> Result<T, Stop> {
+        self.rests_on(case);
+        let ended = demands();
+        let rest = &mut lock(&self.premises).rest;
+        let place = rest.iter().rposition(|one| *one == case);
+        if let (Ok(_), Some(place)) = (&ended, place) {
+            rest.remove(place);
+        }
+        ended
+    }
+
+    /// What this case rests on now, beside its own rule.
+    pub(super) fn ground(&self) -> Ground {
+        let premises = lock(&self.premises);
+        let on = premises.rest.iter().chain(&premises.answer).copied();
+        let own = case_named(&self.case).map_or("", |case| &case.name);
+        Ground {
+            on: on.filter(|one| *one != own).collect(),
+            shortage: premises.shortage.clone(),
+        }
+    }
+
+    /// Whether the case is one of those on which most others depend.
+    fn is_first(&self) -> bool {
+        case_named(&self.case).is_some_and(|one| one.kind == CaseKind::First)
+    }
+}

@@ -1,0 +1,341 @@
+//! One try of a case: its time limit, the taking down of what it made, and what came of it. Whether the try counts is
+//! `judging.rs`'s.
+
+use super::broken_rules::BrokenRule;
+use super::case::{Case, Failure, Need, Stop};
+use super::context::Context;
+use super::judging::CutOff;
+use super::losses::Loss;
+use super::observer::Asked;
+use super::premises::Ground;
+use super::presence::{bring_back, goes_away};
+use super::report::{CaseOutcome, CaseResult, instance_name};
+use super::restarts::Restarts;
+use super::resting::taking_back;
+use super::room::Shortage;
+use super::run::Run;
+use super::settings::Access;
+use super::steps::Step;
+use super::verdict::{Verdict, list_text};
+use csi_proto::lock::lock;
+use csi_proto::schema::Method;
+use csi_proto::text::escaped;
+use csi_undo::made::Item;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinError;
+use tonic::Code;
+
+/// The time that a case has to notice that it is over.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The most RPCs that a failure names of those that may have taken the driver down after their answer.
+const SUSPECTS: usize = 3;
+
+/// The expectation of every case.
+const COMES_TO_ITS_END: &str = "the case comes to its end";
+
+/// More names than one try uses.
+const NAMES_OF_A_TRY: usize = 10_000;
+
+/// A case that is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub(super) case: &'static Case,
+    /// Its number, which is a part of its names.
+    pub(super) number: usize,
+    pub(super) access: Access,
+    /// The number of tries before.
+    pub(super) tries: usize,
+    /// Whether the driver went away in one of them.
+    pub(super) cut_off: bool,
+    /// Of its last tries in a row that ran alone: the RPC in which the driver went away each time, and how many they are.
+    pub(super) deaths: (Option<&'static str>, usize),
+}
+
+impl Planned {
+    /// The name of the case, or of its run for an access type.
+    pub(super) fn name(&self) -> String {
+        // Only of two runs of a case one has its access type in the name.
+        match self.case.needs.contains(&Need::EachAccess) {
+            true => instance_name(self.case, self.access),
+            false => self.case.name.clone(),
+        }
+    }
+}
+
+/// Returns when somebody has asked to stop that often.
+pub async fn times(asked: &mut Asked, count: u8) {
+    if asked.wait_for(|times| *times >= count).await.is_err() {
+        // Nobody is left who could ask.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The end of a try.
+pub struct Ended {
+    pub(super) result: CaseResult,
+    /// The call in which the driver went away.
+    pub(super) lost: Option<Loss>,
+    /// Whether the driver went away meanwhile.
+    pub(super) cut_off: CutOff,
+    /// The last call that was refused, and its code.
+    pub(super) refused: Option<(&'static Method, Code)>,
+    /// What its failure rests on.
+    pub(super) ground: Ground,
+    /// Why the driver is gone for good.
+    pub(super) gone: Option<String>,
+}
+
+impl Ended {
+    /// What the driver lacks, where the case failed at that.
+    pub(super) fn shortage(&self) -> Option<&Shortage> {
+        self.ground
+            .shortage
+            .as_ref()
+            .filter(|_| self.result.is_failed())
+    }
+}
+
+/// Runs a case once.
+pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
+    let restarts = Restarts::between_steps(
+        run.settings.restart_between_steps,
+        one.case.name.starts_with("lifecycle/"),
+        run.seed,
+        one.number as u64,
+    );
+    let context = Context::new(&run, one.name(), one.number, one.access, restarts);
+    // What a try before it has made may still be there.
+    context.skip_names(one.tries * NAMES_OF_A_TRY);
+    let context = Arc::new(context);
+    if one.cut_off && goes_away(&run).await.is_some() {
+        // In what was before; whether it comes back is told by the first call.
+        let _ = bring_back(&run).await;
+    }
+    let losses = || lock(&run.losses).count();
+    let losses_before = losses();
+    let started = Instant::now();
+    let own = run.own_driver.clone();
+    let mark = own.as_ref().map(|own| own.mark());
+    let ended = run_body(&context, one.case, started, &mut asked).await;
+    let took = started.elapsed();
+    let mut outcome = match ended {
+        Ok(()) => CaseOutcome::Passed,
+        Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
+        Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
+    };
+    let mut ground = context.ground();
+    let refused = lock(&context.steps).last_refusal();
+    let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
+    lock(&run.seen).had_at_a_time(most);
+    let (problems, mut gone) = taken_down(&context, losses_before).await;
+    let tidied = context.take_tidied();
+    let named = |problem: &String| (context.case.clone(), problem.clone());
+    lock(&run.left).extend(problems.iter().map(named));
+    if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
+        let expected = "what the case made can be taken down";
+        outcome = CaseOutcome::Failed(Failure::new(expected, problems.join("; ")));
+        ground = Ground {
+            on: taking_back(),
+            shortage: context.made.shortage(),
+        };
+    }
+    let mut lost = context.made.lost.get().cloned();
+    let answered = answered_last(lock(&context.steps).all(), &tidied);
+    if one.cut_off
+        && lost.is_none()
+        && let Some((last, problem)) = answered.last().zip(goes_away(&run).await)
+    {
+        let failure = Failure::new(
+            "the driver is there after the calls of the case",
+            format!("it went away: {problem}"),
+        );
+        let loss = Loss {
+            case: one.name(),
+            method: last.name,
+            failure,
+        };
+        lock(&run.losses).note(loss.clone());
+        lost = Some(loss);
+        gone = bring_back(&run).await.err();
+    }
+    if let Some(lost) = &lost {
+        outcome = CaseOutcome::Failed(lost.failure.clone());
+        ground = Ground::default();
+    }
+    let warnings = context.take_warnings();
+    if outcome == CaseOutcome::Passed {
+        // Best one that nothing else explains. What rests on what the driver lacks recommends nothing.
+        let first = warnings.iter().find(|(_, rest)| rest.is_empty());
+        let lacking = warnings.iter().find(|(_, rest)| rest.shortage.is_some());
+        let strict = first.or(warnings.first()).filter(|_| run.settings.strict);
+        if let Some((first, rest)) = strict.or(lacking) {
+            outcome = CaseOutcome::Failed(first.clone());
+            ground.clone_from(rest);
+        }
+    }
+    if let (CaseOutcome::Failed(failure), Some(own), Some(mark)) = (&mut outcome, own, mark) {
+        own.explain(failure, lost.is_some(), started, mark);
+    }
+    if let (CaseOutcome::Failed(failure), true) = (&mut outcome, lost.is_some()) {
+        // A call may take it down after its answer.
+        if !answered.is_empty() {
+            let names = list_text(answered.iter().map(|method| method.name));
+            let _ = write!(failure.actual, "; before that it had answered {names}");
+        }
+        lock(&run.losses).tell(&context.case, failure);
+    }
+    let secrets = lock(&run.seen).secret_values(&run.settings.secrets);
+    let outcome = outcome.masked(&secrets);
+    let warnings = warnings.iter();
+    let warnings: Vec<_> = warnings.map(|(one, _)| one.masked(&secrets)).collect();
+    let failed = matches!(outcome, CaseOutcome::Failed(_));
+    // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
+    let replies_count = !failed || ground.on.iter().any(|one| one.starts_with("replies/"));
+    let seen = std::mem::take(&mut *lock(&context.broken_rules));
+    let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
+    lock(&run.broken_rules).add(seen, replies_count, commands);
+    let commands = match failed || !warnings.is_empty() {
+        true => {
+            remarks(&context, &outcome, &warnings);
+            context.script(&tidied)
+        }
+        false => Vec::new(),
+    };
+    let cut_off = match &lost {
+        Some(_) => CutOff::InCall,
+        None if losses() != losses_before => CutOff::Meanwhile,
+        None => CutOff::No,
+    };
+    Ended {
+        lost,
+        cut_off,
+        refused,
+        ground,
+        gone,
+        result: CaseResult {
+            case: one.case,
+            name: one.name(),
+            outcome,
+            rests_on: None,
+            warnings,
+            commands,
+            took,
+        },
+    }
+}
+
+/// Runs the body of a case, as long as its time limit and whoever asks to stop allow it.
+async fn run_body(
+    context: &Arc<Context>,
+    case: &'static Case,
+    started: Instant,
+    asked: &mut Asked,
+) -> Verdict {
+    let limit = context.run.settings.case_limit;
+    let in_thread = Arc::clone(context);
+    let mut body = tokio::task::spawn_blocking(move || (case.body)(&in_thread));
+    let mut over = false;
+    let ended = tokio::select! {
+        ended = &mut body => {
+            over = true;
+            ended.unwrap_or_else(|error| Err(panicked(error)))
+        }
+        () = used_up(limit, started, context) => {
+            Err(Stop::failed(COMES_TO_ITS_END, format!("it was not over after {limit:?}")))
+        }
+        () = times(asked, 1) => Err(Stop::skipped("interrupted")),
+    };
+    // What it still had under way is cancelled, and nothing more is noted.
+    context.end();
+    if !over {
+        // It ends at its next call, or when the path answers that it looks at; then it can do nothing more.
+        let _ = tokio::time::timeout(ENDS_WITHIN, body).await;
+    }
+    ended
+}
+
+/// The last RPCs that may have changed something and were answered, each once.
+fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
+    let mut last: Vec<&'static Method> = Vec::new();
+    let calls = steps.iter().chain(taken_down).rev();
+    for call in calls.filter_map(Step::call) {
+        let is_new = last.iter().all(|one| one.name != call.method.name);
+        if is_new && call.reply().is_some() && !csi_rpc::only_reads(call.method) {
+            last.push(call.method);
+        }
+    }
+    last.truncate(SUSPECTS);
+    last.reverse();
+    last
+}
+
+/// Adds to the steps of a case what it found, and how what it made is taken down.
+fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
+    let found = match outcome {
+        CaseOutcome::Failed(failure) => std::slice::from_ref(failure),
+        _ => warnings,
+    };
+    for one in found {
+        let (expected, actual) = (escaped(&one.expected), escaped(&one.actual));
+        let line = format!("# expected {expected}, but {actual}");
+        lock(&context.steps).remark(line);
+    }
+}
+
+/// Takes down what was made. Brings the driver back before that, where it has gone away more than so often. Returns what could
+/// not be taken down, and why the driver is gone for good.
+pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, Option<String>) {
+    let (made, count) = (&context.made, || lock(&context.run.losses).count());
+    let mut is_first = true;
+    loop {
+        if count() != losses {
+            losses = count();
+            if let Err(gone) = bring_back(&context.run).await {
+                return (made.take_down().await, Some(gone));
+            }
+        }
+        match made.lost.get() {
+            Some(_) => made.postpone(|item| matches!(item, Item::Asked { .. })),
+            None => made.take_postponed(),
+        }
+        let problems = made.take_down().await;
+        // What was cut off of that is done now.
+        if count() == losses {
+            return (problems, None);
+        }
+        if !std::mem::take(&mut is_first) {
+            made.postpone(|_| true);
+            return (Vec::new(), None);
+        }
+    }
+}
+
+/// Returns when the driver has answered nothing to a case for that long, and was not restarted: how long all of its answers take
+/// together says nothing.
+async fn used_up(limit: Duration, started: Instant, context: &Context) {
+    loop {
+        let answered = lock(&context.steps).last_answer();
+        let since = answered.max(context.restarts.last()).unwrap_or(started);
+        let left = limit.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(left).await;
+    }
+}
+
+fn panicked(error: JoinError) -> Stop {
+    let panic = error.try_into_panic().ok();
+    let text = panic.and_then(|panic| match panic.downcast::<String>() {
+        Ok(text) => Some(*text),
+        Err(panic) => panic.downcast_ref::<&str>().map(|text| (*text).to_owned()),
+    });
+    let text = text.unwrap_or_default();
+    Stop::failed(
+        COMES_TO_ITS_END,
+        format!("it panicked, a defect of csi: {text}"),
+    )
+}

@@ -1,0 +1,517 @@
+//! Executes a command: parses it by the program's own tree and runs it. Where its output goes, and what becomes of its reply,
+//! is `statement`'s.
+
+use super::builtins::{self, Builtin};
+use super::connections::{self, Connections, DriverStatus};
+use super::deferred::Deferred;
+use super::edit::Drafts;
+use super::ending::Interrupts;
+use super::help;
+use super::history::History;
+use super::known_ids::KnownIds;
+use super::line::{Statement, statements};
+use super::settings::SessionSettings;
+use super::values::{Reply, Values};
+use clap::{ArgMatches, FromArgMatches};
+use csi_error::{Error, ErrorKind, OrError, Style};
+use csi_invocation::completion;
+use csi_invocation::defaults::Program;
+use csi_invocation::globals::Globals;
+use csi_invocation::interrupt::Signals;
+use csi_invocation::parse::parse;
+use csi_invocation::rpc_command::Follower;
+use csi_invocation::watch::watch;
+use csi_invocation::{connect, live_ids, request};
+use csi_output::pager::Paged;
+use csi_output::{ShownReply, colour, open_line, terminal};
+use csi_proto::schema::Message;
+use csi_proto::wire;
+use csi_rpc::Called;
+use csi_rpc::facts::{IdKind, Making};
+use rustix::fd::OwnedFd;
+use rustix::process::{Signal, pidfd_send_signal};
+use std::future::Future;
+use std::io::{self, Write};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// The columns of help that no terminal shows.
+const WIDTH: usize = 80;
+
+/// Whether more lines are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// They are.
+    Continue,
+    /// `exit`.
+    Leave,
+}
+
+/// A session: what is set, what is known, what is connected.
+pub struct Shell {
+    pub(super) program: Program,
+    runtime: Runtime,
+    /// What asked to stop since the last line, also while nothing could be interrupted.
+    pub(super) interrupts: Interrupts,
+    pub(super) connections: Connections,
+    /// The flags of the session, which `set` changes.
+    pub settings: SessionSettings,
+    /// The variables.
+    pub values: Values,
+    /// The ids in the replies of this session.
+    pub ids: KnownIds,
+    /// The lines typed so far.
+    pub history: History,
+    status: DriverStatus,
+    prompt: String,
+    pub(super) timing: bool,
+    interactive: bool,
+    pub(super) depth: usize,
+    /// The reply of the command that runs, to become a value.
+    pub(super) reply: Option<Reply>,
+    /// The words of the statement that runs, as they were typed.
+    pub(super) typed: Vec<String>,
+    /// The line of a script that runs.
+    pub(super) place: Option<String>,
+    /// Requests of `edit` that were not taken.
+    pub(super) drafts: Drafts,
+    /// What runs at the end, the last first.
+    pub(super) deferred: Vec<Deferred>,
+    /// The width of a page of `watch`.
+    pub page: Option<usize>,
+    /// Whether a program behind `|` may have left a line open: what it writes to stdout is not seen here.
+    pub(super) may_be_open: bool,
+}
+
+impl Shell {
+    /// A session with the flags of the shell's own command line. To be made after the process has taken its place among
+    /// namespaces: it starts a thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn new(
+        program: Program,
+        base: Globals,
+        history: History,
+        interactive: bool,
+    ) -> Result<Self, Error> {
+        // A connection is kept up, and calls are cancelled, while this thread waits for a line.
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .or_because("the shell cannot start")?;
+        let interrupts = Interrupts::watch(&runtime, interactive);
+        Ok(Self {
+            program,
+            interrupts: interrupts.or_because("signals cannot be watched")?,
+            runtime,
+            connections: Connections::default(),
+            settings: SessionSettings::new(program, base),
+            values: Values::default(),
+            ids: KnownIds::default(),
+            history,
+            status: DriverStatus::default(),
+            prompt: String::new(),
+            timing: false,
+            interactive,
+            depth: 0,
+            reply: None,
+            typed: Vec::new(),
+            place: None,
+            drafts: Drafts::default(),
+            deferred: Vec::new(),
+            page: None,
+            may_be_open: false,
+        })
+    }
+
+    /// The prompt.
+    pub fn prompt(&mut self) -> String {
+        let globals = self.settings.globals_of_shell();
+        let connections = &self.connections;
+        let prompt = self.status.prompt(&globals, connections, &self.runtime);
+        self.prompt = globals.in_context(prompt);
+        self.prompt.clone()
+    }
+
+    /// The prompt of the line that is typed.
+    pub(crate) fn last_prompt(&self) -> &str {
+        &self.prompt
+    }
+
+    /// The driver's name, as the prompt shows it.
+    pub fn driver_name(&self) -> &str {
+        self.status.name()
+    }
+
+    /// The format of errors.
+    pub fn style(&self) -> Style {
+        let globals = self.settings.globals_of_shell();
+        self.settings.defaults().style(&globals)
+    }
+
+    /// Reports an error that was not yet reported.
+    pub fn report(&self, error: &Error) {
+        if !error.is_reported() {
+            let text = colour::of_error(error, self.style());
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+    }
+
+    /// Waits for what embedded drivers still do.
+    pub fn settle(&mut self) {
+        self.runtime.block_on(self.connections.settled());
+    }
+
+    /// Runs what a typed line holds.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn run(&mut self, text: &str) -> Result<Flow, Error> {
+        self.forget_interrupts();
+        for statement in parsed(text)? {
+            if self.run_statement(&statement)? == Flow::Leave {
+                return Ok(Flow::Leave);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Forgets what asked to stop before: it was not meant for what comes now.
+    pub(super) fn forget_interrupts(&mut self) {
+        self.runtime.block_on(self.interrupts.forget());
+    }
+
+    /// The next line of standard input; nothing at its end. It is waited for in a thread of its own, because reading cannot
+    /// be interrupted.
+    ///
+    /// # Errors
+    /// That it was interrupted, or that it cannot be read.
+    pub(crate) fn line_of_stdin(&mut self) -> Result<String, Error> {
+        let (sender, receiver) = oneshot::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = io::stdin().read_line(&mut line);
+            // Nobody waits any more after Ctrl-C.
+            let _ = sender.send(read.map(|_| line));
+        });
+        self.until_interrupted(async {
+            let line = receiver.await.unwrap_or_else(|_| Ok(String::new()));
+            line.or_because("stdin cannot be read")
+        })
+    }
+
+    /// Runs one command of which everything is known.
+    ///
+    /// # Errors
+    /// Its failure.
+    pub fn command(&mut self, words: Vec<String>) -> Result<Flow, Error> {
+        self.interrupts.stop_if_asked()?;
+        let words = without_program(words);
+        if let [help] = words.as_slice()
+            && matches!(help.as_str(), "help" | "?")
+        {
+            let columns = self.columns().unwrap_or(WIDTH);
+            self.show(&help::overview(self.program, columns))?;
+            return Ok(Flow::Continue);
+        }
+        if words.iter().eq(["help", "flags"]) {
+            let columns = self.columns().unwrap_or(WIDTH);
+            self.show(&help::flags(self.program, columns))?;
+            return Ok(Flow::Continue);
+        }
+        let matches = match self.parsed(words)? {
+            Ok(matches) => matches,
+            Err(help) => {
+                self.show(&help)?;
+                return Ok(Flow::Continue);
+            }
+        };
+        if let Ok(builtin) = Builtin::from_arg_matches(&matches) {
+            return self.builtin(builtin);
+        }
+        let globals = Globals::from_arg_matches(&matches)
+            .map_err(|error| Error::unparsed(&error.to_string()))?;
+        let mut globals = self.settings.globals(globals, &matches);
+        globals.choose_context()?;
+        match csi_rpc::called(&matches) {
+            Some(called) => self.call(&called, &globals)?,
+            None => (self.program.run_tool)(&matches, &globals, &self.settings.defaults())?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// What the words of a command say, or the help that they ask for.
+    pub(super) fn parsed(&self, words: Vec<String>) -> Result<Result<ArgMatches, String>, Error> {
+        let asks_for_help = match parse(builtins::tree(self.program), words.clone()) {
+            Ok(matches) => return Ok(Ok(matches)),
+            Err(error) => error,
+        };
+        if asks_for_help.use_stderr() {
+            let text = asks_for_help.render().to_string();
+            return Err(Error::unparsed(&as_typed_here(&text)));
+        }
+        // The same, by the tree that has the texts; `help COMMAND` is the short one.
+        let words = match words.split_first() {
+            Some((help, command)) if help == "help" && !command.is_empty() => {
+                let short = std::iter::once("-h".to_owned());
+                command.iter().cloned().chain(short).collect()
+            }
+            _ => words,
+        };
+        let columns = self.columns().unwrap_or(WIDTH);
+        let help = help::pages(self.program, columns).answer(&words);
+        let help = help.unwrap_or_else(|| asks_for_help.render().to_string());
+        Ok(Err(as_typed_here(&help)))
+    }
+
+    /// The columns of the terminal, or of the page of `watch`.
+    pub fn columns(&self) -> Option<usize> {
+        self.page.or_else(terminal::width)
+    }
+
+    /// Stdout. What does not fit goes through a pager where somebody looks.
+    fn paged(&self) -> Paged {
+        let is_watched = self.page.is_some();
+        Paged::stdout(self.is_interactive() && self.settings.pager && !is_watched)
+    }
+
+    /// Shows a text.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(super) fn show(&self, text: &str) -> Result<(), Error> {
+        let mut out = self.paged();
+        csi_output::written(out.write_all(text.as_bytes()))?;
+        csi_output::written(out.finish())
+    }
+
+    /// Checks that words are a command, without running it.
+    ///
+    /// # Errors
+    /// When they are none.
+    pub(super) fn check(&self, words: &[String]) -> Result<(), Error> {
+        self.parsed(without_program(words.to_vec())).map(drop)
+    }
+
+    fn call(&mut self, called: &Called<'_>, globals: &Globals) -> Result<(), Error> {
+        let defaults = self.settings.defaults();
+        let mut command = request::command(called, globals, &defaults)?;
+        self.settings.shape(&mut command.output, self.columns());
+        command.output.colour = colour::is_wanted() && self.page.is_none();
+        let mut out = self.paged();
+        if command.dry_run {
+            command.dry_run(&mut out)?;
+            return csi_output::written(out.finish());
+        }
+        let driver = connections::key(globals);
+        let mut listener = ReplyKeeper {
+            message: called.rpc.method.response,
+            driver: &driver,
+            ids: &mut self.ids,
+            bytes: None,
+            goes_on: false,
+            streams: called.rpc.method.server_streaming,
+            style: defaults.style(globals),
+        };
+        let connections = self.connections.clone();
+        let sent = block_on(&self.runtime, &mut self.interrupts, async {
+            let connection = connections.get(globals).await?;
+            let session = connect::with_deadline_and_metadata(connection.session, globals)?;
+            let endpoint = &connection.endpoint;
+            match command.watch {
+                Some(pause) => {
+                    watch(&command, &session, endpoint, pause, csi_output::stdout()).await
+                }
+                None => {
+                    command
+                        .send(&session, endpoint, &mut out, &mut listener)
+                        .await
+                }
+            }
+        });
+        // Also what has come before a failure.
+        let shown = csi_output::written(out.finish());
+        if let Some(bytes) = listener.bytes {
+            self.reply = Some(Reply::whole(called.rpc.method.response, bytes));
+        }
+        self.status.note(
+            !matches!(&sent, Err(error) if error.kind() == ErrorKind::Rpc(tonic::Code::Unavailable)),
+        );
+        if !called.rpc.facts.effect.is_reads() {
+            self.ids.expire();
+        }
+        let undone = csi_rpc::maker_of(called.rpc.method).map(|(_, making)| making);
+        if let (Some((kind, _)), true) = (undone.and_then(Making::own_id), sent.is_ok()) {
+            for request in &command.calls.requests {
+                self.ids.forget(&driver, kind, &request.subject);
+            }
+        }
+        sent.and(shown)
+    }
+
+    /// The ids of a kind for a completion, from the driver that the line's flags name; asks it where that is needed, for a
+    /// moment only.
+    pub(crate) fn offered_ids(&mut self, globals: &Globals, kind: IdKind) -> Vec<String> {
+        let driver = connections::key(globals);
+        if self.ids.is_stale(&driver, kind) {
+            let end = tokio::time::Instant::now() + completion::limit(globals);
+            let connections = self.connections.clone();
+            let listed = self.runtime.block_on(async {
+                let connected = tokio::time::timeout_at(end, connections.get(globals)).await;
+                let session =
+                    connect::with_deadline_and_metadata(connected.ok()?.ok()?.session, globals)
+                        .ok()?;
+                let left = end.saturating_duration_since(tokio::time::Instant::now());
+                Some(live_ids::fetch(&session, kind, left).await)
+            });
+            // A driver that cannot list is not asked at every key either.
+            self.ids.list(&driver, kind, listed.unwrap_or_default());
+        }
+        self.ids.all(&driver, kind)
+    }
+
+    /// Ends the programs when one of `signals` comes: the shell waits for them, and some do not end by themselves.
+    pub(super) fn end_with_shell(
+        &self,
+        programs: Vec<OwnedFd>,
+        mut signals: Signals,
+    ) -> JoinHandle<()> {
+        self.runtime.spawn(async move {
+            signals.next().await;
+            for program in &programs {
+                // This fails only where it has ended.
+                let _ = pidfd_send_signal(program, Signal::TERM);
+            }
+        })
+    }
+
+    /// The signals from now on that end these programs. None where there are no programs, or where they belong to what was deferred,
+    /// which has its time.
+    pub(super) fn end_signals(&self, programs: &[Vec<String>]) -> Option<Signals> {
+        let _context = self.runtime.enter();
+        (!programs.is_empty() && !self.interrupts.are_bound()).then(Signals::watch_end)
+    }
+
+    /// Ends a line that a command has left open, or a program may have left open: a prompt would hide it.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub(crate) fn end_line(&mut self) -> Result<(), Error> {
+        let may_be_open = std::mem::take(&mut self.may_be_open);
+        let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
+        match terminal::width() {
+            Some(_) if open_line::is_open() => csi_output::print(b"\n"),
+            Some(columns) if may_be_open && !is_dumb => {
+                let printed = csi_output::print(open_line::fresh(columns).as_bytes());
+                open_line::set_open(false);
+                printed
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether somebody types.
+    pub(crate) fn is_interactive(&self) -> bool {
+        self.interactive && self.depth == 0
+    }
+
+    /// Waits, unless Ctrl-C ends that.
+    ///
+    /// # Errors
+    /// When it did.
+    pub fn pause(&mut self, time: Duration) -> Result<(), Error> {
+        self.until_interrupted(async move {
+            tokio::time::sleep(time).await;
+            Ok(())
+        })
+    }
+
+    /// Runs `work` until it is done or Ctrl-C is pressed.
+    ///
+    /// # Errors
+    /// Its own, or that it was interrupted.
+    pub(super) fn until_interrupted<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        block_on(&self.runtime, &mut self.interrupts, work)
+    }
+}
+
+/// A text of clap with its usage as it is typed here: without the name of the program.
+fn as_typed_here(text: &str) -> String {
+    text.replace("Usage: csi ", "Usage: ")
+}
+
+/// A command without the name of this program, which an example that was copied from elsewhere begins with.
+fn without_program(mut words: Vec<String>) -> Vec<String> {
+    match words.as_slice() {
+        [csi, _, ..] if csi == "csi" => drop(words.remove(0)),
+        [kubectl, csi, _, ..] if kubectl == "kubectl" && csi == "csi" => {
+            drop(words.drain(..2));
+        }
+        _ => {}
+    }
+    words
+}
+
+/// The statements of a text.
+///
+/// # Errors
+/// When its quotes or signs do not fit.
+pub fn parsed(text: &str) -> Result<Vec<Statement>, Error> {
+    statements(text).or_usage()
+}
+
+/// Runs `work` until it is done, Ctrl-C is pressed, or its time is up; then it is dropped, which cancels its call.
+fn block_on<T>(
+    runtime: &Runtime,
+    interrupts: &mut Interrupts,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    runtime.block_on(async {
+        tokio::select! {
+            result = work => result,
+            error = interrupts.next() => Err(error),
+        }
+    })
+}
+
+/// Keeps what a command's replies hold.
+struct ReplyKeeper<'a> {
+    message: &'static Message,
+    driver: &'a str,
+    ids: &'a mut KnownIds,
+    bytes: Option<Vec<u8>>,
+    /// Whether the next reply is the next page of the same list.
+    goes_on: bool,
+    streams: bool,
+    style: Style,
+}
+
+impl Follower for ReplyKeeper<'_> {
+    fn failed(&mut self, error: &Error) {
+        let text = colour::of_error(error, self.style);
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    fn replied(&mut self, reply: &ShownReply<'_>) {
+        self.ids.see(self.driver, self.message, reply.bytes);
+        match &mut self.bytes {
+            // Messages one after the other are one message, whose lists are joined and whose last token counts: an empty one
+            // is said, because it does not stand on the wire.
+            Some(bytes) if self.goes_on => {
+                if let Some(token) = self.message.field("next_token") {
+                    wire::put_bytes(bytes, token.number, b"");
+                }
+                bytes.extend_from_slice(reply.bytes);
+            }
+            bytes => *bytes = Some(reply.bytes.to_vec()),
+        }
+        self.goes_on = reply.more || self.streams;
+    }
+}

@@ -1,0 +1,228 @@
+//! The proxy's journal: numbers the calls, shows them as they happen, and records each when it ends. Neither
+//! ever delays a call.
+
+use super::carry::Witness;
+use super::display::{CallMark, Display, Event};
+use crate::recording::Recorder;
+use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
+use crate::recording::grpc::framing::Messages;
+use bytes::Bytes;
+use csi_error::note;
+use csi_output::lines::Lines;
+use csi_proto::grpc_timeout;
+use csi_proto::methods;
+use csi_proto::schema::Method;
+use http::HeaderMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The tolerance by which a caller's deadline may pass earlier than here.
+const CLOCKS: Duration = Duration::from_millis(50);
+
+/// The journal of a proxy.
+pub(crate) struct CallJournal {
+    number: AtomicU64,
+    started: Instant,
+    recorded: Option<Lines<Arc<RecordedCall>>>,
+    /// The calls that the recording lacks so far.
+    missing: Arc<AtomicU64>,
+    lines: Option<Lines<Event>>,
+    /// Whether events before a call's end are shown.
+    as_it_happens: bool,
+}
+
+/// A call that is under way.
+pub(crate) struct CallEntry<'a> {
+    journal: &'a CallJournal,
+    mark: CallMark,
+    began: Instant,
+    began_at: SystemTime,
+    deadline: Option<Duration>,
+    metadata: [Vec<(String, String)>; 2],
+    requests: Messages,
+    replies: Messages,
+    sent: bool,
+    secrets: Vec<String>,
+}
+
+impl CallJournal {
+    /// A journal that begins now, shown by `display` and kept by `recorder`, where they are wanted.
+    ///
+    /// # Errors
+    /// When the system has no thread to show it, or to keep it.
+    pub fn new(display: Option<Display>, recorder: Option<Recorder>) -> io::Result<Self> {
+        let start = |display: Display| {
+            Lines::start(move |event, lost, out| display.write(event, lost, out))
+        };
+        // A file is on a disk that may hang, or is a pipe that nobody reads.
+        let missing = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&missing);
+        let keep = |mut recorder: Recorder| {
+            Lines::start_on(io::sink(), move |call: &Arc<RecordedCall>, lost, _| {
+                recorder.leave_out(lost);
+                let unwritten = u64::from(!recorder.add(call));
+                counted.fetch_add(lost + unwritten, Ordering::Relaxed);
+            })
+        };
+        Ok(Self {
+            number: AtomicU64::new(0),
+            started: Instant::now(),
+            recorded: recorder.map(keep).transpose()?,
+            missing,
+            as_it_happens: display.is_some_and(|display| !display.json),
+            lines: display.map(start).transpose()?,
+        })
+    }
+
+    /// The method of a call.
+    pub fn method(path: &str) -> Option<&'static Method> {
+        methods::by_path(path)
+    }
+
+    /// A call that begins now; nothing where nobody wants to know.
+    pub fn begin(
+        &self,
+        path: &str,
+        method: Option<&'static Method>,
+        headers: &HeaderMap,
+    ) -> Option<CallEntry<'_>> {
+        if self.recorded.is_none() && self.lines.is_none() {
+            return None;
+        }
+        let began_at = SystemTime::now();
+        Some(CallEntry {
+            journal: self,
+            mark: CallMark {
+                time: began_at,
+                number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
+                path: path.to_owned(),
+                method,
+            },
+            began: Instant::now(),
+            began_at,
+            deadline: headers
+                .get(grpc_timeout::HEADER)
+                .and_then(|value| grpc_timeout::parse(value.as_bytes())),
+            metadata: [metadata(headers), Vec::new()],
+            requests: Messages::default(),
+            replies: Messages::default(),
+            sent: false,
+            secrets: Vec::new(),
+        })
+    }
+
+    /// Waits until the recording has the calls so far, unless its file takes nothing. Returns how many calls it lacks.
+    pub fn keep(&self) -> u64 {
+        let missing = self.recorded.as_ref().map_or(0, Lines::flush);
+        if missing > 0 {
+            note!(
+                "warning: the recording takes nothing: the last {missing} calls are missing in it"
+            );
+        }
+        missing + self.missing.load(Ordering::Relaxed)
+    }
+
+    fn show(&self, event: Event) {
+        if let Some(lines) = &self.lines {
+            let memory = event.memory();
+            lines.show(event, memory);
+        }
+    }
+}
+
+impl CallEntry<'_> {
+    /// The call has ended.
+    pub fn end(self, end: CallEnd, injected: Option<String>) {
+        let took = self.began.elapsed();
+        // The caller's clock began to run before the call came here.
+        let late = |deadline: Duration| took + CLOCKS.min(deadline / 4) >= deadline;
+        let end = match end {
+            CallEnd::Cancelled { .. } => CallEnd::Cancelled {
+                deadline: self.deadline.is_some_and(late),
+            },
+            end => end,
+        };
+        let call = RecordedCall {
+            number: self.mark.number,
+            began: self.began_at,
+            at: self.began.duration_since(self.journal.started),
+            path: self.mark.path.clone(),
+            method: self.mark.method,
+            metadata: self.metadata,
+            requests: self.requests.complete,
+            replies: self.replies.complete,
+            end,
+            took,
+            injected,
+            sent: self.sent,
+        };
+        let call = Arc::new(call);
+        if let Some(recorded) = &self.journal.recorded {
+            recorded.show(Arc::clone(&call), call.memory());
+        }
+        self.journal.show(Event::Ended(now(&self.mark), call));
+    }
+
+    fn streams(&self) -> bool {
+        self.mark
+            .method
+            .is_none_or(|method| method.server_streaming)
+    }
+}
+
+fn now(mark: &CallMark) -> CallMark {
+    CallMark {
+        time: SystemTime::now(),
+        ..mark.clone()
+    }
+}
+
+/// Observes a call, where calls are shown or recorded.
+impl Witness for Option<CallEntry<'_>> {
+    fn request(&mut self, piece: &Bytes) {
+        let Some(entry) = self else { return };
+        let count = entry.requests.push(piece.clone());
+        if !entry.journal.as_it_happens || count == 0 {
+            return;
+        }
+        let all = &entry.requests.complete;
+        entry.secrets = secrets_in(entry.mark.method, all);
+        for message in &all[all.len() - count..] {
+            entry.journal.show(Event::Request {
+                mark: now(&entry.mark),
+                message: message.clone(),
+                metadata: entry.metadata[0].clone(),
+            });
+        }
+    }
+
+    fn reply_headers(&mut self, headers: &HeaderMap) {
+        if let Some(entry) = self {
+            entry.metadata[1] = metadata(headers);
+        }
+    }
+
+    fn reply(&mut self, piece: &Bytes) {
+        let Some(entry) = self else { return };
+        let count = entry.replies.push(piece.clone());
+        if !entry.journal.as_it_happens || count == 0 || !entry.streams() {
+            return;
+        }
+        let all = &entry.replies.complete;
+        for message in &all[all.len() - count..] {
+            entry.journal.show(Event::Reply {
+                mark: now(&entry.mark),
+                message: message.clone(),
+                secrets: entry.secrets.clone(),
+            });
+        }
+    }
+
+    fn sent(&mut self) {
+        if let Some(entry) = self {
+            entry.sent = true;
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! A recording as the data of a page, which `output::page` draws.
+
+use super::{Ended, Recorded, RecordedOutcome, Recording};
+use csi_error::Error;
+use csi_output::page::timeline::{ShownCall, Timeline};
+use csi_output::page::{PageFile, Readers};
+use csi_output::replayed::ReplayOutcome;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What came of calls that were sent again, and how long each took, by their numbers.
+pub(crate) type Replays = BTreeMap<u64, (ReplayOutcome, Duration)>;
+
+/// The place of the page that `--html` names, where it names one: of a recording in a file, and for its owner alone.
+///
+/// # Errors
+/// When no page can be written there, or it would take the recording's place.
+pub fn page_of(html: Option<&PathBuf>, recording: &Path) -> Result<Option<PageFile>, Error> {
+    let Some(html) = html else { return Ok(None) };
+    let same = |one: &Path, other: &Path| match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    };
+    if same(html, recording) {
+        let problem = format!("--html: {} is the recording itself", html.display());
+        return Err(Error::usage(problem).hint("name another file for the page"));
+    }
+    PageFile::create(html, Readers::Owner).map(Some)
+}
+
+/// The timeline of a recording, with what came of its calls when they were sent again.
+pub fn timeline(
+    tool: &'static str,
+    path: &Path,
+    recording: &Recording,
+    endpoint: Option<String>,
+    mut replays: Replays,
+) -> Timeline {
+    let mut facts = vec![
+        ("Driver", recording.target.clone()),
+        ("Began", recording.started.clone()),
+    ];
+    facts.extend(endpoint.map(|endpoint| ("Sent again to", endpoint)));
+    let cut = recording.is_cut;
+    let note = cut.then(|| "The last call of the recording is cut off and left out.".to_owned());
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    Timeline {
+        tool,
+        title: name.to_string_lossy().into_owned(),
+        facts,
+        notes: note.into_iter().collect(),
+        calls: recording
+            .calls
+            .iter()
+            .map(|recorded| call(recorded, replays.remove(&recorded.number)))
+            .collect(),
+    }
+}
+
+fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> ShownCall {
+    let (end, message) = match &recorded.outcome {
+        RecordedOutcome::Answered { code, message } => (code.clone(), message.clone()),
+        RecordedOutcome::Ended(ended) => (in_words(ended), ended.message.clone()),
+    };
+    ShownCall {
+        number: recorded.number,
+        at: recorded.at,
+        took: recorded.took,
+        name: match recorded.method {
+            Some(method) => format!("{}/{}", method.service, method.name),
+            None => recorded.path.clone(),
+        },
+        is_ok: end == "OK",
+        end,
+        message,
+        injected: recorded.injected.clone(),
+        requests: recorded.requests.clone(),
+        replies: recorded.replies.clone(),
+        replayed,
+    }
+}
+
+/// Who ended a call that has no status of the driver's, with the code that the caller got for it.
+fn in_words(ended: &Ended) -> String {
+    let who = match (ended.by.as_str(), ended.code.as_str()) {
+        ("caller", "DEADLINE_EXCEEDED") => "the caller, whose deadline had passed",
+        ("caller", _) => "the caller",
+        ("proxy", "") => return "never answered, by the proxy".to_owned(),
+        ("proxy", _) => "the proxy",
+        ("connection", _) => "the connection, which broke",
+        ("reset", _) => return "ended by the driver without a status".to_owned(),
+        (other, _) => other,
+    };
+    match ended.code.as_str() {
+        "" => format!("ended by {who}"),
+        code => format!("{code} by {who}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::methods;
+
+    fn recorded(number: u64, outcome: RecordedOutcome) -> Recorded {
+        Recorded {
+            number,
+            at: Duration::from_millis(number),
+            took: Duration::from_millis(1),
+            path: "/own.v1.Service/Method".to_owned(),
+            method: methods::by_name("Probe").filter(|_| number == 1),
+            requests: Vec::new(),
+            replies: Vec::new(),
+            outcome,
+            sent: true,
+            injected: None,
+        }
+    }
+
+    #[test]
+    fn every_end_of_a_call_has_its_words() {
+        let answered = |code: &str| RecordedOutcome::Answered {
+            code: code.to_owned(),
+            message: "m".to_owned(),
+        };
+        let ended = |by: &str, code: &str| {
+            RecordedOutcome::Ended(Ended {
+                by: by.to_owned(),
+                code: code.to_owned(),
+                message: "why".to_owned(),
+            })
+        };
+        let recording = Recording {
+            target: "unix:///s".to_owned(),
+            started: "then".to_owned(),
+            calls: vec![
+                recorded(1, answered("OK")),
+                recorded(2, answered("ABORTED")),
+                recorded(3, ended("caller", "CANCELLED")),
+                recorded(4, ended("caller", "DEADLINE_EXCEEDED")),
+                recorded(5, ended("proxy", "UNAVAILABLE")),
+                recorded(6, ended("proxy", "")),
+                recorded(7, ended("connection", "UNAVAILABLE")),
+                recorded(8, ended("reset", "UNKNOWN")),
+                recorded(9, ended("caller", "")),
+            ],
+            is_cut: true,
+        };
+        let replays = Replays::from([(2, (ReplayOutcome::Same, Duration::ZERO))]);
+        let timeline = timeline(
+            "csi replay",
+            Path::new("/a/r.jsonl"),
+            &recording,
+            None,
+            replays,
+        );
+        let found: Vec<_> = timeline
+            .calls
+            .iter()
+            .map(|call| {
+                (
+                    call.name.as_str(),
+                    call.end.as_str(),
+                    call.is_ok,
+                    call.replayed.is_some(),
+                )
+            })
+            .collect();
+        let own = "/own.v1.Service/Method";
+        assert_eq!(
+            found,
+            [
+                ("Identity/Probe", "OK", true, false),
+                (own, "ABORTED", false, true),
+                (own, "CANCELLED by the caller", false, false),
+                (
+                    own,
+                    "DEADLINE_EXCEEDED by the caller, whose deadline had passed",
+                    false,
+                    false
+                ),
+                (own, "UNAVAILABLE by the proxy", false, false),
+                (own, "never answered, by the proxy", false, false),
+                (
+                    own,
+                    "UNAVAILABLE by the connection, which broke",
+                    false,
+                    false
+                ),
+                (own, "ended by the driver without a status", false, false),
+                (own, "ended by the caller", false, false),
+            ]
+        );
+        assert!(timeline.calls[2..].iter().all(|call| call.message == "why"));
+        assert_eq!(
+            (timeline.title.as_str(), timeline.notes.len()),
+            ("r.jsonl", 1)
+        );
+    }
+
+    #[test]
+    fn a_page_never_takes_the_place_of_its_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        std::fs::write(&path, "").unwrap();
+        let roundabout = folder.path().join("./r.jsonl");
+        for html in [&path, &roundabout] {
+            let error = page_of(Some(html), &path).unwrap_err();
+            let text = error.render(csi_error::Style::Text);
+            assert!(text.contains("is the recording itself"), "{text}");
+        }
+        let other = folder.path().join("r.html");
+        assert!(page_of(Some(&other), &path).unwrap().is_some());
+        assert!(page_of(None, &path).unwrap().is_none());
+    }
+}

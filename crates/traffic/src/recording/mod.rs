@@ -1,0 +1,23 @@
+//! Recordings of calls: `csi proxy --record` writes them, `csi replay` reads them.
+//!
+//! A recording is lines of JSON: a header, then one line a call in the order in which they ended. Owns that format and what
+//! may stand in it: secrets are masked here. Must not know how calls are carried or compared.
+
+pub mod call;
+pub mod drawn;
+pub mod grpc;
+mod line;
+mod read;
+mod write;
+
+pub use call::is_secret_key;
+pub use csi_call::secrets::mask;
+pub use line::{Hidden, Line, Unknown, code_text, message_value, request_value};
+pub use read::{Ended, Recorded, RecordedOutcome, Recording};
+pub use write::{Header, RecordError, Recorder};
+
+/// The version of the format. It changes when a reader of the former could misunderstand.
+pub const VERSION: u64 = 1;
+
+/// The member of a message's object that says why the message cannot be shown.
+pub(crate) const HIDDEN: &str = "@hidden";

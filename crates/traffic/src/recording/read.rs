@@ -1,0 +1,300 @@
+//! Reads a recording.
+
+use super::VERSION;
+use csi_proto::codes::NAMES as CODE_NAMES;
+use csi_proto::methods;
+use csi_proto::schema::Method;
+use serde_json::Value as Json;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thiserror::Error;
+
+/// A recording that cannot be used.
+#[derive(Debug, Error)]
+pub(crate) enum ReadError {
+    /// The file cannot be read.
+    #[error("cannot read the recording {}", .0.display())]
+    Io(PathBuf, #[source] io::Error),
+    /// The first line of the file is not a recording's.
+    #[error("{} is not a recording of `csi proxy --record`: its first line says no version", .0.display())]
+    NotARecording(PathBuf),
+    /// Another version of the format.
+    #[error("{} is a recording of version {version}, and this csi reads version {VERSION}: use the csi that made it{made_by}", .path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version in the file.
+        version: String,
+        /// The version of the program that wrote it, as text to add.
+        made_by: String,
+    },
+    /// A line that is not a call.
+    #[error("{path}: line {1}: {2}", path = .0.display())]
+    Line(PathBuf, usize, String),
+}
+
+/// A recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// The driver, as the proxy named it; untrusted text.
+    pub target: String,
+    /// When the recording began.
+    pub started: String,
+    /// The calls in the order in which they began.
+    pub calls: Vec<Recorded>,
+    /// Whether its last line is cut off, as when the program that wrote it was killed.
+    pub is_cut: bool,
+}
+
+/// A call that was recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The call's number.
+    pub number: u64,
+    /// The time between the beginning of the recording and that of the call.
+    pub at: Duration,
+    /// The duration of the call.
+    pub took: Duration,
+    /// The gRPC path: untrusted text.
+    pub path: String,
+    /// The method of CSI that it is, if any.
+    pub method: Option<&'static Method>,
+    /// The requests, as JSON.
+    pub requests: Vec<Json>,
+    /// The replies, as JSON.
+    pub replies: Vec<Json>,
+    /// The end of the call.
+    pub outcome: RecordedOutcome,
+    /// Whether it was passed on to the driver.
+    pub sent: bool,
+    /// The fault that was injected.
+    pub injected: Option<String>,
+}
+
+/// The end of a recorded call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordedOutcome {
+    /// With a status of the driver's.
+    Answered {
+        /// The code's name.
+        code: String,
+        /// The message; empty where there was none.
+        message: String,
+    },
+    /// Somebody else ended the call: such an end is no answer of the driver.
+    Ended(Ended),
+}
+
+/// An end of a call that is no answer of the driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Who ended it: `caller`, `proxy`, `connection`, or `reset` for a driver that gave no status.
+    pub by: String,
+    /// The name of the code that the caller got, or would have got; empty where there was none.
+    pub code: String,
+    /// The message, or the reason; empty where there was none.
+    pub message: String,
+}
+
+impl Recorded {
+    /// The time between the beginning of the recording and the end of the call.
+    pub fn end(&self) -> Duration {
+        self.at.saturating_add(self.took)
+    }
+}
+
+impl Recording {
+    /// The recording in a file, or on standard input for `-`.
+    ///
+    /// # Errors
+    /// When it cannot be read, is none, or is of another version. A last line that is cut off is none of these.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let mut bytes = Vec::new();
+        let read = match path.to_str() {
+            Some("-") => io::stdin().read_to_end(&mut bytes).map(drop),
+            _ => std::fs::read(path).map(|content| bytes = content),
+        };
+        read.map_err(|cause| ReadError::Io(path.to_owned(), cause))?;
+        Self::parse(path, &bytes)
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ReadError> {
+        let text = String::from_utf8_lossy(bytes);
+        let mut lines = text.lines().enumerate().peekable();
+        let none = || ReadError::NotARecording(path.to_owned());
+        let (_, first) = lines.next().ok_or_else(none)?;
+        let header: Json = serde_json::from_str(first).map_err(|_| none())?;
+        match header.get("recording") {
+            None => return Err(none()),
+            Some(version) if version.as_u64() == Some(VERSION) => {}
+            Some(version) => {
+                let made_by = header.get("csi").and_then(Json::as_str);
+                return Err(ReadError::Version {
+                    path: path.to_owned(),
+                    version: version.to_string(),
+                    made_by: made_by.map_or_else(String::new, |made_by| format!(", {made_by}")),
+                });
+            }
+        }
+        let mut recording = Self {
+            target: text_of(&header, "target"),
+            started: text_of(&header, "started"),
+            calls: Vec::new(),
+            is_cut: false,
+        };
+        let whole = text.ends_with('\n');
+        while let Some((index, line)) = lines.next() {
+            let is_last = lines.peek().is_none();
+            match call(line) {
+                Ok(call) => recording.calls.push(call),
+                Err(_) if is_last && !whole => recording.is_cut = true,
+                Err(problem) => {
+                    return Err(ReadError::Line(path.to_owned(), index + 1, problem));
+                }
+            }
+        }
+        recording.calls.sort_by_key(|call| (call.at, call.number));
+        Ok(recording)
+    }
+}
+
+fn text_of(json: &Json, name: &str) -> String {
+    let text = json.get(name).and_then(Json::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+fn call(line: &str) -> Result<Recorded, String> {
+    let json: Json = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let missing = |name: &str| format!("it has no {name:?} that can be used");
+    let seconds = |name: &str| {
+        let seconds = json.get(name).and_then(Json::as_f64);
+        let seconds = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds.ok_or_else(|| missing(name))
+    };
+    let path = json.get("method").and_then(Json::as_str);
+    let path = path.ok_or_else(|| missing("method"))?.to_owned();
+    let status = json.get("status").ok_or_else(|| missing("status"))?;
+    let code = text_of(status, "code");
+    let outcome = match status.get("by").and_then(Json::as_str) {
+        Some(by) => RecordedOutcome::Ended(Ended {
+            by: by.to_owned(),
+            code,
+            message: text_of(status, "message"),
+        }),
+        None if status.get("reset").is_some() => RecordedOutcome::Ended(Ended {
+            by: "reset".to_owned(),
+            code,
+            message: text_of(status, "reset"),
+        }),
+        None if code.parse::<i32>().is_ok() || CODE_NAMES.contains(&code.as_str()) => {
+            RecordedOutcome::Answered {
+                code,
+                message: text_of(status, "message"),
+            }
+        }
+        None => return Err(format!("{code:?} is no status code")),
+    };
+    let messages = |one: &str, many: &str| match (json.get(one), json.get(many)) {
+        (Some(message), _) => vec![message.clone()],
+        (None, Some(Json::Array(all))) => all.clone(),
+        _ => Vec::new(),
+    };
+    Ok(Recorded {
+        number: json
+            .get("call")
+            .and_then(Json::as_u64)
+            .ok_or_else(|| missing("call"))?,
+        at: seconds("at")?,
+        took: seconds("seconds")?,
+        method: methods::by_path(&path),
+        path,
+        requests: messages("request", "requests"),
+        replies: messages("reply", "replies"),
+        outcome,
+        sent: json.get("sent").and_then(Json::as_bool).unwrap_or(true),
+        injected: json
+            .get("injected")
+            .and_then(Json::as_str)
+            .map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = r#"{"recording":1,"csi":"0.1.0","spec":"1.0.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}"#;
+    const CALL: &str = r#"{"call":1,"at":1.5,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":true},"status":{"code":"OK"},"seconds":0.25}"#;
+
+    fn parse(text: &str) -> Result<Recording, String> {
+        Recording::parse(Path::new("r.jsonl"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_recording_is_read_and_a_cut_last_line_is_noticed() {
+        let whole = parse(&format!("{HEADER}\n{CALL}\n")).expect("a recording");
+        assert!(!whole.is_cut);
+        let call = &whole.calls[0];
+        assert_eq!(call.end(), Duration::from_millis(1750));
+        assert_eq!(call.method.map(|method| method.name), Some("Probe"));
+        assert_eq!((call.requests.len(), call.replies.len()), (1, 1));
+        for end in 1..CALL.len() {
+            let cut = parse(&format!("{HEADER}\n{CALL}\n{}", &CALL[..end])).expect("a recording");
+            assert_eq!((cut.calls.len(), cut.is_cut), (1, true), "{end}");
+        }
+    }
+
+    #[test]
+    fn calls_are_in_the_order_of_their_beginning() {
+        let earlier = CALL
+            .replace("1.5", "0.5")
+            .replace("\"call\":1", "\"call\":2");
+        let both = parse(&format!("{HEADER}\n{CALL}\n{earlier}\n")).expect("a recording");
+        let numbers: Vec<_> = both.calls.iter().map(|call| call.number).collect();
+        assert_eq!(numbers, [2, 1]);
+    }
+
+    #[test]
+    fn every_code_that_can_be_written_is_read() {
+        for code in [-1, 0, 16, 17, i32::MAX] {
+            let text = crate::recording::code_text(code);
+            let line = CALL.replace("\"OK\"", &format!("{text:?}"));
+            let read = parse(&format!("{HEADER}\n{line}\n")).expect("a recording");
+            let expected = RecordedOutcome::Answered {
+                code: text.into_owned(),
+                message: String::new(),
+            };
+            assert_eq!(read.calls[0].outcome, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_recording_is_refused() {
+        let cases = [
+            (String::new(), "is not a recording"),
+            ("hello\n".to_owned(), "is not a recording"),
+            ("{\"a\":1}\n".to_owned(), "is not a recording"),
+            (
+                HEADER.replace(":1,", ":2,"),
+                "is a recording of version 2, and this csi reads version 1: use the csi that made it, 0.1.0",
+            ),
+            (
+                format!("{HEADER}\n{{}}\n{CALL}\n"),
+                "line 2: it has no \"method\"",
+            ),
+            (
+                format!("{HEADER}\n{}\n", CALL.replace("\"OK\"", "\"FINE\"")),
+                "line 2: \"FINE\" is no status code",
+            ),
+            (
+                format!("{HEADER}\n{}\n", CALL.replace("1.5", "-1")),
+                "line 2: it has no \"at\"",
+            ),
+        ];
+        for (text, part) in cases {
+            let error = parse(&text).expect_err(part);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! `csi replay`: sends the calls of a recording to another driver, and shows where its replies differ.
+//!
+//! Owns the order of the calls. Must not print beside `csi_output`, or know how a recording is written.
+
+pub mod command;
+mod compare;
+mod flags;
+mod folders;
+mod names;
+mod request;
+mod verdict;
+
+pub use flags::ReplayFlags;
+
+use crate::recording::drawn::{self, Replays};
+use crate::recording::{Recorded, Recording};
+use bytes::Bytes;
+use compare::CompareRules;
+use csi_call::endpoint::Endpoint;
+use csi_call::error::call_error;
+use csi_call::log::Log;
+use csi_call::session::{CallError, Lost, Session};
+use csi_error::say;
+use csi_error::{Error, code_name};
+use csi_output::page::{PageFile, timeline};
+use csi_output::replayed::{Count, ReplayOutcome, ReplayPrinter, Replayed};
+use csi_proto::schema::Method;
+use csi_proto::text::escaped;
+use folders::Folders;
+use names::Names;
+use request::{MissingParts, Sources, encode};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tonic::Code;
+use verdict::{Now, verdict};
+
+/// A recording and the driver that it is sent to.
+pub(crate) struct Replay<'a, W: Write> {
+    flags: &'a ReplayFlags,
+    recording: &'a Recording,
+    session: Session,
+    endpoint: &'a Endpoint,
+    secrets: &'a BTreeMap<String, String>,
+    log: Log,
+    printer: ReplayPrinter<W>,
+    names: Names,
+    rules: CompareRules,
+    folders: Option<Folders>,
+    count: Count,
+    page: Option<PageFile>,
+    /// What came of each call; only where it is to be drawn.
+    replays: Replays,
+}
+
+/// The answer of the driver to a replayed call.
+struct ReplayAnswer {
+    index: usize,
+    took: Duration,
+    replies: Vec<Bytes>,
+    failed: Option<CallError>,
+}
+
+impl<'a, W: Write> Replay<'a, W> {
+    /// Ready to send. Refuses when the recording needs secrets that nobody gave.
+    ///
+    /// # Errors
+    /// Which secrets are missing.
+    pub fn new(
+        flags: &'a ReplayFlags,
+        recording: &'a Recording,
+        session: Session,
+        endpoint: &'a Endpoint,
+        secrets: &'a BTreeMap<String, String>,
+        log: Log,
+        printer: ReplayPrinter<W>,
+    ) -> Self {
+        // A driver elsewhere has other folders.
+        let near = endpoint.is_on_this_machine();
+        Self {
+            flags,
+            recording,
+            session,
+            endpoint,
+            secrets,
+            log,
+            printer,
+            names: Names::new(flags.map_path.clone()),
+            rules: CompareRules {
+                ignore: flags.ignore.clone(),
+            },
+            folders: (near && !flags.no_folders).then(Folders::default),
+            count: Count::default(),
+            page: None,
+            replays: Replays::new(),
+        }
+    }
+
+    /// Draws what came of it, too, where there is a page.
+    #[must_use]
+    pub(crate) fn drawn_on(mut self, page: Option<PageFile>) -> Self {
+        self.page = page;
+        self
+    }
+
+    /// Sends every call and compares every answer.
+    ///
+    /// # Errors
+    /// When secrets are missing, the driver cannot be reached, stdout cannot be written, or anything differs.
+    pub async fn run(mut self) -> Result<(), Error> {
+        self.demand_secrets()?;
+        let recording = self.recording;
+        let first = recording
+            .calls
+            .first()
+            .map_or(Duration::ZERO, |call| call.at);
+        let started = Instant::now();
+        let mut running = JoinSet::new();
+        // The calls on their way, by when they ended in the recording.
+        let mut ends: BTreeMap<usize, Duration> = BTreeMap::new();
+        for (index, call) in recording.calls.iter().enumerate() {
+            if self.flags.timing {
+                let due = started + self.flags.scaled(call.at.saturating_sub(first));
+                tokio::time::sleep_until(due.into()).await;
+            }
+            // A call that began after another's end may need what that brought.
+            while ends
+                .values()
+                .any(|end| !self.flags.timing || *end <= call.at)
+            {
+                self.next(&mut running, &mut ends).await?;
+            }
+            match self.prepare(call) {
+                Ok((method, request)) => {
+                    self.log.request(&self.session, method, &request);
+                    ends.insert(index, call.end());
+                    let session = self.session.clone();
+                    running.spawn(async move { ask(index, &session, method, request).await });
+                }
+                Err(reason) => {
+                    self.print(call, Duration::ZERO, ReplayOutcome::Skipped(reason))?;
+                }
+            }
+        }
+        while !ends.is_empty() {
+            self.next(&mut running, &mut ends).await?;
+        }
+        self.count.taken_over = self.names.count();
+        csi_output::written(self.printer.end(self.count))?;
+        if let Some(page) = self.page {
+            let (path, to) = (&self.flags.file, Some(self.endpoint.to_string()));
+            let timeline = drawn::timeline("csi replay", path, recording, to, self.replays);
+            page.write(&timeline::page(&timeline))?;
+        }
+        match self.count.different {
+            0 => Ok(()),
+            1 => Err(Error::local(
+                "1 call was answered otherwise than in the recording",
+            )),
+            many => Err(Error::local(format!(
+                "{many} calls were answered otherwise than in the recording"
+            ))),
+        }
+    }
+
+    /// Refuses a recording whose secrets are not given, before anything is sent.
+    fn demand_secrets(&self) -> Result<(), Error> {
+        let mut missing = BTreeSet::new();
+        let mut dropped = BTreeSet::new();
+        for call in &self.recording.calls {
+            let (Some(method), [recorded], true) =
+                (call.method, call.requests.as_slice(), call.sent)
+            else {
+                continue;
+            };
+            if let Ok((_, lacks)) = encode(method.request, recorded, &self.sources()) {
+                missing.extend(lacks.secrets);
+                dropped.extend(lacks.fields);
+            }
+        }
+        if !dropped.is_empty() {
+            let names: Vec<_> = dropped.into_iter().collect();
+            note(&format!(
+                "fields that this csi does not know are not sent: {}",
+                names.join(", ")
+            ));
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = missing.into_iter().collect();
+        Err(Error::usage(format!(
+            "the calls carried secrets, which are not in the recording: {}",
+            names.join(", ")
+        ))
+        .hint("--secrets-file or X_CSI_SECRETS gives them, as for any other command"))
+    }
+
+    fn sources(&self) -> Sources<'_> {
+        Sources {
+            names: &self.names,
+            secrets: self.secrets,
+        }
+    }
+
+    /// The call as it is to be sent now, or why it is not sent.
+    fn prepare(&mut self, call: &Recorded) -> Result<(&'static Method, Bytes), String> {
+        if !call.sent {
+            return Err(match &call.injected {
+                Some(fault) => format!("the driver did not get it then either ({fault})"),
+                None => "the driver did not get it then either".to_owned(),
+            });
+        }
+        let method = call
+            .method
+            .ok_or_else(|| format!("not a method of CSI {}", csi_proto::SPEC_VERSION))?;
+        let [recorded] = call.requests.as_slice() else {
+            return Err(format!(
+                "it has {} requests, and an RPC of CSI one",
+                call.requests.len()
+            ));
+        };
+        let (request, _): (Vec<u8>, MissingParts) =
+            encode(method.request, recorded, &self.sources()).map_err(|error| error.to_string())?;
+        if let Some(folders) = &mut self.folders {
+            folders.prepare(method, &request);
+        }
+        Ok((method, request.into()))
+    }
+
+    async fn next(
+        &mut self,
+        running: &mut JoinSet<ReplayAnswer>,
+        ends: &mut BTreeMap<usize, Duration>,
+    ) -> Result<(), Error> {
+        match running.join_next().await {
+            Some(Ok(answer)) => {
+                ends.remove(&answer.index);
+                self.judge(&answer)
+            }
+            Some(Err(error)) => Err(Error::because("a call could not be made", &error)),
+            None => {
+                ends.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares an answer with the recorded one, and prints what came of it.
+    fn judge(&mut self, answer: &ReplayAnswer) -> Result<(), Error> {
+        let recording = self.recording;
+        let Some(call) = recording.calls.get(answer.index) else {
+            return Ok(());
+        };
+        let (code, message) = match &answer.failed {
+            None => (Code::Ok, ""),
+            Some(failed) => (failed.status.code(), failed.status.message()),
+        };
+        // A code that the way to the driver says is not the driver's, also where the recorded one was the same.
+        if let Some(failed) = &answer.failed
+            && Lost::of(&failed.status).is_some()
+        {
+            let doing = format!("replay of #{} {}", call.number, failed.method.name);
+            return Err(call_error(failed, self.endpoint).doing(doing));
+        }
+        if let Some(method) = call.method {
+            for reply in &answer.replies {
+                self.log.reply(method, reply);
+            }
+            let name = format!("#{} {}", call.number, method.name);
+            self.log.call(&name, code_name(code), answer.took);
+        }
+        let now = Now {
+            code,
+            message,
+            replies: &answer.replies,
+        };
+        let messages = self.flags.messages;
+        let verdict = verdict(call, &now, messages, &self.rules, &mut self.names)?;
+        self.print(call, answer.took, verdict)
+    }
+
+    fn print(
+        &mut self,
+        call: &Recorded,
+        took: Duration,
+        verdict: ReplayOutcome,
+    ) -> Result<(), Error> {
+        self.count.add(&verdict);
+        if self.page.is_some() {
+            self.replays.insert(call.number, (verdict.clone(), took));
+        }
+        let name = match call.method {
+            Some(method) => format!("{}/{}", method.service, method.name),
+            None => call.path.clone(),
+        };
+        let replayed = Replayed {
+            number: call.number,
+            name: &name,
+            took,
+            verdict,
+        };
+        csi_output::written(self.printer.call(&replayed))
+    }
+}
+
+async fn ask(
+    index: usize,
+    session: &Session,
+    method: &'static Method,
+    request: Bytes,
+) -> ReplayAnswer {
+    let started = Instant::now();
+    let mut replies = Vec::new();
+    let called = session.each_message(method, request, |reply| replies.push(reply));
+    let failed = called.await.err();
+    ReplayAnswer {
+        index,
+        took: started.elapsed(),
+        replies,
+        failed,
+    }
+}
+
+/// Tells what the person should know before or after the calls.
+pub fn note(text: &str) {
+    say!("note: {}", escaped(text));
+}

@@ -1,0 +1,282 @@
+//! The verdict on a replayed call: the same reply, a different one, or nothing to compare with.
+//!
+//! Decides alone. Who sends, counts and prints stands elsewhere.
+
+use super::compare::{CompareRules, compare};
+use super::names::{NamePlace, Names};
+use crate::recording::{Recorded, RecordedOutcome};
+use bytes::Bytes;
+use csi_error::{Error, OrError, code_name};
+use csi_output::replayed::{Difference, ReplayOutcome};
+use csi_proto::schema::Method;
+use csi_proto::value::{Secrets, decode};
+use serde_json::Value as Json;
+use tonic::Code;
+
+/// The end of a replayed call.
+pub struct Now<'a> {
+    /// The code.
+    pub code: Code,
+    /// The message; empty where there is none.
+    pub message: &'a str,
+    /// The replies' bytes.
+    pub replies: &'a [Bytes],
+}
+
+/// Compares the recorded end of a call with its end now, and learns the names that the new driver chose. `messages`:
+/// whether messages of errors are compared too.
+///
+/// # Errors
+/// When a reply is not the message that it should be.
+pub fn verdict(
+    call: &Recorded,
+    now: &Now<'_>,
+    messages: bool,
+    rules: &CompareRules,
+    names: &mut Names,
+) -> Result<ReplayOutcome, Error> {
+    let (code, message) = match &call.outcome {
+        RecordedOutcome::Answered { code, message } => (code, message),
+        RecordedOutcome::Ended(ended) => {
+            return Ok(ReplayOutcome::NotCompared(match ended.by.as_str() {
+                "caller" => "the caller gave it up then",
+                "connection" => "the connection broke then",
+                "reset" => "the driver ended it without a status then",
+                _ => "the driver's answer is not known",
+            }));
+        }
+    };
+    let Some(method) = call.method else {
+        return Ok(ReplayOutcome::Same);
+    };
+    let expected = names.translate(NamePlace::Other, message);
+    let is_other = *code != code_name(now.code) || (messages && expected != now.message);
+    if is_other && !rules.ignores("status") {
+        return Ok(ReplayOutcome::Different(vec![Difference {
+            at: "status".to_owned(),
+            recorded: status_json(code, message),
+            now: status_json(code_name(now.code), now.message),
+        }]));
+    }
+    let replies = json_of(method, call.number, now.replies)?;
+    let differences = compare(method.response, &call.replies, &replies, names, rules);
+    Ok(match differences.is_empty() {
+        true => ReplayOutcome::Same,
+        false => ReplayOutcome::Different(differences),
+    })
+}
+
+fn status_json(code: &str, message: &str) -> Json {
+    match message {
+        "" => Json::from(code),
+        message => Json::from(format!("{code}: {message}")),
+    }
+}
+
+fn json_of(method: &'static Method, number: u64, replies: &[Bytes]) -> Result<Vec<Json>, Error> {
+    let json = |reply: &Bytes| {
+        let value = decode(method.response, reply, Secrets::Mask)
+            .or_because(format_args!("the reply to #{number} is not valid"))?;
+        serde_json::to_value(&value).or_because("the reply cannot be compared")
+    };
+    replies.iter().map(json).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Ended;
+    use csi_proto::methods;
+    use csi_proto::v1::ProbeResponse;
+    use prost::Message as _;
+    use serde_json::json;
+    use std::time::Duration;
+
+    fn recorded(outcome: RecordedOutcome, replies: Vec<Json>) -> Recorded {
+        let method = methods::by_name("Probe");
+        Recorded {
+            number: 7,
+            at: Duration::ZERO,
+            took: Duration::ZERO,
+            path: "/csi.v1.Identity/Probe".to_owned(),
+            method,
+            requests: Vec::new(),
+            replies,
+            outcome,
+            sent: true,
+            injected: None,
+        }
+    }
+
+    fn answered(code: &str, message: &str) -> RecordedOutcome {
+        RecordedOutcome::Answered {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    fn ended_by(by: &str) -> RecordedOutcome {
+        RecordedOutcome::Ended(Ended {
+            by: by.to_owned(),
+            ..Ended::default()
+        })
+    }
+
+    #[test]
+    fn a_call_is_the_same_or_different_or_not_compared() {
+        let ready = |ready| Bytes::from(ProbeResponse { ready: Some(ready) }.encode_to_vec());
+        let (yes, no) = ([ready(true)], [ready(false)]);
+        let then = || vec![json!({"ready": true})];
+        let different = |at: &str, recorded: Json, now: Json| {
+            let at = at.to_owned();
+            ReplayOutcome::Different(vec![Difference { at, recorded, now }])
+        };
+        let not_compared = ReplayOutcome::NotCompared;
+        // How it ended then, with which replies; the code, message and replies of now; `--messages`; `--ignore`.
+        for (outcome, replies, code, message, now, messages, ignored, expected) in [
+            (
+                answered("OK", ""),
+                then(),
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                ReplayOutcome::Same,
+            ),
+            (
+                answered("OK", ""),
+                then(),
+                Code::Ok,
+                "",
+                &no[..],
+                true,
+                "",
+                different("ready", json!(true), json!(false)),
+            ),
+            (
+                answered("OK", ""),
+                then(),
+                Code::Ok,
+                "",
+                &no[..],
+                true,
+                "ready",
+                ReplayOutcome::Same,
+            ),
+            (
+                answered("OK", ""),
+                then(),
+                Code::Internal,
+                "x",
+                &[],
+                false,
+                "",
+                different("status", json!("OK"), json!("INTERNAL: x")),
+            ),
+            (
+                answered("INTERNAL", "x"),
+                vec![],
+                Code::Internal,
+                "y",
+                &[],
+                false,
+                "",
+                ReplayOutcome::Same,
+            ),
+            (
+                answered("INTERNAL", "x"),
+                vec![],
+                Code::Internal,
+                "y",
+                &[],
+                true,
+                "",
+                different("status", json!("INTERNAL: x"), json!("INTERNAL: y")),
+            ),
+            (
+                answered("INTERNAL", "x"),
+                vec![],
+                Code::Aborted,
+                "x",
+                &[],
+                false,
+                "status",
+                ReplayOutcome::Same,
+            ),
+            (
+                ended_by("caller"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the caller gave it up then"),
+            ),
+            (
+                ended_by("connection"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the connection broke then"),
+            ),
+            (
+                ended_by("reset"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the driver ended it without a status then"),
+            ),
+            (
+                ended_by("moon"),
+                vec![],
+                Code::Ok,
+                "",
+                &yes[..],
+                true,
+                "",
+                not_compared("the driver's answer is not known"),
+            ),
+        ] {
+            let call = recorded(outcome.clone(), replies);
+            let rules = CompareRules {
+                ignore: vec![ignored.to_owned()]
+                    .into_iter()
+                    .filter(|path| !path.is_empty())
+                    .collect(),
+            };
+            let now = Now {
+                code,
+                message,
+                replies: now,
+            };
+            let verdict = verdict(&call, &now, messages, &rules, &mut Names::default());
+            assert_eq!(verdict.expect("a verdict"), expected, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_method_of_another_version_is_the_same_and_a_reply_that_is_none_an_error() {
+        let mut call = recorded(answered("OK", ""), Vec::new());
+        let replies = [Bytes::from_static(b"\xff")];
+        let now = Now {
+            code: Code::Ok,
+            message: "",
+            replies: &replies,
+        };
+        let mut names = Names::default();
+        let error = verdict(&call, &now, false, &CompareRules::default(), &mut names);
+        let error = error.expect_err("no reply").render(csi_error::Style::Text);
+        assert!(error.contains("the reply to #7 is not valid"), "{error}");
+        call.method = None;
+        let same = verdict(&call, &now, false, &CompareRules::default(), &mut names);
+        assert_eq!(same.expect("a verdict"), ReplayOutcome::Same);
+    }
+}

@@ -1,0 +1,195 @@
+//! The answers of a recording, by the requests that got them.
+
+use super::differences::differences;
+use crate::recording::grpc::framing::FramedMessage;
+use crate::recording::{HIDDEN, Recorded, RecordedOutcome, Recording, Unknown, request_value};
+use csi_error::note;
+use csi_mock::{Answers, Running, answer_of, message_of};
+use csi_proto::codes;
+use csi_proto::json;
+use csi_proto::lock::lock;
+use csi_proto::methods;
+use csi_proto::schema::{Message, Method};
+use csi_proto::text::escaped;
+use http::{Request, Response};
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+/// How many fields an error names that make a request another one.
+const NAMED: usize = 3;
+
+/// A call of the recording that nothing can be answered from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its number.
+    pub call: u64,
+    /// Why not.
+    pub why: String,
+}
+
+/// The answers of one request, in the order of the recording.
+#[derive(Debug)]
+struct Known {
+    request: Json,
+    answers: Vec<Answer>,
+    given: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Answer {
+    messages: Vec<Vec<u8>>,
+    code: Code,
+    text: String,
+    took: Duration,
+}
+
+/// All answers of a recording. Clones share what has been given.
+#[derive(Clone)]
+pub(crate) struct RecordedAnswers {
+    known: Arc<Mutex<HashMap<&'static str, Vec<Known>>>>,
+    timing: bool,
+}
+
+impl RecordedAnswers {
+    /// Those of the driver in a recording, and the calls that have none; with `timing` each takes as long as it took.
+    pub fn of(recording: &Recording, timing: bool) -> (Self, Vec<Skipped>) {
+        let mut known: HashMap<&'static str, Vec<Known>> = HashMap::new();
+        let mut skipped = Vec::new();
+        for call in &recording.calls {
+            match usable(call) {
+                Ok((method, request, answer)) => {
+                    let all = known.entry(method.path).or_default();
+                    match all.iter_mut().find(|one| one.request == request) {
+                        Some(one) => one.answers.push(answer),
+                        None => all.push(Known {
+                            request,
+                            answers: vec![answer],
+                            given: 0,
+                        }),
+                    }
+                }
+                Err(why) => skipped.push(Skipped {
+                    call: call.number,
+                    why,
+                }),
+            }
+        }
+        let known = Arc::new(Mutex::new(known));
+        (Self { known, timing }, skipped)
+    }
+
+    /// The answer to a request.
+    fn find(&self, path: &str, message: &[u8]) -> Result<Answer, Status> {
+        let Some(method) = methods::by_path(path) else {
+            return Err(Status::unimplemented("CSI has no such method"));
+        };
+        let name = method.name;
+        let mut known = lock(&self.known);
+        let Some(all) = known.get_mut(method.path) else {
+            return Err(Status::unimplemented(format!(
+                "the recording has no {name}"
+            )));
+        };
+        let request = shown(method, message.to_vec()).map_err(Status::invalid_argument)?;
+        if let Some(one) = all.iter_mut().find(|one| one.request == request) {
+            let answer = one.answers.get(one.given).or(one.answers.last()).cloned();
+            one.given += 1;
+            return answer.ok_or_else(|| Status::internal("there is no answer"));
+        }
+        let nearest = all
+            .iter()
+            .map(|one| differences(&one.request, &request))
+            .min_by_key(Vec::len);
+        let mut fields = nearest.unwrap_or_default();
+        fields.truncate(NAMED);
+        Err(Status::failed_precondition(format!(
+            "the recording has no such {name}: the nearest one has another {}",
+            fields.join(", ")
+        )))
+    }
+}
+
+impl Answers for RecordedAnswers {
+    async fn answer(&self, request: Request<Body>, _running: Running) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let message = message_of(request).await;
+        match message.and_then(|message| self.find(&path, &message)) {
+            Ok(answer) => {
+                if self.timing {
+                    tokio::time::sleep(answer.took).await;
+                }
+                answer_of(answer.messages, Status::new(answer.code, answer.text))
+            }
+            Err(status) => {
+                // Whoever sits at the desk wants to know, whatever the caller says of it.
+                note!("note: {}: {}", escaped(&path), escaped(status.message()));
+                status.into_http()
+            }
+        }
+    }
+}
+
+/// The request of a recorded call, and the driver's answer.
+fn usable(call: &Recorded) -> Result<(&'static Method, Json, Answer), String> {
+    let method = call.method.ok_or("its method is none of CSI")?;
+    let RecordedOutcome::Answered { code, message } = &call.outcome else {
+        return Err("the driver did not answer it".to_owned());
+    };
+    let request = call.requests.first().ok_or("its request is missing")?;
+    if request.get(HIDDEN).is_some() {
+        return Err("its request is not in the recording".to_owned());
+    }
+    let request = shown(method, encoded(method.request, request)?)?;
+    let replies = call.replies.iter();
+    let messages = replies.map(|reply| encoded(method.response, reply));
+    let number = codes::NAMES.iter().position(|name| name == code);
+    let number = number.and_then(|number| i32::try_from(number).ok());
+    Ok((
+        method,
+        request,
+        Answer {
+            messages: messages.collect::<Result<_, _>>()?,
+            code: Code::from(number.or_else(|| code.parse().ok()).unwrap_or(2)),
+            text: message.clone(),
+            took: call.took,
+        },
+    ))
+}
+
+/// The bytes of a message of the recording.
+fn encoded(of: &'static Message, recorded: &Json) -> Result<Vec<u8>, String> {
+    let known = without_unknown(recorded.clone());
+    json::encode(of, &known).map_err(|error| error.to_string())
+}
+
+/// A request as recordings show it, with its secrets masked, and alike for two that mean the same.
+fn shown(method: &'static Method, message: Vec<u8>) -> Result<Json, String> {
+    let message = FramedMessage::Plain(message.into());
+    let value = request_value(&message, Some(method.request), Unknown::Size);
+    let value = value.map_err(|hidden| hidden.why.into_owned())?;
+    let json = serde_json::to_value(value).map_err(|error| error.to_string())?;
+    Ok(without_unknown(json))
+}
+
+/// A message without the fields that this program knows by their numbers alone: what they held is not in the recording.
+fn without_unknown(mut json: Json) -> Json {
+    match &mut json {
+        Json::Object(members) => {
+            members.retain(|name, _| !name.starts_with('#'));
+            for value in members.values_mut() {
+                *value = without_unknown(value.take());
+            }
+        }
+        Json::Array(list) => {
+            for value in list {
+                *value = without_unknown(value.take());
+            }
+        }
+        _ => {}
+    }
+    json
+}

@@ -1,0 +1,164 @@
+//! Decides whether a call that failed is made again.
+
+use csi_call::session::{CallError, Lost};
+use std::time::Duration;
+use tonic::Code;
+
+/// The least time limit of a single try. The user's --timeout may be meant to fail.
+const TRY_AT_LEAST: Duration = Duration::from_secs(10);
+
+/// The least time limit of all tries of a call.
+const ALL_AT_LEAST: Duration = Duration::from_secs(30);
+
+/// The pauses between tries.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_millis(1000),
+    Duration::from_millis(2000),
+];
+
+/// The longest pause for a driver that nobody reaches, where one that is silent is not waited for.
+const BACK_WITHIN: Duration = Duration::from_millis(500);
+
+/// The codes of failures that may pass by themselves.
+const MAY_PASS: &[Code] = &[Code::Aborted, Code::Unavailable, Code::DeadlineExceeded];
+
+/// The limits of the tries of a call: number and time.
+#[derive(Clone, Copy, Debug)]
+pub struct Tries {
+    /// The time limit of one try; `None` for no limit.
+    pub one: Option<Duration>,
+    /// For how long new tries are begun.
+    pub all: Duration,
+    /// The codes after which a call that takes something back is made again too. One that asks for something once more has
+    /// been answered by them.
+    pub also_after: &'static [Code],
+    /// For how long ABORTED has new tries though all pauses are over: what the driver has under way may be slow.
+    pub aborted: Duration,
+    /// Whether a driver that does not answer is not asked again, not even for other things.
+    pub answers_or_never: bool,
+}
+
+/// The decision after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextTry {
+    /// Another try, after this pause.
+    Again(Duration),
+    /// The call has failed.
+    Failed,
+    /// The call has failed, and the driver is not asked for anything else.
+    Silent,
+}
+
+impl Tries {
+    /// The usual tries where calls have this time limit.
+    pub fn within(limit: Option<Duration>) -> Self {
+        let one = limit.map(|limit| limit.max(TRY_AT_LEAST));
+        let all = one.unwrap_or_default().max(ALL_AT_LEAST);
+        Self {
+            one,
+            all,
+            also_after: &[],
+            aborted: all,
+            answers_or_never: false,
+        }
+    }
+
+    /// The time limit of a try that begins so long after the first one.
+    pub fn limit(&self, passed: Duration) -> Option<Duration> {
+        self.one
+            .map(|limit| limit.min(self.all.saturating_sub(passed)))
+    }
+
+    /// The decision when the try of this number, from 0, has failed so long after the first one began. `asks` is for a
+    /// call that asks for something once more.
+    pub fn after(&self, error: &CallError, asks: bool, number: usize, passed: Duration) -> NextTry {
+        let lost = Lost::of(&error.status).is_some();
+        self.decide(error.status.code(), lost, asks, number, passed)
+    }
+
+    fn decide(
+        &self,
+        code: Code,
+        lost: bool,
+        asks: bool,
+        number: usize,
+        passed: Duration,
+    ) -> NextTry {
+        let longest = PAUSES[PAUSES.len() - 1];
+        let pause = match PAUSES.get(number) {
+            Some(pause) => Some(*pause),
+            None => (code == Code::Aborted && passed < self.aborted).then_some(longest),
+        };
+        let too_long = pause.is_none_or(|pause| pause > BACK_WITHIN);
+        let silent = code == Code::DeadlineExceeded || lost && too_long;
+        let may_pass = MAY_PASS.contains(&code) || !asks && self.also_after.contains(&code);
+        match pause {
+            _ if silent && self.answers_or_never => NextTry::Silent,
+            Some(pause) if may_pass && passed + pause < self.all => NextTry::Again(pause),
+            _ => NextTry::Failed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_tried_again_within_its_time() {
+        let usual = Tries::within(Some(Duration::from_secs(5)));
+        assert_eq!(usual.limit(Duration::ZERO), Some(Duration::from_secs(10)));
+        assert_eq!(
+            usual.limit(Duration::from_secs(25)),
+            Some(Duration::from_secs(5))
+        );
+        assert_eq!(Tries::within(None).limit(Duration::ZERO), None);
+        let strict = Tries {
+            all: Duration::from_secs(5),
+            aborted: Duration::from_secs(4),
+            also_after: &[Code::Internal],
+            answers_or_never: true,
+            ..usual
+        };
+        let again = |milliseconds| NextTry::Again(Duration::from_millis(milliseconds));
+        for (tries, code, lost, number, seconds, expected) in [
+            (usual, Code::Aborted, false, 0, 0, again(20)),
+            (usual, Code::Unavailable, true, 4, 2, again(2000)),
+            (usual, Code::DeadlineExceeded, false, 1, 20, again(100)),
+            (usual, Code::DeadlineExceeded, false, 2, 30, NextTry::Failed),
+            (usual, Code::Aborted, false, 5, 4, again(2000)),
+            (usual, Code::Aborted, false, 5, 28, NextTry::Failed),
+            (usual, Code::Unavailable, false, 5, 4, NextTry::Failed),
+            (usual, Code::Internal, false, 0, 0, NextTry::Failed),
+            (
+                usual,
+                Code::FailedPrecondition,
+                false,
+                0,
+                0,
+                NextTry::Failed,
+            ),
+            (strict, Code::Internal, false, 0, 0, again(20)),
+            (strict, Code::Aborted, false, 5, 2, again(2000)),
+            (strict, Code::Aborted, false, 5, 3, NextTry::Failed),
+            (strict, Code::Aborted, false, 5, 4, NextTry::Failed),
+            (strict, Code::Unavailable, false, 5, 2, NextTry::Failed),
+            (strict, Code::DeadlineExceeded, false, 0, 0, NextTry::Silent),
+            (strict, Code::Unavailable, true, 2, 0, again(500)),
+            (strict, Code::Unavailable, true, 3, 0, NextTry::Silent),
+        ] {
+            let passed = Duration::from_secs(seconds);
+            let found = tries.decide(code, lost, false, number, passed);
+            assert_eq!(
+                found, expected,
+                "{code:?} {lost} {number} {seconds} {tries:?}"
+            );
+        }
+        // The answer to a creation that is repeated.
+        let found = strict.decide(Code::Internal, false, true, 0, Duration::ZERO);
+        assert_eq!(found, NextTry::Failed);
+    }
+}
