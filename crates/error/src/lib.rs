@@ -54,7 +54,7 @@ pub fn exit_codes(style: Style) -> Vec<(u8, String)> {
         ),
         (
             INCOMPLETE,
-            "a check ran and found nothing wrong, but could not try everything",
+            "a check ran and found nothing wrong, but could not try everything, or left something",
         ),
         (INTERRUPTED, "interrupted by a signal"),
     ]);
@@ -76,7 +76,7 @@ pub enum ErrorKind {
     Rpc(Code),
     /// A test of the program found a defect in its subject; the program itself did its work.
     Failed,
-    /// A test of the program found no defect in its subject, and could not try everything.
+    /// A test of the program found no defect in its subject, and could not try everything or left something.
     Incomplete,
     /// Ctrl-C.
     Interrupted,

@@ -3,7 +3,7 @@
 //! Owns both. The tree of commands has neither: it would take longer to build, in every call. Aliases name nothing without
 //! their group, since most of them are a letter or two.
 
-use clap::Command;
+use clap::{Arg, Command};
 use csi_arguments::likest::likest;
 use csi_proto::schema::summary;
 use csi_rpc::{GROUPS, Group};
@@ -61,8 +61,11 @@ fn neither_flag_nor_value<'a>(
     tree: &'a Command,
     words: &'a [impl AsRef<str>],
 ) -> impl Iterator<Item = usize> + 'a {
+    // The program's own name is no word of a line.
+    let name = usize::from(!tree.is_no_binary_name_set());
     let mut is_value = false;
-    words.iter().enumerate().filter_map(move |(place, word)| {
+    let words = words.iter().enumerate().skip(name);
+    words.filter_map(move |(place, word)| {
         if std::mem::take(&mut is_value) {
             return None;
         }
@@ -73,20 +76,28 @@ fn neither_flag_nor_value<'a>(
     })
 }
 
-/// Whether the value of a flag is the word behind it.
+/// Whether the value of a flag is the word behind it. In `-ve`, as in `-e`, it is; in `-eve` it is the rest of the word.
 fn has_value_behind(tree: &Command, word: &str) -> bool {
-    let flag = tree
-        .get_arguments()
-        .find(|flag| match word.strip_prefix("--") {
-            Some(long) => flag.get_long() == Some(long),
-            None => flag.get_short().map(|short| format!("-{short}")).as_deref() == Some(word),
-        });
-    flag.is_some_and(|flag| {
-        let needs_one = flag
-            .get_num_args()
-            .is_none_or(|count| count.min_values() > 0);
-        flag.get_action().takes_values() && needs_one
-    })
+    let mut flags = tree.get_arguments();
+    if let Some(long) = word.strip_prefix("--") {
+        return flags.any(|flag| flag.get_long() == Some(long) && needs_value(flag));
+    }
+    let takes_value = |letter: char| {
+        let flag = tree
+            .get_arguments()
+            .find(|flag| flag.get_short() == Some(letter));
+        flag.is_some_and(needs_value)
+    };
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    letters.find(takes_value) == letters.char_indices().next_back().map(|(place, _)| place)
+        && !letters.is_empty()
+}
+
+fn needs_value(flag: &Arg) -> bool {
+    let needs_one = flag
+        .get_num_args()
+        .is_none_or(|count| count.min_values() > 0);
+    flag.get_action().takes_values() && needs_one
 }
 
 /// The one group that has a full verb.
@@ -160,6 +171,9 @@ mod tests {
                 "csi --endpoint=x -v probe",
                 "csi --endpoint=x -v identity probe",
             ),
+            ("csi -ve probe probe", "csi -ve probe identity probe"),
+            ("csi -eprobe probe", "csi -eprobe identity probe"),
+            ("probe -v", "probe -v"),
             ("csi controller stage", "csi controller stage"),
             ("csi publish", "csi publish"),
             ("csi help list-volumes", "csi help controller list-volumes"),

@@ -28,8 +28,11 @@ pub struct CallCounts {
     /// The most volumes of the usual size that a case had at a time.
     pub most_volumes: usize,
     /// How often in a row an RPC has not answered that was to take something down.
-    pub hung: BTreeMap<&'static str, usize>,
+    hung: BTreeMap<&'static str, usize>,
 }
+
+/// So often in a row, and an RPC that takes something down hangs.
+const HANGS: usize = 3;
 
 /// Shorter values may stand in an answer by chance.
 const SECRET_AT_LEAST: usize = 6;
@@ -46,12 +49,17 @@ impl CallCounts {
         self.most_volumes = self.most_volumes.max(volumes);
     }
 
-    /// Counts how often in a row an RPC has not answered that had as much time as it may need.
-    pub(super) fn had_time(&mut self, method: &'static Method, error: Option<&Status>) {
-        match is_late(error) {
+    /// Counts how often in a row an RPC has not answered in the time that it had.
+    pub(super) fn had_time(&mut self, method: &'static Method, has_hung: bool) {
+        match has_hung {
             true => *self.hung.entry(method.name).or_default() += 1,
             false => drop(self.hung.remove(method.name)),
         }
+    }
+
+    /// Whether an RPC that is to take something down has not answered for so often in a row that it is given less time.
+    pub(super) fn hangs(&self, method: &Method) -> bool {
+        self.hung.get(method.name) >= Some(&HANGS)
     }
 
     /// Looks at the answer to a call: which rules about all answers it breaks, and where.
@@ -138,25 +146,28 @@ mod tests {
     }
 
     #[test]
-    fn an_rpc_hangs_that_had_the_time_to_answer() {
+    fn an_rpc_hangs_that_has_not_answered_three_times_in_a_row() {
         let mut counts = CallCounts::default();
         let method = v1::DeleteVolumeRequest::METHOD;
-        let late = Status::deadline_exceeded("");
-        let mut hung = |had_time: bool, error: Option<&Status>| {
-            match had_time {
-                true => counts.had_time(method, error),
-                false => {
-                    let answer = error.map_or(Ok(Vec::new()), |error| Err(error.clone()));
-                    counts.look(&BTreeMap::new(), method, &Bytes::new(), &answer);
-                }
-            }
-            counts.hung.get(method.name).copied().unwrap_or_default()
-        };
-        assert_eq!(hung(true, Some(&late)), 1);
-        assert_eq!(hung(false, Some(&late)), 1);
-        assert_eq!(hung(true, Some(&late)), 2);
-        assert_eq!(hung(false, Some(&Status::internal(""))), 0);
-        assert_eq!(hung(true, Some(&late)), 1);
-        assert_eq!(hung(true, None), 0);
+        for (has_hung, hangs) in [
+            (true, false),
+            (true, false),
+            (false, false),
+            (true, false),
+            (true, false),
+            (true, true),
+            (true, true),
+            (false, false),
+        ] {
+            counts.had_time(method, has_hung);
+            assert_eq!(counts.hangs(method), hangs);
+        }
+        // A case may have given it too little time; any other answer shows that it lives.
+        for (code, hangs) in [(Code::DeadlineExceeded, true), (Code::Internal, false)] {
+            (0..3).for_each(|_| counts.had_time(method, true));
+            let answer = Err(Status::new(code, "words"));
+            counts.look(&BTreeMap::new(), method, &Bytes::new(), &answer);
+            assert_eq!(counts.hangs(method), hangs, "{code}");
+        }
     }
 }

@@ -80,7 +80,7 @@ pub fn command() -> Command {
              csi -e unix:///csi/csi.sock sanity --params server=10.0.0.4,share=/export --filter controller/ --junit sanity.xml\n  \
              csi sanity -- my-driver --endpoint {}\n\n\
              The last 10 runs are kept for `csi sanity explain CASE`. -v shows each case when it ends.\n\n\
-             Exit codes: 0 every case passed, 3 some failed, 4 none failed and not all could be tried, others: it could not be run.",
+             Exit codes: 0 every case passed, 3 some failed, 4 none failed, but something could not be tried or is left, others: it could not be run.",
         )
         .defer(|command| {
             let command = with_flags::<SanityFlags>(with_flags::<Settings>(command));
@@ -445,7 +445,7 @@ fn judged(report: &Report) -> Result<(), Error> {
             Error::failed(format!("{failed} of {all} cases failed"))
         }
         _ if report.is_complete() => return Ok(()),
-        _ => Error::incomplete("not all cases could be tried"),
+        _ => Error::incomplete("something could not be tried, or is left"),
     };
     Err(error.reported())
 }

@@ -355,8 +355,10 @@ impl Context {
             true => Access::Block,
             false => self.access,
         };
-        // One that hangs would hold up each case.
-        self.works(method, access, Some(Code::DeadlineExceeded))?;
+        // It would hold up each case.
+        if lock(&self.run.seen).hangs(method) {
+            self.works(method, access, Some(Code::DeadlineExceeded))?;
+        }
         let peer = self.run.peer(method);
         let _under_way = self.begins(method, &request);
         let own_limit = (limit != self.run.settings.timeout).then_some(limit);

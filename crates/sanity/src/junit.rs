@@ -73,7 +73,7 @@ fn case(out: &mut String, result: &CaseResult, is_known: bool) {
     let details = Finding::of(result).map(|one| text(&one.whole()));
     let mut inside = String::new();
     match (message, details) {
-        (Some(message), Some(details)) if !is_known => {
+        (Some(message), Some(details)) if result.is_failed() && !is_known => {
             let _ = writeln!(
                 inside,
                 "      <failure message=\"{message}\">{details}</failure>"

@@ -83,7 +83,7 @@ pub fn notes(report: &Report) -> String {
         let _ = writeln!(out, "{}", escaped(told));
     }
     if !report.is_complete() {
-        out.push_str("incomplete: not all cases could be tried\n");
+        out.push_str("incomplete: something could not be tried, or is left\n");
     }
     for (what, step, part) in report.times.slow() {
         let each = (step.spent / step.calls.max(1)).as_secs_f64();

@@ -24,8 +24,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
-use tonic::{Code, Status};
+use std::time::{Duration, Instant};
+use tonic::Code;
 
 /// The time limit for removing a folder: what is mounted there may not answer.
 const FOLDER: Duration = Duration::from_secs(10);
@@ -33,8 +33,9 @@ const FOLDER: Duration = Duration::from_secs(10);
 /// The longest time limit of a call, where calls have no limit.
 const CALL_AT_MOST: Duration = Duration::from_secs(600);
 
-/// How often in a row an RPC may hang before nothing more is taken down by it.
-const HANGS: usize = 3;
+/// The part of its time, and the least, that an RPC has to take something down while it hangs.
+const BRIEF_PART: u32 = 10;
+const BRIEF_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// More codes after which a call that takes something down is made again.
 const ALSO_AFTER: &[Code] = &[
@@ -257,27 +258,27 @@ impl Tool for MadeItems {
         request: Bytes,
         limit: Option<Duration>,
     ) -> Result<Bytes, CallError> {
-        if lock(&self.run.seen).hung.get(method.name) >= Some(&HANGS) {
-            let told = format!(
-                "{} hangs: what it takes down was left without it",
-                method.name
-            );
-            lock(&self.run.incomplete).insert(told);
-            return Err(CallError {
-                method,
-                status: Status::deadline_exceeded("it has not answered often before"),
-                timeout: limit,
-                secrets: Vec::new(),
-            });
-        }
+        let hangs = lock(&self.run.seen).hangs(method);
+        let brief = |limit: Duration| limit.min((limit / BRIEF_PART).max(BRIEF_AT_LEAST));
+        let limit = limit.map(|limit| if hangs { brief(limit) } else { limit });
         let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
         let timed = CallTimes::begins(&self.run.times, method, &request);
+        let begun = Instant::now();
         let answer = session.call(method, request.clone()).await;
         drop(timed);
         let error = answer.as_ref().err().map(|error| &error.status);
-        lock(&self.run.seen).had_time(method, error);
+        // A driver may say the same at once, and its own clock may be a little ahead.
+        let had = limit.map(|limit| limit * 9 / 10);
+        let has_hung = error.is_some_and(|status| status.code() == Code::DeadlineExceeded)
+            && had.is_some_and(|had| begun.elapsed() >= had);
+        lock(&self.run.seen).had_time(method, has_hung);
+        if has_hung && hangs {
+            let name = method.name;
+            let told = format!("{name} hangs: it had less time to take something down");
+            lock(&self.run.incomplete).insert(told);
+        }
         let lost = error.and_then(Lost::of);
         if let (Some(lost), Some((_, case))) = (lost, &self.case) {
             self.lose(case, method, &request, lost);
