@@ -41,16 +41,10 @@ impl FaultFlags {
 pub fn methods_named(text: &str) -> Vec<&'static Method> {
     let (place, name) = text.rsplit_once(['/', ' ']).unwrap_or(("", text));
     let here = csi_rpc::with_groups().filter(|(group, rpc)| {
-        place.is_empty()
-            || group.name == place
-            || group.aliases.contains(&place)
-            || rpc.method.service == place
+        place.is_empty() || group.is_called(place) || rpc.method.service == place
     });
-    let named = here.filter(|(_, rpc)| {
-        rpc.names.contains(&name)
-            || rpc.method.kebab_name == name
-            || rpc.method.name.eq_ignore_ascii_case(name)
-    });
+    let named =
+        here.filter(|(_, rpc)| rpc.is_called(name) || rpc.method.name.eq_ignore_ascii_case(name));
     named.map(|(_, rpc)| rpc.method).collect()
 }
 

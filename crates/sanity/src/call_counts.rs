@@ -31,7 +31,7 @@ pub struct CallCounts {
     hung: BTreeMap<&'static str, usize>,
 }
 
-/// So often in a row, and an RPC that takes something down hangs.
+/// So many calls in a row without an answer, and an RPC hangs.
 const HANGS: usize = 3;
 
 /// Shorter values may stand in an answer by chance.
@@ -57,7 +57,7 @@ impl CallCounts {
         }
     }
 
-    /// Whether an RPC that is to take something down has not answered for so often in a row that it is given less time.
+    /// Whether an RPC hangs: it has not answered three times in a row. It has less time to take something down then.
     pub(super) fn hangs(&self, method: &Method) -> bool {
         self.hung.get(method.name) >= Some(&HANGS)
     }

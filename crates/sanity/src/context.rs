@@ -355,7 +355,7 @@ impl Context {
             true => Access::Block,
             false => self.access,
         };
-        // It would hold up each case.
+        // An RPC that hangs would hold up each case.
         if lock(&self.run.seen).hangs(method) {
             self.works(method, access, Some(Code::DeadlineExceeded))?;
         }

@@ -227,9 +227,7 @@ pub fn wants(program: Program, words: &[String]) -> Option<String> {
     }
     let (group, verb) = (words.first(), command.get_name());
     let mut groups = GROUPS.iter();
-    let group = groups.find(|one| {
-        group.is_some_and(|name| name == one.name || one.aliases.contains(&name.as_str()))
-    });
+    let group = groups.find(|one| group.is_some_and(|name| one.is_called(name)));
     let method = group.and_then(|group| group.rpcs.iter().find(|rpc| rpc.verb() == verb));
     let required = method.map_or(&[][..], |rpc| rpc.facts.required);
     for field in method.map_or(&[][..], |rpc| rpc.method.request.fields) {

@@ -97,13 +97,13 @@ fn without_package(name: &str) -> &str {
 fn group(name: &str) -> Option<&'static Group> {
     GROUPS.iter().find(|group| {
         let service = group.rpcs.first().map_or("", |rpc| rpc.method.service);
-        group.name == name || group.aliases.contains(&name) || same(service, name)
+        group.is_called(name) || same(service, name)
     })
 }
 
 /// Whether an RPC has that name: a verb, an alias, or its own in any form.
 fn is(rpc: &Rpc, name: &str) -> bool {
-    rpc.names.contains(&name) || is_full_name(rpc.method, name)
+    rpc.is_called(name) || is_full_name(rpc.method, name)
 }
 
 fn is_full_name(method: &Method, name: &str) -> bool {
