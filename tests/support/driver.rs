@@ -154,7 +154,7 @@ pub fn binary() -> PathBuf {
     let binary = Path::new(super::program::BINARY).with_file_name("csi-nfs");
     assert!(
         binary.exists(),
-        "{} is not built: use tests/run, or `cargo build --workspace` first",
+        "{} is not built: use tests/run, or tests/build first",
         binary.display()
     );
     binary
