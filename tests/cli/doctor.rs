@@ -3,6 +3,7 @@
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
 use crate::support::executable;
+use crate::support::patience::until;
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -15,8 +16,6 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// The check of that name, as JSON.
 fn check(run: &Output, name: &str) -> Json {
@@ -233,11 +232,7 @@ fn what_runs_against_other_drivers_have_left_is_no_fault_and_can_be_removed() {
         ),
     ] {
         let mut run = csi.spawn(command);
-        let began = Instant::now();
-        while !is_there(begins, inside) {
-            assert!(began.elapsed() < PATIENCE, "{}", run.so_far());
-            sleep(Duration::from_millis(10));
-        }
+        until(command, || is_there(begins, inside));
         run.kill();
     }
     settings("");
@@ -413,14 +408,12 @@ fn a_driver_that_hangs_holds_nobody_up() {
     hanging.on("GetPluginInfo", Reply::never());
     let csi = Csi::new();
     for driver in [&silent, &hanging] {
-        let began = Instant::now();
         let run = csi
             .run(&format!(
                 "-t 1s doctor {} --kubelet /nowhere -o json",
                 driver.endpoint()
             ))
             .exits(3);
-        assert!(began.elapsed() < PATIENCE, "{run}");
         let plugin = check(&run, "plugin");
         assert_eq!(plugin["state"], "wrong", "{run}");
         assert!(
