@@ -128,7 +128,7 @@ pub fn purge(
     threads: &ExtraThreads,
     tries: &mut Tries,
 ) -> Result<Purged, ShareError> {
-    purge_for(share, threads, tries, TURN)
+    purge_for(share, threads, tries, TURN, PASS)
 }
 
 fn purge_for(
@@ -136,6 +136,7 @@ fn purge_for(
     threads: &ExtraThreads,
     Tries(tries): &mut Tries,
     turn: Duration,
+    pass: usize,
 ) -> Result<Purged, ShareError> {
     let end = Instant::now() + turn;
     let mut left = 0;
@@ -150,7 +151,7 @@ fn purge_for(
         if round.is_empty() {
             return Ok(Purged::ButFor(left));
         }
-        let purger = Purger::new(share, threads, end, round);
+        let purger = Purger::new(share, threads, (end, pass), round);
         purger.pool.work(|| |step| purger.perform(step));
         for name in std::mem::take(&mut *lock(&purger.stayed)) {
             *tries.entry(name).or_default() += 1;
@@ -191,6 +192,8 @@ struct Purger<'a> {
     threads: &'a ExtraThreads,
     /// From then on others who wait come first.
     end: Instant,
+    /// Names that are read in a folder.
+    pass: usize,
     pool: Pool<'a, PurgeStep>,
     /// Entries that are there although they were gone through.
     stayed: Mutex<Vec<CString>>,
@@ -202,7 +205,7 @@ impl<'a> Purger<'a> {
     fn new(
         share: &'a Share,
         threads: &'a ExtraThreads,
-        end: Instant,
+        (end, pass): (Instant, usize),
         entries: Vec<CString>,
     ) -> Self {
         let entries = entries.into_iter().map(PurgeStep::Entry).collect();
@@ -210,6 +213,7 @@ impl<'a> Purger<'a> {
             trash: &share.trash,
             threads,
             end,
+            pass,
             pool: Pool::new(threads, usize::MAX, entries),
             stayed: Mutex::default(),
             raised: AtomicBool::new(false),
@@ -268,7 +272,7 @@ impl<'a> Purger<'a> {
             }
         }
         let read = entry.read.fetch_add(batch.len(), Ordering::Relaxed);
-        if batch.len() == BATCH && read < PASS {
+        if batch.len() == BATCH && read < self.pass {
             let entry = Arc::clone(&entry);
             self.pool.put([PurgeStep::Folder(entry, names)]);
         }
