@@ -27,6 +27,7 @@ mod driver_info;
 mod file_values;
 mod finding;
 mod fixtures;
+mod given_ids;
 mod journal;
 mod json;
 mod judging;
@@ -177,6 +178,7 @@ pub async fn run_watched(
         postponed: Mutex::default(),
         left: Mutex::default(),
         seen: Mutex::default(),
+        given_ids: Mutex::default(),
         times: Mutex::default(),
         broken_rules: Mutex::default(),
         losses: Mutex::default(),

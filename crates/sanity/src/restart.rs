@@ -110,6 +110,7 @@ impl Context {
             Restarter::Command(command) => self.run_command(command)?,
             Restarter::Own(own) => self.start_again(own)?,
         }
+        lock(&self.run.given_ids).forget();
         let Err(problem) = self.wait(answers(&self.run, PATIENCE))? else {
             return Ok(());
         };

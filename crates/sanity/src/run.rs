@@ -5,6 +5,7 @@ use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
 use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
+use super::given_ids::GivenIds;
 use super::journal::Journal;
 use super::losses::Losses;
 use super::own_driver::OwnDriver;
@@ -108,6 +109,7 @@ pub struct Run {
     /// The items that could not be taken down, with the reasons, by the cases' names.
     pub(super) left: Mutex<Vec<(String, String)>>,
     pub(super) seen: Mutex<CallCounts>,
+    pub(super) given_ids: Mutex<GivenIds>,
     pub(super) times: Mutex<CallTimes>,
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The calls in which the driver went away.
@@ -180,6 +182,15 @@ impl Run {
         let mut all = lock(&self.incomplete).clone();
         all.extend(never.map(|(_, told)| format!("{UNKNOWN}{told}")));
         all.into_iter().collect()
+    }
+
+    /// Notes that a call begins. What a driver gave ids to whose connection has ended may be gone.
+    pub(super) fn begins(&self, method: &Method, request: &Bytes) {
+        let mut ids = lock(&self.given_ids);
+        if self.is_disconnected() {
+            ids.forget();
+        }
+        ids.begins(method, request);
     }
 
     /// How many cases run at a time.
