@@ -125,11 +125,16 @@ async fn is_back(run: &Arc<Run>) -> Result<(), String> {
     if run.restarter().is_some() {
         let context = Context::of_no_case(run, Access::Mount);
         let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
-        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.death().is_some()) {
-            problem = format!("started again, {}", failure.actual);
-            if let Some(line) = failure.stderr.last() {
-                let _ = write!(problem, ": {}", escaped(line));
+        match restarted {
+            // Another case may have taken it down again since then.
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Stop::Failed(failure))) if run.death().is_some() => {
+                problem = format!("started again, {}", failure.actual);
+                if let Some(line) = failure.stderr.last() {
+                    let _ = write!(problem, ": {}", escaped(line));
+                }
             }
+            _ => {}
         }
     }
     match run.death().is_some() {
