@@ -81,7 +81,7 @@ use own_driver::OwnDriver;
 use room::Limits;
 use run::{Ends, Run};
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use taking_down::MadeItems;
@@ -182,6 +182,7 @@ pub async fn run_watched(
         times: Mutex::default(),
         broken_rules: Mutex::default(),
         losses: Mutex::default(),
+        is_never_ready: AtomicBool::new(false),
         bringing_back: tokio::sync::Mutex::default(),
         broken_calls: Mutex::default(),
         incomplete: Mutex::new(unanswered),

@@ -19,6 +19,7 @@ use csi_rpc::facts::IdKind;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -166,7 +167,12 @@ pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
             let is_over = Instant::now() >= end || run.death().is_some();
             match reason {
                 Some(reason) if is_over => return Err(escaped(&reason).into_owned()),
-                None if is_over || !NOT_YET.contains(&status.code()) => break,
+                None if is_over
+                    || !NOT_YET.contains(&status.code())
+                    || run.is_never_ready.load(Ordering::Relaxed) =>
+                {
+                    break;
+                }
                 _ => tokio::time::sleep(LOOK).await,
             }
         }

@@ -22,7 +22,7 @@ use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_undo::made::Item;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -114,6 +114,8 @@ pub struct Run {
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The calls in which the driver went away.
     pub(super) losses: Mutex<Losses>,
+    /// Whether the driver did not get ready after a restart in the time that it has for that.
+    pub(super) is_never_ready: AtomicBool,
     /// Held by the one who brings the driver back; why it did not come back.
     pub(super) bringing_back: tokio::sync::Mutex<Option<String>>,
     /// Why the run is incomplete, in sentences.
