@@ -137,6 +137,8 @@ defects! {
     CreateVolumeNegativeSize,
     /// Volumes have no id.
     VolumeIdMissing,
+    /// The id of a new volume is the number of volumes that there are then, so that it may be that of another one.
+    VolumeIdsAreCounted,
     /// Ids of volumes are longer than 128 bytes.
     VolumeIdTooLong,
     /// The answer to a repeated CreateVolume lacks the volume context.

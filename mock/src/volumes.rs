@@ -139,6 +139,9 @@ impl Core {
         let topology = self.place(request.accessibility_requirements.as_ref())?;
         self.has_room(state, capacity)?;
         let mut id = state.new_id("vol");
+        if self.has(Defect::VolumeIdsAreCounted) {
+            id = format!("vol-{:08}", state.volumes.len() + 1);
+        }
         if self.has(Defect::VolumeIdTooLong) {
             id.insert_str(0, &"0".repeat(128));
         }

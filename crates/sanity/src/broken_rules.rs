@@ -55,6 +55,11 @@ impl BrokenRules {
         self.broken.entry(key).or_insert(broken);
     }
 
+    /// Leaves what is wrong about something to the case that has seen it.
+    pub(super) fn leave(&mut self, about: &str) {
+        self.broken.retain(|(of, _), _| *of != about);
+    }
+
     /// Adds what a case has seen, where it is new, with the commands that lead to it; of its replies only where these count.
     pub(super) fn add(
         &mut self,

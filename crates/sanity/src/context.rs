@@ -8,6 +8,7 @@ use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
 use super::need::Need;
 use super::premises::{Ground, Premises};
+use super::reply_rules::case_about_ids;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call};
 use super::settings::{Access, Settings};
@@ -367,6 +368,8 @@ impl Context {
         // Cases look for secrets in what the driver says; the runner masks what it shows of that.
         let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
         let before = self.restarts.mark();
+        let begun = Instant::now();
+        self.run.begins(method, &request);
         let timed = CallTimes::begins(&self.run.times, method, &request);
         let answer = call(&session, method, request.clone()).await;
         drop(timed);
@@ -375,7 +378,11 @@ impl Context {
             Err(status) => Err(status.code()),
         };
         self.made.answered(number, method, &request, &ended);
+        let doubled = lock(&self.run.given_ids).ends(method, &request, begun, &ended);
         lock(&self.steps).end(step, ended);
+        if let Some((path, told)) = doubled {
+            self.breaks(case_about_ids(method), path.to_owned(), told, false);
+        }
         let status = answer.as_ref().err();
         if let Some(lost) = status.and_then(Lost::of)
             && !self.restarts.cut_off(before)

@@ -3,8 +3,10 @@
 //! Which requests these are stands in `sources.rs`.
 
 use super::context::Context;
+use super::reply_rules::case_about_ids;
 use super::verdict::{Stop, Verdict, ensure, same_id, skip_unless};
 use csi_proto::Request;
+use csi_proto::lock::lock;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,7 +85,9 @@ impl Context {
         for reply in self.all_ok_in_the_end(requests)? {
             let id = Q::id(&identified::<Q>(reply)?).to_owned();
             let actual = format!("{id} for two names");
-            ensure(ids.insert(id), "an id for each name", actual)?;
+            self.resting_on(case_about_ids(Q::METHOD), || {
+                ensure(ids.insert(id), "an id for each name", actual)
+            })?;
         }
         Ok(())
     }
@@ -99,7 +103,13 @@ impl Context {
             let id = Q::id(&thing).to_owned();
             let expected = format!("a {} of its own for {name:?}", Q::WORD);
             let actual = format!("{id}, the one of a name before it");
-            ensure(ids.insert(id), expected, actual)?;
+            let about_ids = case_about_ids(Q::METHOD);
+            let is_new = ids.insert(id);
+            if !is_new {
+                // Whether these names are told apart is the subject of the case.
+                lock(&self.broken_rules).leave(about_ids);
+            }
+            self.resting_on(about_ids, || ensure(is_new, expected, actual))?;
         }
         Ok(())
     }

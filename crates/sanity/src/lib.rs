@@ -27,6 +27,7 @@ mod driver_info;
 mod file_values;
 mod finding;
 mod fixtures;
+mod given_ids;
 mod journal;
 mod json;
 mod judging;
@@ -80,7 +81,7 @@ use own_driver::OwnDriver;
 use room::Limits;
 use run::{Ends, Run};
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 use taking_down::MadeItems;
@@ -177,9 +178,11 @@ pub async fn run_watched(
         postponed: Mutex::default(),
         left: Mutex::default(),
         seen: Mutex::default(),
+        given_ids: Mutex::default(),
         times: Mutex::default(),
         broken_rules: Mutex::default(),
         losses: Mutex::default(),
+        is_never_ready: AtomicBool::new(false),
         bringing_back: tokio::sync::Mutex::default(),
         broken_calls: Mutex::default(),
         incomplete: Mutex::new(unanswered),

@@ -19,6 +19,7 @@ use csi_rpc::facts::IdKind;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -125,11 +126,16 @@ async fn is_back(run: &Arc<Run>) -> Result<(), String> {
     if run.restarter().is_some() {
         let context = Context::of_no_case(run, Access::Mount);
         let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
-        if let (Ok(Err(Stop::Failed(failure))), true) = (restarted, run.death().is_some()) {
-            problem = format!("started again, {}", failure.actual);
-            if let Some(line) = failure.stderr.last() {
-                let _ = write!(problem, ": {}", escaped(line));
+        match restarted {
+            // Another case may have taken it down again since then.
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Stop::Failed(failure))) if run.death().is_some() => {
+                problem = format!("started again, {}", failure.actual);
+                if let Some(line) = failure.stderr.last() {
+                    let _ = write!(problem, ": {}", escaped(line));
+                }
             }
+            _ => {}
         }
     }
     match run.death().is_some() {
@@ -161,7 +167,12 @@ pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
             let is_over = Instant::now() >= end || run.death().is_some();
             match reason {
                 Some(reason) if is_over => return Err(escaped(&reason).into_owned()),
-                None if is_over || !NOT_YET.contains(&status.code()) => break,
+                None if is_over
+                    || !NOT_YET.contains(&status.code())
+                    || run.is_never_ready.load(Ordering::Relaxed) =>
+                {
+                    break;
+                }
                 _ => tokio::time::sleep(LOOK).await,
             }
         }

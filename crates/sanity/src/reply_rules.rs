@@ -12,12 +12,26 @@ use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
+use csi_rpc::facts::Making;
 use csi_rpc::validation::{self, Checks, Replies};
 
 /// The case that judges the replies of an RPC.
 fn case_of(method: &Method) -> &'static str {
     let found = case_named(&format!("replies/{}", method.kebab_name));
     found.map_or("", |case| &case.name)
+}
+
+/// The case about the ids of what an RPC makes.
+pub fn case_about_ids(method: &Method) -> &'static str {
+    let found = csi_rpc::making(method).and_then(|making| case_named(&ids_of(making)?));
+    found.map_or("", |case| &case.name)
+}
+
+/// The name of the case about the ids of such things; `None` for what has none.
+pub fn ids_of(making: &Making) -> Option<String> {
+    let (_, path) = making.own_id()?;
+    let (thing, _) = path.split_once('.')?;
+    Some(format!("replies/{}-ids", thing.replace('_', "-")))
 }
 
 /// The rules of the specification, and no more.
@@ -98,14 +112,22 @@ impl Context {
         ensure(found.is_empty(), expected, found.join(", "))
     }
 
+    /// Skips the case where nothing can be said of the replies of an RPC.
+    ///
+    /// # Errors
+    /// When there was none.
+    pub fn has_replied(&self, method: &Method) -> Verdict {
+        let none = format!("no call of {} was answered with a reply", method.name);
+        skip_unless(lock(&self.run.broken_rules).were_checked(method), &none)
+    }
+
     /// Demands that no reply of an RPC broke a rule.
     ///
     /// # Errors
     /// When one did.
     pub fn keeps_reply_rules(&self, method: &Method) -> Verdict {
+        self.has_replied(method)?;
         let all = lock(&self.run.broken_rules);
-        let none = format!("no call of {} was answered with a reply", method.name);
-        skip_unless(all.were_checked(method), &none)?;
         let expected = format!(
             "every {} keeps the specification's rules",
             method.response.short_name()

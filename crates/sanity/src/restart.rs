@@ -13,6 +13,7 @@ use csi_proto::lock::lock;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tonic::Code;
@@ -106,11 +107,24 @@ impl Context {
     fn restart_by(&self, restarter: &Restarter) -> Verdict {
         lock(&self.steps).push(Step::Restart(restarter.clone()));
         let begun = Instant::now();
-        match restarter {
-            Restarter::Command(command) => self.run_command(command)?,
-            Restarter::Own(own) => self.start_again(own)?,
+        let patience = match restarter {
+            Restarter::Command(command) => {
+                self.run_command(command)?;
+                PATIENCE
+            }
+            Restarter::Own(own) => {
+                self.start_again(own)?;
+                self.settings().start_limit
+            }
+        };
+        lock(&self.run.given_ids).forget();
+        let started = Instant::now();
+        let answered = self.wait(answers(&self.run, patience))?;
+        if started.elapsed() >= patience {
+            // One that does not get ready in that time does not after the next restart either.
+            self.run.is_never_ready.store(true, Ordering::Relaxed);
         }
-        let Err(problem) = self.wait(answers(&self.run, PATIENCE))? else {
+        let Err(problem) = answered else {
             return Ok(());
         };
         let mut failure = Failure::new("the driver answers after its restart", problem);

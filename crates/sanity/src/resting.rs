@@ -8,14 +8,17 @@
 use super::case::{Case, CaseKind};
 use super::context::Context;
 use super::premises::{Ground, UnderWay};
+use super::reply_rules::case_about_ids;
 use super::report::case_named;
 use super::room::{Lack, Shortage};
+use super::steps::Step;
 use super::verdict::Stop;
 use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_rpc::facts::{Capability, Effect};
 use csi_undo::requests::name;
+use std::collections::BTreeSet;
 use tonic::{Code, Status};
 
 /// The case about what a driver remembers over a restart.
@@ -160,13 +163,25 @@ impl Context {
 
     /// What this case rests on now, beside its own rule.
     pub(super) fn ground(&self) -> Ground {
+        // The answer to a call is right or wrong, whatever id it has.
+        let ids = self.doubled_ids(1);
         let premises = lock(&self.premises);
         let on = premises.rest.iter().chain(&premises.answer).copied();
+        let on = on.chain(ids);
         let own = case_named(&self.case).map_or("", |case| &case.name);
         Ground {
             on: on.filter(|one| *one != own).collect(),
             shortage: premises.shortage.clone(),
         }
+    }
+
+    /// The cases about ids, where one that this case has, but for those of its last calls, is, or may be, also that of something
+    /// else.
+    pub(super) fn doubled_ids(&self, last: usize) -> BTreeSet<&'static str> {
+        let (steps, ids) = (lock(&self.steps), lock(&self.run.given_ids));
+        let calls = steps.all().iter().rev().filter_map(Step::call).skip(last);
+        let doubled = calls.filter(|call| ids.has_doubled(call));
+        doubled.map(|call| case_about_ids(call.method)).collect()
     }
 
     /// Whether the case is one of those on which most others depend.

@@ -5,6 +5,7 @@ use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
 use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
+use super::given_ids::GivenIds;
 use super::journal::Journal;
 use super::losses::Losses;
 use super::own_driver::OwnDriver;
@@ -21,7 +22,7 @@ use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_undo::made::Item;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -108,10 +109,13 @@ pub struct Run {
     /// The items that could not be taken down, with the reasons, by the cases' names.
     pub(super) left: Mutex<Vec<(String, String)>>,
     pub(super) seen: Mutex<CallCounts>,
+    pub(super) given_ids: Mutex<GivenIds>,
     pub(super) times: Mutex<CallTimes>,
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// The calls in which the driver went away.
     pub(super) losses: Mutex<Losses>,
+    /// Whether the driver did not get ready after a restart in the time that it has for that.
+    pub(super) is_never_ready: AtomicBool,
     /// Held by the one who brings the driver back; why it did not come back.
     pub(super) bringing_back: tokio::sync::Mutex<Option<String>>,
     /// Why the run is incomplete, in sentences.
@@ -180,6 +184,15 @@ impl Run {
         let mut all = lock(&self.incomplete).clone();
         all.extend(never.map(|(_, told)| format!("{UNKNOWN}{told}")));
         all.into_iter().collect()
+    }
+
+    /// Notes that a call begins. What a driver gave ids to whose connection has ended may be gone.
+    pub(super) fn begins(&self, method: &Method, request: &Bytes) {
+        let mut ids = lock(&self.given_ids);
+        if self.is_disconnected() {
+            ids.forget();
+        }
+        ids.begins(method, request);
     }
 
     /// How many cases run at a time.

@@ -264,11 +264,15 @@ impl Tool for MadeItems {
         let peer = self.run.peer(method);
         let request = with_secrets(method, &request, &self.run.settings.secrets);
         let session = peer.session.clone().with_timeout(limit);
-        let timed = CallTimes::begins(&self.run.times, method, &request);
         let begun = Instant::now();
+        self.run.begins(method, &request);
+        let timed = CallTimes::begins(&self.run.times, method, &request);
         let answer = session.call(method, request.clone()).await;
         drop(timed);
         let error = answer.as_ref().err().map(|error| &error.status);
+        // The id of what is asked for to be taken down nobody else has seen.
+        let ended = error.map_or(Ok(Bytes::new()), |status| Err(status.code()));
+        lock(&self.run.given_ids).ends(method, &request, begun, &ended);
         // A driver may say the same at once, and its own clock may be a little ahead.
         let had = limit.map(|limit| limit * 9 / 10);
         let has_hung = error.is_some_and(|status| status.code() == Code::DeadlineExceeded)

@@ -138,7 +138,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         let expected = "what the case made can be taken down";
         outcome = CaseOutcome::Failed(Failure::new(expected, problems.join("; ")));
         ground = Ground {
-            on: taking_back(),
+            on: taking_back()
+                .into_iter()
+                .chain(context.doubled_ids(0))
+                .collect(),
             shortage: context.made.shortage(),
         };
     }

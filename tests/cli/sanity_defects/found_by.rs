@@ -71,6 +71,7 @@ found_by! {
     CreateVolumeReversedRange => "controller/create-volume/of-a-reversed-range",
     CreateVolumeNegativeSize => "controller/create-volume/of-a-negative-size",
     VolumeIdMissing => "replies/create-volume" by "controller/create-volume/is-idempotent",
+    VolumeIdsAreCounted => "replies/volume-ids" by "controller/create-volume/with-an-id-of-its-own",
     VolumeIdTooLong => "replies/create-volume" by "controller/create-volume/is-idempotent",
     VolumeContextLostOnRepeat => "controller/create-volume/context-is-constant",
     VolumeContextHasSecrets => "secrets/are-not-in-the-volume",

@@ -81,7 +81,7 @@ pub fn cases(list: &mut Cases) {
         })
     });
     list.rule("ListSnapshots keeps max_entries, and its pages together have each snapshot once");
-    list.changes("in-pages", |c| {
+    list.alone("in-pages", |c| {
         let volume = c.volume()?;
         let made = (0..5).map(|_| Ok(c.snapshot(&volume)?.snapshot_id));
         let made: Vec<_> = made.collect::<Result<_, Stop>>()?;

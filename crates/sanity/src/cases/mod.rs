@@ -87,6 +87,7 @@ pub fn all() -> impl Iterator<Item = &'static Case> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::CaseKind;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -106,6 +107,21 @@ mod tests {
                 case.name
             );
             assert!(!case.section.is_empty(), "{}", case.name);
+        }
+    }
+
+    /// Of a list that changes between two pages a driver may lose some, also those that did not change.
+    #[test]
+    fn lists_are_read_in_pages_while_nothing_else_runs() {
+        let is_paged = |case: &&Case| {
+            ["in-pages", "page-by-page"]
+                .iter()
+                .any(|end| case.name.ends_with(end))
+        };
+        let paged: Vec<_> = all().filter(is_paged).collect();
+        assert_eq!(paged.len(), 3, "{paged:?}");
+        for case in paged {
+            assert_eq!(case.kind, CaseKind::Alone, "{}", case.name);
         }
     }
 }

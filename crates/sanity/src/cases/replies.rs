@@ -2,6 +2,7 @@
 
 use crate::case::CaseKind;
 use crate::need::Need;
+use crate::reply_rules::{case_about_ids, ids_of};
 use crate::vocabulary::*;
 use csi_proto::tables::METHODS;
 
@@ -20,5 +21,17 @@ pub fn cases(list: &mut Cases) {
         list.add(CaseKind::Last, method.kebab_name, |c| {
             c.keeps_reply_rules(method)
         });
+        let name = csi_rpc::making(method).and_then(ids_of);
+        if let Some(name) = name
+            .as_deref()
+            .and_then(|name| name.strip_prefix("replies/"))
+        {
+            let rule = "The id of what {} makes is that of nothing else of its kind that exists";
+            list.rule(&rule.replace("{}", method.name));
+            list.add(CaseKind::Last, name, |c| {
+                c.has_replied(method)?;
+                c.no_answer_broke(case_about_ids(method), "an id of its own for each name")
+            });
+        }
     }
 }
