@@ -1,15 +1,12 @@
 //! Dispatches a parsed command line: calls an RPC, or runs a tool.
 
-use super::kubectl::{PLUGIN, PodFlags};
-use super::tools::TOOLS;
-use super::tree;
+use super::tree::{self, PLUGIN, PodFlags, TOOLS};
 use clap::{ArgMatches, FromArgMatches};
 use csi_error::{Error, Style};
 use csi_invocation::connect::{block_on, endpoint, session};
 use csi_invocation::defaults::{Defaults, Program};
 use csi_invocation::globals::Globals;
-use csi_invocation::request;
-use csi_invocation::rpc_command::Follower;
+use csi_invocation::rpc_command::{Command, Follower};
 use csi_invocation::watch::watch;
 use csi_output::ShownReply;
 use csi_rpc::Called;
@@ -87,7 +84,7 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
         globals.choose_context()?;
     }
     let globals = &globals;
-    let mut command = request::command(called, globals, defaults)?;
+    let mut command = Command::new(called, globals, defaults)?;
     command.output.colour = csi_output::colour::is_wanted();
     command.output.terminal = csi_output::terminal::width();
     let out = csi_output::stdout();

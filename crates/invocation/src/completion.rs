@@ -403,7 +403,7 @@ fn capabilities(current: &OsStr) -> Vec<CompletionCandidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{with_global_flags, with_rpcs};
+    use crate::parse::{with_global_flags, with_rpcs};
 
     fn after(line: &str) -> Vec<String> {
         let mut tree = Tree::new(with_rpcs(with_global_flags(Command::new("csi"))));

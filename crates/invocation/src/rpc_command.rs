@@ -1,9 +1,14 @@
-//! The command of one RPC: sends its requests in order and prints the replies as they come.
+//! The command of one RPC: builds its requests from flags, `--request`, secrets and defaults, sends them in order, and prints the
+//! replies as they come.
 //!
 //! Owns paging, `--keep-going` and `--dry-run`. What `-v` says is in `call/log.rs`, hints are in `call/error.rs`,
 //! formats in `output/`.
 
+use super::defaults::{Defaults, secrets};
+use super::globals::Globals;
+use super::parse;
 use bytes::Bytes;
+use csi_arguments::request::RequestSource;
 use csi_call::endpoint::Endpoint;
 use csi_call::error::call_error;
 use csi_call::log::Log;
@@ -14,15 +19,17 @@ use csi_error::{Error, OrError, code_name};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
 use csi_output::reader::{ReadOutput, WithoutReader};
-use csi_output::{End, OutputError, Printer, ShownReply, json};
+use csi_output::{End, Format, OutputError, Printer, ShownReply, json};
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
 use csi_proto::value::{Secrets, Value, secret_values};
 use csi_proto::wire;
+use csi_rpc::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
 use csi_rpc::validation::{self, Checks, Replies};
 use csi_rpc::{
-    Calls, EncodedRequest, Group, Rpc,
+    Called, Calls, EncodedRequest, Group, Rpc,
     facts::{Effect, Making},
+    from_reply,
 };
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -71,6 +78,63 @@ pub trait Follower {
 }
 
 impl Command {
+    /// The command that matches ask for, ready to be sent.
+    ///
+    /// # Errors
+    /// When its flags, its request or its secrets are not usable.
+    pub fn new(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<Self, Error> {
+        let flags = parse::flags(called.matches)?;
+        let context = request_context(&flags, called, globals, defaults)
+            .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+        Self::in_context(&flags, called, globals, defaults, &context)
+    }
+
+    /// Builds a command as [`Command::new`] does, with the given context for its requests.
+    ///
+    /// # Errors
+    /// As [`Command::new`].
+    pub fn in_context(
+        flags: &RequestFlags,
+        called: &Called<'_>,
+        globals: &Globals,
+        defaults: &Defaults,
+        context: &RequestContext,
+    ) -> Result<Self, Error> {
+        if flags.dry_run {
+            let known = [
+                Format::Table,
+                Format::Json,
+                Format::Jsonl,
+                Format::Yaml,
+                Format::Jsonpath,
+            ];
+            globals.format_among(&known, "--dry-run prints the request as JSON")?;
+        }
+        let watch = match called.rpc.may_be_watched() {
+            true => parse::flags::<WatchFlags>(called.matches)?.pause(),
+            false => None,
+        };
+        let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
+            RequestError::Base(_) => Error::local(error.to_string()),
+            _ => Error::usage(error.to_string()),
+        });
+        let mut calls = calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+        // What stands on the next page is no less watched.
+        calls.follow_pages |= watch.is_some();
+        Ok(Self {
+            group: called.group,
+            rpc: called.rpc,
+            calls,
+            watch,
+            output: globals.output(defaults.is_csc()),
+            checks: globals.checks(),
+            forgives: globals.forgives(),
+            keep_going: flags.keep_going,
+            dry_run: flags.dry_run,
+            log: globals.log(),
+        })
+    }
+
     /// The description of a call in errors.
     fn doing(&self, subject: &str) -> String {
         let space = if subject.is_empty() { "" } else { " " };
@@ -168,7 +232,7 @@ impl Command {
         follower: &mut dyn Follower,
     ) -> Result<(), Error> {
         let options = csi_output::Options {
-            format: csi_output::Format::Jsonl,
+            format: Format::Jsonl,
             ..csi_output::Options::default()
         };
         let (method, view) = (self.rpc.method, self.rpc.view);
@@ -282,7 +346,7 @@ impl Command {
         printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
-            csi_output::Format::Json | csi_output::Format::Yaml | csi_output::Format::Csc
+            Format::Json | Format::Yaml | Format::Csc
         );
         if !next.is_empty() && !self.calls.follow_pages && !shows_token {
             say!("note: there is more: --starting-token {next:?}, or --all for the whole list");
@@ -312,6 +376,39 @@ impl Command {
             _ => false,
         }
     }
+}
+
+/// The context of requests: everything beside their own flags that they are built from.
+///
+/// # Errors
+/// When `--request` or the secrets are not usable.
+pub fn request_context(
+    flags: &RequestFlags,
+    called: &Called<'_>,
+    globals: &Globals,
+    defaults: &Defaults,
+) -> Result<RequestContext, Error> {
+    let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
+    let secrets_file = secrets_file.as_deref();
+    let has_request = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
+    let has_secrets = secrets_file == Some("-");
+    let mut readers: Vec<&str> = Vec::new();
+    readers.extend(has_request.then_some("request"));
+    readers.extend(has_secrets.then_some("secrets-file"));
+    readers.extend(from_reply::from_stdin(called.matches));
+    if let [one, other, ..] = readers.as_slice() {
+        return Err(Error::usage(format!(
+            "--{one} and --{other} cannot both read stdin"
+        )));
+    }
+    let request = flags.request.as_ref();
+    let base = request.map(|source| source.read(called.rpc.method.request));
+    Ok(RequestContext {
+        default_capability: defaults.capability(globals),
+        parameters: globals.parameters(),
+        secrets: secrets(secrets_file, &flags.secrets_prompt)?,
+        base: base.transpose().or_usage()?,
+    })
 }
 
 enum AfterReply {

@@ -19,9 +19,9 @@ use csi_invocation::defaults::Program;
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::parse;
-use csi_invocation::rpc_command::Follower;
+use csi_invocation::rpc_command::{Command, Follower};
 use csi_invocation::watch::watch;
-use csi_invocation::{connect, live_ids, request};
+use csi_invocation::{connect, live_ids};
 use csi_output::pager::Paged;
 use csi_output::{ShownReply, colour, open_line, terminal};
 use csi_proto::schema::Message;
@@ -299,7 +299,7 @@ impl Shell {
 
     fn call(&mut self, called: &Called<'_>, globals: &Globals) -> Result<(), Error> {
         let defaults = self.settings.defaults();
-        let mut command = request::command(called, globals, &defaults)?;
+        let mut command = Command::new(called, globals, &defaults)?;
         self.settings.shape(&mut command.output, self.columns());
         command.output.colour = colour::is_wanted() && self.page.is_none();
         let mut out = self.paged();

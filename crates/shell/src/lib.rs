@@ -42,7 +42,7 @@ use csi_invocation::parse::{self, with_flags};
 #[cfg(test)]
 use csi_invocation::{
     defaults::Program,
-    tree::{with_global_flags, with_rpcs},
+    parse::{with_global_flags, with_rpcs},
 };
 use csi_output::terminal::columns_of;
 use execute::{Flow, Shell};

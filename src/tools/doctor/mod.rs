@@ -28,11 +28,10 @@ use csi_call::session::Connection;
 use csi_error::say;
 use csi_error::{Error, OrError};
 use csi_invocation::connect::{self, block_on};
-use csi_invocation::defaults::Defaults;
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::mount_points;
 use csi_invocation::parse::{self, with_flags};
-use csi_invocation::request;
 use csi_output::{Format, json, terminal};
 use driver::Said;
 use finding::{Finding, WIDTH, document, page, wrong};
@@ -98,7 +97,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let secrets = match &flags.bundle {
         Some(_) => {
             let file = defaults.secrets_file(&flags.secrets_file, &globals);
-            request::secrets(file.as_deref(), &[])?
+            defaults::secrets(file.as_deref(), &[])?
         }
         None => Secrets::default(),
     };

@@ -6,11 +6,11 @@ use clap::{ArgMatches, Command};
 use csi_call::endpoint::Endpoint;
 use csi_call::session::Connection;
 use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
+use csi_invocation::connect;
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::{self, with_flags};
-use csi_invocation::{connect, request};
 use csi_output::steps::StepPrinter;
 use csi_rpc::context::RequestContext;
 
@@ -42,7 +42,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     connect::private_mounts(&endpoint, defaults)?;
     let style = defaults.style(globals);
     let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
-    let secrets = request::secrets(secrets_file.as_deref(), &[])?;
+    let secrets = defaults::secrets(secrets_file.as_deref(), &[])?;
     let context = RequestContext {
         default_capability: defaults.capability(globals),
         parameters: globals.parameters(),

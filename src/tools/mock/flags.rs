@@ -4,7 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValue;
 use csi_arguments::size;
 use csi_invocation::faults::FaultFlags;
-use csi_invocation::offered::Offered;
+use csi_invocation::parse::Offered;
 use csi_invocation::serving::ServingFlags;
 use csi_mock::{Defect, Settings, capability_names};
 use std::collections::BTreeSet;
