@@ -44,7 +44,7 @@ pub fn main() -> ExitCode {
 fn ended(result: Result<(), Error>, style: Style) -> ExitCode {
     csi_error::say::flush();
     let result = match result {
-        Ok(()) if csi_output::reader::is_gone() => Err(Error::unread()),
+        Ok(()) if csi_output::stdout::reader_is_gone() => Err(Error::unread()),
         result => result,
     };
     match result {

@@ -4,8 +4,6 @@
 //! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too;
 //! and that a verb may stand without its group. All other words about a wrong line are clap's. Must not know any tool.
 
-use super::globals::Globals;
-use super::help::help_all;
 use super::verbs;
 use clap::builder::{PossibleValue, StringValueParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -17,11 +15,6 @@ use std::ffi::{OsStr, OsString};
 
 /// How wide a list of commands may be.
 const WIDTH: usize = 80;
-
-/// Adds the flags of every command.
-pub fn with_global_flags(root: Command) -> Command {
-    Globals::augment_args(root.arg(help_all()))
-}
 
 /// Adds the commands of all RPCs.
 pub fn with_rpcs(root: Command) -> Command {

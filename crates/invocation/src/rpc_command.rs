@@ -5,7 +5,7 @@
 //! formats in `output/`.
 
 use super::defaults::{Defaults, secrets};
-use super::globals::Globals;
+use super::globals::{Forgives, Globals};
 use super::parse;
 use bytes::Bytes;
 use csi_arguments::request::RequestSource;
@@ -18,13 +18,13 @@ use csi_error::say;
 use csi_error::{Error, OrError, code_name};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
-use csi_output::reader::{ReadOutput, WithoutReader};
+use csi_output::stdout::{ReadOutput, WithoutReader};
 use csi_output::{End, Format, OutputError, Printer, ShownReply, json};
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
 use csi_proto::value::{Secrets, Value, secret_values};
 use csi_proto::wire;
-use csi_rpc::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
+use csi_rpc::context::{RequestContext, RequestFlags, WatchFlags};
 use csi_rpc::validation::{self, Checks, Replies};
 use csi_rpc::{
     Called, Calls, EncodedRequest, Group, Rpc,
@@ -57,15 +57,6 @@ pub struct Command {
     pub watch: Option<Duration>,
     /// The log of calls on stderr.
     pub log: Log,
-}
-
-/// Codes that count as success, for scripts that create and delete without looking first.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Forgives {
-    /// ALREADY_EXISTS of a create.
-    pub existing: bool,
-    /// NOT_FOUND of a delete.
-    pub missing: bool,
 }
 
 /// An observer of a command while it runs.
@@ -114,10 +105,7 @@ impl Command {
             true => parse::flags::<WatchFlags>(called.matches)?.pause(),
             false => None,
         };
-        let calls = (called.rpc.calls)(called.matches, context).map_err(|error| match error {
-            RequestError::Base(_) => Error::local(error.to_string()),
-            _ => Error::usage(error.to_string()),
-        });
+        let calls = called.rpc.calls(called.matches, context).or_usage();
         let mut calls = calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
         // What stands on the next page is no less watched.
         calls.follow_pages |= watch.is_some();

@@ -9,7 +9,7 @@ use csi_call::session::Session;
 use csi_error::{Error, ErrorKind};
 use csi_output::layout::{Layout, OwnedRow};
 use csi_output::printer::{Event, Printer};
-use csi_output::{OutputError, ShownReply, reader};
+use csi_output::{OutputError, ShownReply, stdout};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::io::Write;
@@ -56,7 +56,7 @@ pub async fn watch(
         // Where nothing changes, nothing is written that would find the reader gone.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = reader::leaves() => return Ok(()),
+            () = stdout::reader_leaves() => return Ok(()),
         }
     }
 }

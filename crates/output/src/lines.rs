@@ -1,7 +1,7 @@
 //! Lines that a thread of its own formats and writes: a slow reader, or a slow disk, never delays the calls that the lines
 //! report.
 
-use super::reader::SharedStdout;
+use super::stdout::SharedStdout;
 use csi_proto::lock::lock;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -23,7 +23,7 @@ use csi_invocation::rpc_command::{Command, Follower};
 use csi_invocation::watch::watch;
 use csi_invocation::{connect, live_ids};
 use csi_output::pager::Paged;
-use csi_output::{ShownReply, colour, open_line, terminal};
+use csi_output::{ShownReply, colour, stdout, terminal};
 use csi_proto::schema::Message;
 use csi_proto::wire;
 use csi_rpc::Called;
@@ -404,10 +404,10 @@ impl Shell {
         let may_be_open = std::mem::take(&mut self.may_be_open);
         let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
         match terminal::width() {
-            Some(_) if open_line::is_open() => csi_output::print(b"\n"),
+            Some(_) if stdout::line_is_open() => csi_output::print(b"\n"),
             Some(columns) if may_be_open && !is_dumb => {
-                let printed = csi_output::print(open_line::fresh(columns).as_bytes());
-                open_line::set_open(false);
+                let printed = csi_output::print(stdout::fresh_line(columns).as_bytes());
+                stdout::set_line_open(false);
                 printed
             }
             _ => Ok(()),

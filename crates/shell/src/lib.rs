@@ -40,10 +40,7 @@ use csi_invocation::defaults::Defaults;
 use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
 #[cfg(test)]
-use csi_invocation::{
-    defaults::Program,
-    parse::{with_global_flags, with_rpcs},
-};
+use csi_invocation::{defaults::Program, globals::with_global_flags, parse::with_rpcs};
 use csi_output::terminal::columns_of;
 use execute::{Flow, Shell};
 use history::History;

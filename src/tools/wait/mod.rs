@@ -9,7 +9,7 @@ mod driver;
 use clap::{ArgMatches, Args, Command};
 use condition::{Condition, Kind, State, Verdict, Way, may_mend, surer_way, way};
 use csi_call::advertised::Advertised;
-use csi_call::tries::Tries;
+use csi_call::wait::Tries;
 use csi_error::{Error, ErrorKind};
 use csi_invocation::connect::{block_on, endpoint, session};
 use csi_invocation::defaults::Defaults;
