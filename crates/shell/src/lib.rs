@@ -20,7 +20,6 @@ pub mod help;
 mod history;
 mod known_ids;
 pub mod line;
-mod listing;
 mod pipeline;
 mod psql;
 mod script;
