@@ -122,7 +122,6 @@ impl Asks for Ends<'_> {
         &mut self,
         end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let client = match end {
             DriverEnd::Node => self.node,

@@ -15,11 +15,11 @@ use csi_call::log::Log;
 use csi_call::pages::Pages;
 use csi_call::session::{CallError, Session};
 use csi_error::say;
-use csi_error::{Error, OrError, code_name};
+use csi_error::{Error, OrError, Style, code_name};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
 use csi_output::stdout::{ReadOutput, WithoutReader};
-use csi_output::{End, Format, OutputError, Printer, ShownReply, json};
+use csi_output::{End, Format, OutputError, Printer, ShownReply, colour, json};
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
 use csi_proto::value::{Secrets, Value, secret_values};
@@ -57,16 +57,12 @@ pub struct Command {
     pub watch: Option<Duration>,
     /// The log of calls on stderr.
     pub log: Log,
+    /// The format of errors after which the command goes on.
+    pub style: Style,
 }
 
-/// An observer of a command while it runs.
-pub trait Follower {
-    /// A failure after which the command goes on.
-    fn failed(&mut self, error: &Error);
-
-    /// A reply, or a part of one: a page of a list, a message of a stream.
-    fn replied(&mut self, reply: &ShownReply<'_>);
-}
+/// Gets the replies of a command while it runs, or parts of them: a page of a list, a message of a stream.
+pub type OnReply<'a> = &'a mut dyn FnMut(&ShownReply<'_>);
 
 impl Command {
     /// The command that matches ask for, ready to be sent.
@@ -120,6 +116,7 @@ impl Command {
             keep_going: flags.keep_going,
             dry_run: flags.dry_run,
             log: globals.log(),
+            style: defaults.style(globals),
         })
     }
 
@@ -164,7 +161,7 @@ impl Command {
         session: &Session,
         endpoint: &Endpoint,
         out: impl Write,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
         let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
         let out = ReadOutput::new(out, without_reader(&rpc.facts.effect));
@@ -182,7 +179,7 @@ impl Command {
         let mut first: Option<Error> = None;
         for request in &self.calls.requests {
             let result = self
-                .one(session, endpoint, request, &mut printer, follower)
+                .one(session, endpoint, request, &mut printer, on_reply)
                 .await;
             match result {
                 Ok(AfterReply::Continue) => {}
@@ -195,7 +192,7 @@ impl Command {
                         return Err(error);
                     }
                     // The first failure is the command's result; what comes before the end is reported at once.
-                    follower.failed(&error);
+                    colour::report(&error, self.style);
                     first.get_or_insert(error);
                 }
             }
@@ -208,7 +205,7 @@ impl Command {
         first.map_or(Ok(()), |error| Err(error.reported()))
     }
 
-    /// Sends one request, with all pages of a list, and prints nothing: the follower gets the replies.
+    /// Sends one request, with all pages of a list, and prints nothing: `on_reply` gets the replies.
     ///
     /// # Errors
     /// The call's failure.
@@ -217,7 +214,7 @@ impl Command {
         session: &Session,
         endpoint: &Endpoint,
         request: &EncodedRequest,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
         let options = csi_output::Options {
             format: Format::Jsonl,
@@ -225,7 +222,7 @@ impl Command {
         };
         let (method, view) = (self.rpc.method, self.rpc.view);
         let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())?;
-        let asked = self.one(session, endpoint, request, &mut printer, follower);
+        let asked = self.one(session, endpoint, request, &mut printer, on_reply);
         let asked = asked.await.map(drop);
         asked.map_err(|error| error.doing(self.doing(&request.subject)))
     }
@@ -236,7 +233,7 @@ impl Command {
         endpoint: &Endpoint,
         request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<AfterReply, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
         let mut bytes = request.bytes.clone();
@@ -246,7 +243,7 @@ impl Command {
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let doing = self.doing(&request.subject);
-            let answered = self.answered(session, sent, request, printer, follower);
+            let answered = self.answered(session, sent, request, printer, on_reply);
             let reply = match answered.await {
                 Ok(reply) => {
                     self.log.call(&doing, "OK", started.elapsed());
@@ -289,7 +286,7 @@ impl Command {
         sent: Bytes,
         request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<Option<Bytes>, CommandFailure> {
         let method = self.rpc.method;
         let mut replies = Replies::new(method, &sent, &self.checks);
@@ -297,14 +294,14 @@ impl Command {
             let answer = session.call(method, sent.clone()).await?;
             self.log.reply_metadata(answer.metadata());
             let bytes = answer.into_inner();
-            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+            self.print(request, &sent, &bytes, &mut replies, printer, on_reply)?;
             return Ok(Some(bytes));
         }
         let answer = session.stream(method, sent.clone()).await?;
         self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
         while let Some(bytes) = session.next(method, &sent, &mut stream).await? {
-            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+            self.print(request, &sent, &bytes, &mut replies, printer, on_reply)?;
         }
         // Beside the table, which scripts may count.
         if let Some(sum) = printer.take_sum() {
@@ -320,7 +317,7 @@ impl Command {
         bytes: &[u8],
         replies: &mut Replies<'_>,
         printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<(), CommandFailure> {
         self.log.reply(self.rpc.method, bytes);
         let next = next_token(self.rpc.method.response, bytes).map_err(CommandFailure::Other)?;
@@ -330,7 +327,7 @@ impl Command {
             bytes,
             more: self.calls.follow_pages && !next.is_empty(),
         };
-        follower.replied(&reply);
+        on_reply(&reply);
         printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,

@@ -19,7 +19,7 @@ use csi_invocation::defaults::Program;
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::parse;
-use csi_invocation::rpc_command::{Command, Follower};
+use csi_invocation::rpc_command::Command;
 use csi_invocation::watch::watch;
 use csi_invocation::{connect, live_ids};
 use csi_output::pager::Paged;
@@ -155,10 +155,7 @@ impl Shell {
 
     /// Reports an error that was not yet reported.
     pub fn report(&self, error: &Error) {
-        if !error.is_reported() {
-            let text = colour::of_error(error, self.style());
-            let _ = io::stderr().write_all(text.as_bytes());
-        }
+        colour::report(error, self.style());
     }
 
     /// Waits for what embedded drivers still do.
@@ -308,14 +305,13 @@ impl Shell {
             return csi_output::written(out.finish());
         }
         let driver = connections::key(globals);
-        let mut listener = ReplyKeeper {
+        let mut keeper = ReplyKeeper {
             message: called.rpc.method.response,
             driver: &driver,
             ids: &mut self.ids,
             bytes: None,
             goes_on: false,
             streams: called.rpc.method.server_streaming,
-            style: defaults.style(globals),
         };
         let connections = self.connections.clone();
         let sent = block_on(&self.runtime, &mut self.interrupts, async {
@@ -327,15 +323,14 @@ impl Shell {
                     watch(&command, &session, endpoint, pause, csi_output::stdout()).await
                 }
                 None => {
-                    command
-                        .send(&session, endpoint, &mut out, &mut listener)
-                        .await
+                    let mut keep = |reply: &ShownReply<'_>| keeper.keep(reply);
+                    command.send(&session, endpoint, &mut out, &mut keep).await
                 }
             }
         });
         // Also what has come before a failure.
         let shown = csi_output::written(out.finish());
-        if let Some(bytes) = listener.bytes {
+        if let Some(bytes) = keeper.bytes {
             self.reply = Some(Reply::whole(called.rpc.method.response, bytes));
         }
         self.status.note(
@@ -490,16 +485,10 @@ struct ReplyKeeper<'a> {
     /// Whether the next reply is the next page of the same list.
     goes_on: bool,
     streams: bool,
-    style: Style,
 }
 
-impl Follower for ReplyKeeper<'_> {
-    fn failed(&mut self, error: &Error) {
-        let text = colour::of_error(error, self.style);
-        let _ = io::stderr().write_all(text.as_bytes());
-    }
-
-    fn replied(&mut self, reply: &ShownReply<'_>) {
+impl ReplyKeeper<'_> {
+    fn keep(&mut self, reply: &ShownReply<'_>) {
         self.ids.see(self.driver, self.message, reply.bytes);
         match &mut self.bytes {
             // Messages one after the other are one message, whose lists are joined and whose last token counts: an empty one

@@ -272,7 +272,6 @@ impl Asks for Asked<'_> {
         &mut self,
         _end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, CallError> {
         if_served(self.send(&request).await)
     }

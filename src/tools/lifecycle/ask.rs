@@ -3,8 +3,10 @@
 use super::calls::Way;
 use csi_call::advertised::{Advertised, Asks, DriverEnd};
 use csi_error::Error;
+use csi_proto::path::contents;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
 use csi_proto::{Request, v1};
+use prost::Message as _;
 use std::io::Write;
 use tonic::Code;
 
@@ -55,11 +57,13 @@ impl<W: Write> Asks for Way<'_, '_, W> {
         &mut self,
         _end: DriverEnd,
         request: Q,
-        count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
-        let tell = |reply: &Q::Reply| match count(reply) {
-            1 => "1 capability".to_owned(),
-            count => format!("{count} capabilities"),
+        let tell = |reply: &Q::Reply| {
+            let bytes = reply.encode_to_vec();
+            match contents(Q::METHOD.response, &bytes, "capabilities").len() {
+                1 => "1 capability".to_owned(),
+                count => format!("{count} capabilities"),
+            }
         };
         self.step(&request, tell).await.map(Some)
     }

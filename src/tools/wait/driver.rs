@@ -117,7 +117,6 @@ impl Asks for Driver<'_> {
         &mut self,
         _end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let answer = if_served(self.session.ask(&request).await);
         answer.map_err(|error| call_error(&error, self.endpoint))
