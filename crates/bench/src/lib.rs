@@ -151,12 +151,7 @@ impl Prepared {
             Load::Cycle(_, flags) => {
                 let file = defaults.secrets_file(&flags.secrets_file, globals);
                 let secrets = defaults::secrets(file.as_deref(), &[])?;
-                Ok(Self::Cycle(RequestContext {
-                    default_capability: defaults.capability(globals),
-                    parameters: globals.parameters(),
-                    secrets,
-                    ..RequestContext::default()
-                }))
+                Ok(Self::Cycle(defaults.request_context(globals, secrets)))
             }
         }
     }

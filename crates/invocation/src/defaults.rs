@@ -8,6 +8,7 @@ use csi_arguments::secrets::{self, PromptError, Secrets};
 use csi_error::{Error, OrError as _, Style};
 use csi_output::Format;
 use csi_proto::v1::VolumeCapability;
+use csi_rpc::context::RequestContext;
 
 /// The program whose commands a shell runs.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +72,16 @@ impl Defaults {
             default: None,
         });
         found.and_then(|(file, _)| file)
+    }
+
+    /// What requests are built from beside their own flags, with these secrets.
+    pub fn request_context(&self, globals: &Globals, secrets: Secrets) -> RequestContext {
+        RequestContext {
+            default_capability: self.capability(globals),
+            parameters: globals.parameters(),
+            secrets,
+            base: None,
+        }
     }
 
     /// Whether the program was called as csc.

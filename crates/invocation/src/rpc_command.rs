@@ -388,11 +388,10 @@ pub fn request_context(
     }
     let request = flags.request.as_ref();
     let base = request.map(|source| source.read(called.rpc.method.request));
+    let secrets = secrets(secrets_file, &flags.secrets_prompt)?;
     Ok(RequestContext {
-        default_capability: defaults.capability(globals),
-        parameters: globals.parameters(),
-        secrets: secrets(secrets_file, &flags.secrets_prompt)?,
         base: base.transpose().or_usage()?,
+        ..defaults.request_context(globals, secrets)
     })
 }
 

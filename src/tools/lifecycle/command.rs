@@ -12,7 +12,6 @@ use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::{self, with_flags};
 use csi_output::steps::StepPrinter;
-use csi_rpc::context::RequestContext;
 
 /// The command.
 pub fn command() -> Command {
@@ -43,12 +42,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let style = defaults.style(globals);
     let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
     let secrets = defaults::secrets(secrets_file.as_deref(), &[])?;
-    let context = RequestContext {
-        default_capability: defaults.capability(globals),
-        parameters: globals.parameters(),
-        secrets,
-        ..RequestContext::default()
-    };
+    let context = defaults.request_context(globals, secrets);
     // Named in the commands that remove what is left.
     flags.secrets_file = secrets_file;
     let flags = &flags;
