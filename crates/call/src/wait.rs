@@ -26,10 +26,10 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
     endpoint: &Endpoint,
     limit: Duration,
 ) -> Result<Session, Error> {
-    let mut tries = Tries::within(Some(limit), PAUSES);
+    let mut polling = Polling::within(Some(limit), PAUSES);
     let mut reason = None;
     loop {
-        let tried = tries.once(async {
+        let tried = polling.once(async {
             let session = open().await?;
             probe(&session, endpoint).await?;
             Ok(session)
@@ -41,7 +41,7 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
             // Cut off at the end: the reason of the try before says more.
             None => {}
         }
-        if !tries.again().await {
+        if !polling.again().await {
             let silent =
                 || Error::rpc(Code::DeadlineExceeded, format!("no answer from {endpoint}"));
             return Err(reason.unwrap_or_else(silent).doing(waiting(limit)));
@@ -73,16 +73,16 @@ fn may_mend(error: &Error) -> bool {
 /// How long the last try may take, which begins at the deadline.
 const LAST_TRY: Duration = Duration::from_secs(1);
 
-/// The tries.
-pub struct Tries {
+/// Tries at something that nobody announces, until a deadline.
+pub struct Polling {
     end: Option<Instant>,
     pause: Duration,
     longest_pause: Duration,
     is_last: bool,
 }
 
-impl Tries {
-    /// Tries for so long, `None` for ever, with pauses between these two.
+impl Polling {
+    /// Polling for so long, `None` for ever, with pauses between these two.
     pub fn within(limit: Option<Duration>, (pause, longest_pause): (Duration, Duration)) -> Self {
         Self {
             end: limit.and_then(|limit| Instant::now().checked_add(limit)),
@@ -141,11 +141,11 @@ mod tests {
             (2_000, vec![100, 300, 700, 1_500, 2_000]),
             (3_600, vec![100, 300, 700, 1_500, 2_500, 3_500, 3_600]),
         ] {
-            let mut tries = Tries::within(Some(Duration::from_millis(limit)), PAUSES);
-            let began = tries.end.expect("a deadline") - Duration::from_millis(limit);
+            let mut polling = Polling::within(Some(Duration::from_millis(limit)), PAUSES);
+            let began = polling.end.expect("a deadline") - Duration::from_millis(limit);
             // A try that takes no time.
             let (mut now, mut found) = (began, Vec::new());
-            while let Some(next) = tries.next(now) {
+            while let Some(next) = polling.next(now) {
                 found.push((next - began).as_millis());
                 now = next;
             }
@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_try_that_reaches_the_deadline_was_the_last() {
-        let mut tries = Tries::within(Some(Duration::from_secs(5)), PAUSES);
-        let end = tries.end.expect("a deadline");
-        assert_eq!(tries.next(end), None);
-        let mut tries = Tries::within(None, PAUSES);
-        assert!(tries.next(end).is_some());
+        let mut polling = Polling::within(Some(Duration::from_secs(5)), PAUSES);
+        let end = polling.end.expect("a deadline");
+        assert_eq!(polling.next(end), None);
+        let mut polling = Polling::within(None, PAUSES);
+        assert!(polling.next(end).is_some());
     }
 }

@@ -1,6 +1,6 @@
 //! Asks the driver, before a lifecycle begins, for its name, its readiness and its capabilities.
 
-use super::calls::Way;
+use super::calls::StepRunner;
 use csi_call::advertised::{Advertised, Asks, DriverEnd};
 use csi_error::Error;
 use csi_proto::path::contents;
@@ -10,7 +10,7 @@ use prost::Message as _;
 use std::io::Write;
 use tonic::Code;
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// Identity, capabilities, node: what everything else depends on.
     pub(super) async fn ask(mut self) -> Result<Advertised, Error> {
         let mut advertised = Advertised::default();
@@ -50,7 +50,7 @@ impl<W: Write> Way<'_, '_, W> {
 }
 
 /// Each question is a step, and must be answered.
-impl<W: Write> Asks for Way<'_, '_, W> {
+impl<W: Write> Asks for StepRunner<'_, '_, W> {
     type Error = Error;
 
     async fn ask<Q: Request>(

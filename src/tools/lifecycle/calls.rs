@@ -62,8 +62,8 @@ pub struct Lifecycle<'a, W: Write> {
     pub(super) files: RefCell<Vec<PathBuf>>,
 }
 
-/// One volume's way through its steps; of several at once each has a number.
-pub(super) struct Way<'r, 'a, W: Write> {
+/// Runs the steps of one volume; of several at once each has a number.
+pub(super) struct StepRunner<'r, 'a, W: Write> {
     pub(super) run: &'r Lifecycle<'a, W>,
     pub(super) number: Option<usize>,
     /// What the driver was found to advertise.
@@ -132,9 +132,13 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// The way of the volume of that number, or what concerns all.
-    pub(super) fn way(&self, number: Option<usize>, advertised: Advertised) -> Way<'_, 'a, W> {
-        Way {
+    /// Runs the steps of the volume of that number, or those that concern all.
+    pub(super) fn runner(
+        &self,
+        number: Option<usize>,
+        advertised: Advertised,
+    ) -> StepRunner<'_, 'a, W> {
+        StepRunner {
             run: self,
             number,
             advertised,
@@ -142,7 +146,7 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     }
 }
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// A step of the way up.
     pub(super) async fn step<Q: Request>(
         &self,

@@ -1,6 +1,6 @@
 //! The work on a volume's data as steps: in a thread that may hang, which the way down stops and waits for.
 
-use super::calls::{DataThread, Lifecycle, Way, text};
+use super::calls::{DataThread, Lifecycle, StepRunner, text};
 use super::data::{Exercise, Exercised, TargetKind, Work};
 use super::plan::{ABNORMAL, Plan};
 use super::volume::{Placed, Volume};
@@ -55,7 +55,7 @@ impl<W: Write> Drop for Working<'_, '_, W> {
     }
 }
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// Writes and reads the data; its checksum, where it stays for copies to be compared with.
     pub(super) async fn write_and_read(
         &self,
