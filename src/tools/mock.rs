@@ -185,22 +185,22 @@ fn settings(flags: &MockFlags) -> SettingsFile {
 /// Prints what there is to choose from.
 fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
     let is_json = globals.json_or_lines("names are lines, or JSON with -o json")?;
-    let told: Vec<(String, Json)> = match flags.list_defects {
+    let entries: Vec<(String, Json)> = match flags.list_defects {
         true => {
-            let told = Defect::ALL.iter().map(|one| {
+            let entries = Defect::ALL.iter().map(|one| {
                 let (name, defect) = (one.name(), one.sentence());
                 let shown = object!({"name": name, "defect": defect});
                 (format!("{name}: {defect}\n"), shown)
             });
-            told.collect()
+            entries.collect()
         }
         false => {
             let names = capability_names().into_iter();
-            let told = names.map(|name| (format!("{name}\n"), object!({"name": name})));
-            told.collect()
+            let entries = names.map(|name| (format!("{name}\n"), object!({"name": name})));
+            entries.collect()
         }
     };
-    let (mut text, all): (String, Vec<Json>) = told.into_iter().unzip();
+    let (mut text, all): (String, Vec<Json>) = entries.into_iter().unzip();
     if is_json {
         text = json::in_format(&Json::Array(all), globals.format())?;
     }

@@ -60,7 +60,7 @@ pub async fn reader_leaves() {
     loop {
         // poll(2) reports a closed reader whatever it is asked for.
         let asked = &mut [PollFd::new(&stdout, PollFlags::empty())];
-        if poll(asked, Some(&Timespec::default())).is_ok_and(|told| told > 0) {
+        if poll(asked, Some(&Timespec::default())).is_ok_and(|count| count > 0) {
             return set_reader_gone(true);
         }
         tokio::time::sleep(LOOK_PAUSE).await;

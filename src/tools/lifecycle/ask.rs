@@ -58,13 +58,13 @@ impl<W: Write> Asks for StepRunner<'_, '_, W> {
         _end: DriverEnd,
         request: Q,
     ) -> Result<Option<Q::Reply>, Error> {
-        let tell = |reply: &Q::Reply| {
+        let describe = |reply: &Q::Reply| {
             let bytes = reply.encode_to_vec();
             match contents(Q::METHOD.response, &bytes, "capabilities").len() {
                 1 => "1 capability".to_owned(),
                 count => format!("{count} capabilities"),
             }
         };
-        self.step(&request, tell).await.map(Some)
+        self.step(&request, describe).await.map(Some)
     }
 }

@@ -126,8 +126,8 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         })
     }
 
-    /// Tells of a failure on stderr, where the run goes on or ends with another.
-    pub(super) fn tell(&self, error: &Error) {
+    /// Reports a failure on stderr, where the run goes on or ends with another.
+    pub(super) fn report(&self, error: &Error) {
         let text = error.render(self.settings.style);
         let _ = io::stderr().write_all(text.as_bytes());
     }
@@ -151,9 +151,9 @@ impl<W: Write> StepRunner<'_, '_, W> {
     pub(super) async fn step<Q: Request>(
         &self,
         request: &Q,
-        tell: impl FnOnce(&Q::Reply) -> String,
+        describe: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
-        self.step_until(request, |_| true, tell).await
+        self.step_until(request, |_| true, describe).await
     }
 
     /// A step of the way up whose call is repeated until its reply is `enough`, for as long as one call may take.
@@ -161,7 +161,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         &self,
         request: &Q,
         enough: impl Fn(&Q::Reply) -> bool,
-        tell: impl FnOnce(&Q::Reply) -> String,
+        describe: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
         /// Nobody tells when a reply would be another one.
         const PAUSE: Duration = Duration::from_millis(200);
@@ -176,7 +176,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
             tokio::time::sleep(PAUSE).await;
         };
         let (outcome, text) = match &result {
-            Ok(reply) => (StepOutcome::Done, tell(reply)),
+            Ok(reply) => (StepOutcome::Done, describe(reply)),
             Err(_) => (StepOutcome::Failed, String::new()),
         };
         let printed = self.print(&step_name(Q::METHOD), outcome, &text, started.elapsed());

@@ -85,7 +85,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         match (done, volume.abnormal) {
             (Ok(()), abnormal) => Ok(abnormal),
             (Err(error), Some(abnormal)) if error.kind() != ErrorKind::Interrupted => {
-                self.run.tell(&error);
+                self.run.report(&error);
                 Err(abnormal)
             }
             (Err(error), _) => Err(error),

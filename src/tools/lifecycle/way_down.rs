@@ -137,7 +137,7 @@ impl<W: Write> WayDown<'_, '_, W> {
     }
 
     fn report(&self, error: Error) {
-        self.run.tell(&error);
+        self.run.report(&error);
         self.first.borrow_mut().get_or_insert(error.reported());
     }
 }

@@ -45,7 +45,7 @@ pub fn select(of: Selectors<'_>) -> Option<(&str, Selection)> {
 
 /// The sources of one value.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sources<T> {
+pub(crate) struct Sources<T> {
     /// The value's own flag.
     pub flag: Option<T>,
     /// The value's own variable.
