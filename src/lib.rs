@@ -9,6 +9,7 @@ pub use csi_sanity as sanity;
 
 use csi_error::{Error, Style};
 use csi_invocation::help::{self, HelpPages};
+use csi_output::colour;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -44,13 +45,13 @@ pub fn main() -> ExitCode {
 fn ended(result: Result<(), Error>, style: Style) -> ExitCode {
     csi_error::say::flush();
     let result = match result {
-        Ok(()) if csi_output::reader::is_gone() => Err(Error::unread()),
+        Ok(()) if csi_output::stdout::reader_is_gone() => Err(Error::unread()),
         result => result,
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&error, style);
+            colour::report(&error, style);
             error.exit_code(style)
         }
     }
@@ -90,9 +91,9 @@ fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsStrin
         Style::Csc | Style::Json => Error::unparsed(&text),
         Style::Text => Error::usage(text.trim_start_matches("error: ").trim_end()),
     };
-    let told = match (style, csi_output::terminal::width_of_errors()) {
+    let message = match (style, csi_output::terminal::width_of_errors()) {
         (Style::Json | Style::Csc, _) => {
-            report(&wrapped, style);
+            colour::report(&wrapped, style);
             return wrapped.exit_code(style);
         }
         // clap's own words, with its usage line.
@@ -101,7 +102,7 @@ fn usage(error: &clap::Error, name: &'static str, arguments: &[std::ffi::OsStrin
         (Style::Text, None) => text,
     };
     // When stderr is gone there is nobody to tell.
-    let _ = std::io::stderr().write_all(told.as_bytes());
+    let _ = std::io::stderr().write_all(message.as_bytes());
     wrapped.exit_code(style)
 }
 
@@ -121,12 +122,4 @@ fn wants_json(arguments: &[std::ffi::OsString]) -> bool {
         || words.windows(2).any(|pair| {
             matches!(&*pair[0], "-o" | "--output") && matches!(&*pair[1], "json" | "jsonl")
         })
-}
-
-fn report(error: &Error, style: Style) {
-    if !error.is_reported() {
-        // When stderr is gone too, the exit code is all that is left.
-        let text = csi_output::colour::of_error(error, style);
-        let _ = std::io::stderr().write_all(text.as_bytes());
-    }
 }

@@ -529,13 +529,13 @@ mod tests {
     fn a_file_is_read_again_and_a_wrong_one_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.toml");
-        let (tell, told) = mpsc::channel();
+        let (sender, warnings) = mpsc::channel();
         let flags = Settings {
             nodes: vec!["n".to_owned()],
             defect: Some("ProbeFails".to_owned()),
             ..Settings::default()
         };
-        let warn: Warn = Box::new(move |text| tell.send(text.to_owned()).unwrap());
+        let warn: Warn = Box::new(move |text| sender.send(text.to_owned()).unwrap());
         let rules = FaultRules::default();
         let mut file = SettingsFile::new(path.clone(), flags, rules, named, warn);
         let rules = file.read().unwrap();
@@ -553,11 +553,11 @@ mod tests {
         assert!(file.changed().is_none());
         fs::write(&path, "defect = 'LongIdPanics'").unwrap();
         assert!(file.changed().is_none());
-        let warning = told.try_recv().unwrap();
+        let warning = warnings.try_recv().unwrap();
         assert!(
             warning.contains("settings.toml is not used: ") && warning.contains("only `csi mock`")
         );
-        assert!(told.try_recv().is_err());
+        assert!(warnings.try_recv().is_err());
         fs::remove_file(&path).unwrap();
         assert_eq!(
             file.changed().unwrap().options.defect,

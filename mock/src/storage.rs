@@ -210,16 +210,16 @@ struct Stored {
     #[prost(message, repeated, tag = "5")]
     groups: Vec<Group>,
     #[prost(message, repeated, tag = "6")]
-    attached: Vec<Place>,
+    attached: Vec<StoredUse>,
     #[prost(message, repeated, tag = "7")]
-    staged: Vec<Place>,
+    staged: Vec<StoredUse>,
     #[prost(message, repeated, tag = "8")]
-    published: Vec<Place>,
+    published: Vec<StoredUse>,
 }
 
 /// A volume in use somewhere.
 #[derive(Clone, PartialEq, Message)]
-struct Place {
+struct StoredUse {
     #[prost(string, tag = "1")]
     volume: String,
     /// A node's id, or a path.
@@ -229,7 +229,7 @@ struct Place {
     how: Use,
 }
 
-impl Place {
+impl StoredUse {
     fn of(volume: &str, place: &[u8], how: &Use) -> Self {
         Self {
             volume: volume.to_owned(),
@@ -256,13 +256,17 @@ impl Stored {
             snapshots: state.snapshots.values().cloned().collect(),
             groups: state.groups.values().cloned().collect(),
             attached: attached
-                .map(|((volume, node), how)| Place::of(volume, node.as_bytes(), how))
+                .map(|((volume, node), how)| StoredUse::of(volume, node.as_bytes(), how))
                 .collect(),
             staged: staged
-                .map(|((volume, path), how)| Place::of(volume, path.as_os_str().as_bytes(), how))
+                .map(|((volume, path), how)| {
+                    StoredUse::of(volume, path.as_os_str().as_bytes(), how)
+                })
                 .collect(),
             published: published
-                .map(|(path, (volume, how))| Place::of(volume, path.as_os_str().as_bytes(), how))
+                .map(|(path, (volume, how))| {
+                    StoredUse::of(volume, path.as_os_str().as_bytes(), how)
+                })
                 .collect(),
         }
     }
@@ -272,8 +276,8 @@ impl Stored {
         let by_volume = |one: Volume| (one.id.clone(), one);
         let by_snapshot = |one: Snapshot| (one.id.clone(), one);
         let by_group = |one: Group| (one.id.clone(), one);
-        let staged = self.staged.into_iter().map(Place::path);
-        let published = self.published.into_iter().map(Place::path);
+        let staged = self.staged.into_iter().map(StoredUse::path);
+        let published = self.published.into_iter().map(StoredUse::path);
         let attached = self.attached.into_iter().map(|one| {
             let node = String::from_utf8(one.place).ok()?;
             Some(((one.volume, node), one.how))

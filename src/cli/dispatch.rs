@@ -1,19 +1,14 @@
 //! Dispatches a parsed command line: calls an RPC, or runs a tool.
 
-use super::kubectl::{PLUGIN, PodFlags};
-use super::tools::TOOLS;
-use super::tree;
+use super::tree::{self, PLUGIN, PodFlags, TOOLS};
 use clap::{ArgMatches, FromArgMatches};
 use csi_error::{Error, Style};
 use csi_invocation::connect::{block_on, endpoint, session};
 use csi_invocation::defaults::{Defaults, Program};
 use csi_invocation::globals::Globals;
-use csi_invocation::request;
-use csi_invocation::rpc_command::Follower;
+use csi_invocation::rpc_command::Command;
 use csi_invocation::watch::watch;
-use csi_output::ShownReply;
 use csi_rpc::Called;
-use std::io::{self, Write};
 
 /// This program, as the shell runs its commands.
 pub const PROGRAM: Program = Program {
@@ -70,24 +65,12 @@ pub fn run_tool(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) ->
     }
 }
 
-/// The failures of a one-shot command on its way, on stderr.
-struct Reporter(Style);
-
-impl Follower for Reporter {
-    fn failed(&mut self, error: &Error) {
-        let text = csi_output::colour::of_error(error, self.0);
-        let _ = io::stderr().write_all(text.as_bytes());
-    }
-
-    fn replied(&mut self, _: &ShownReply<'_>) {}
-}
-
 fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Result<(), Error> {
     if !defaults.is_csc() {
         globals.choose_context()?;
     }
     let globals = &globals;
-    let mut command = request::command(called, globals, defaults)?;
+    let mut command = Command::new(called, globals, defaults)?;
     command.output.colour = csi_output::colour::is_wanted();
     command.output.terminal = csi_output::terminal::width();
     let out = csi_output::stdout();
@@ -97,10 +80,9 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
     let endpoint = endpoint(globals)?;
     block_on(defaults, async {
         let session = session(&endpoint, globals).await?;
-        let mut reporter = Reporter(defaults.style(globals));
         let sent = match command.watch {
             Some(pause) => watch(&command, &session, &endpoint, pause, out).await,
-            None => command.send(&session, &endpoint, out, &mut reporter).await,
+            None => command.send(&session, &endpoint, out, &mut |_| {}).await,
         };
         endpoint.settled().await;
         sent

@@ -5,11 +5,9 @@
 
 mod completion;
 mod dispatch;
-mod kubectl;
 mod man;
 #[cfg(test)]
 mod shipped_files;
-mod tools;
 mod tree;
 #[cfg(test)]
 mod whole_tree;
@@ -18,5 +16,4 @@ pub use completion::answer::answer;
 #[cfg(test)]
 use dispatch::PROGRAM;
 pub use dispatch::run;
-pub use kubectl::PLUGIN;
-pub use tree::{command, command_of_one_rpc};
+pub use tree::{PLUGIN, command, command_of_one_rpc};

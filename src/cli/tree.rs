@@ -1,15 +1,71 @@
-//! The tree of commands: the RPCs by their declarations, and the tools.
+//! The tree of commands: the RPCs by their declarations, the tools by their table, and the flags that `kubectl csi` has and `csi`
+//! has not.
 
-use super::kubectl::{PLUGIN, PodFlags};
-use super::tools::TOOLS;
+use super::{completion, man};
+use crate::tools::{context, doctor, flex, lifecycle, mock, new, version, wait};
 use clap::builder::Styles;
-use clap::{Args as _, Command};
-use csi_error::{ANSWERED, Style, exit_codes};
+use clap::{ArgMatches, Args, Command};
+use csi_error::{ANSWERED, Error, Style, exit_codes};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::{Globals, with_global_flags};
 use csi_invocation::help::JOINT;
-use csi_invocation::tree::{with_global_flags, with_rpcs};
+use csi_invocation::parse::with_rpcs;
 use csi_rpc::GROUPS;
+use csi_traffic::{proxy, replay, serve};
 use std::ffi::OsString;
 use std::sync::OnceLock;
+use {csi_bench as bench, csi_sanity as sanity, csi_shell as shell};
+
+/// The name by which kubectl finds the program: `kubectl csi`.
+pub const PLUGIN: &str = "kubectl-csi";
+
+/// A command that is no RPC.
+pub struct Tool {
+    /// The tool's part of the tree.
+    pub command: fn() -> Command,
+    /// Runs it with the matches of that part.
+    pub run: Run,
+    /// Whether it may call a driver, and so needs to know the context.
+    pub calls_a_driver: bool,
+}
+
+type Run = fn(&ArgMatches, &Globals, &Defaults) -> Result<(), Error>;
+
+const fn tool(command: fn() -> Command, run: Run) -> Tool {
+    Tool {
+        command,
+        run,
+        calls_a_driver: true,
+    }
+}
+
+const fn without_driver(command: fn() -> Command, run: Run) -> Tool {
+    Tool {
+        command,
+        run,
+        calls_a_driver: false,
+    }
+}
+
+/// Every tool, in the order of the help.
+pub static TOOLS: &[Tool] = &[
+    tool(lifecycle::command::command, lifecycle::command::run),
+    tool(bench::command, bench::run),
+    tool(sanity::command::command, sanity::command::run),
+    tool(proxy::command::command, proxy::command::run),
+    tool(replay::command::command, replay::command::run),
+    without_driver(serve::command, serve::run),
+    without_driver(mock::command, mock::run),
+    without_driver(flex::command::command, flex::command::run),
+    without_driver(new::command::command, new::command::run),
+    tool(shell::command, shell::run),
+    tool(doctor::command, doctor::run),
+    tool(wait::command, wait::run),
+    tool(version::command, version::run),
+    without_driver(context::command, context::run),
+    without_driver(completion::command, completion::run),
+    without_driver(man::command, man::run),
+];
 
 /// The whole tree. Flags of RPCs are built only when their command is used.
 pub fn command(name: &'static str) -> Command {
@@ -51,6 +107,45 @@ fn root(name: &'static str) -> Command {
     }
     // The doc comments of the flags' structs would become the commands' own descriptions.
     root.about("Call any RPC of any CSI driver")
+}
+
+/// Which pod of the chart to speak with.
+#[derive(Args, Clone, Debug)]
+pub struct PodFlags {
+    /// The namespace of the driver csi-nfs; without the flag it is looked for in all of them
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAMESPACE",
+        help_heading = "Connection",
+        conflicts_with = "endpoint"
+    )]
+    namespace: Option<String>,
+    /// Speak with the driver on this node, and not with the controller
+    #[arg(
+        long,
+        global = true,
+        value_name = "NODE",
+        help_heading = "Connection",
+        conflicts_with = "endpoint"
+    )]
+    node: Option<String>,
+}
+
+impl PodFlags {
+    /// Names the driver in `globals`. Another endpoint stays, when none of these flags is given.
+    pub fn name_driver(&self, globals: &mut Globals) {
+        let elsewhere = globals.endpoint.is_some()
+            || globals.context.is_some()
+            || std::env::var_os("CSI_ENDPOINT").is_some();
+        if elsewhere && self.namespace.is_none() && self.node.is_none() {
+            return;
+        }
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let node = self.node.as_deref().map(|node| format!("/{node}"));
+        globals.endpoint = Some(format!("kubectl:{namespace}{}", node.unwrap_or_default()));
+    }
 }
 
 /// The program's version and that of the specification, a line each.

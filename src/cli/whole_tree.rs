@@ -311,7 +311,7 @@ fn command_lines_found_in_the_wild_are_understood() {
         let matches = tree().try_get_matches_from(format!("csi {line}").split(' '));
         let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
         let called = csi_rpc::called(&matches).expect(line);
-        let calls = (called.rpc.calls)(called.matches, &RequestContext::default());
+        let calls = called.rpc.calls(called.matches, &RequestContext::default());
         let calls = calls.unwrap_or_else(|error| panic!("{line}: {error}"));
         assert_eq!(calls.requests.len(), 1, "{line}");
     }

@@ -52,18 +52,23 @@ impl Client {
     pub(crate) async fn call_within(
         &self,
         timeout: Option<Duration>,
-        lane: usize,
+        worker: usize,
         method: &'static Method,
         message: Bytes,
     ) -> Result<Bytes, CallError> {
-        let session = self.sessions[lane % self.sessions.len()].clone();
+        let session = self.sessions[worker % self.sessions.len()].clone();
         let answer = session.with_timeout(timeout).call(method, message).await;
         answer.map(tonic::Response::into_inner)
     }
 
-    /// Makes one call, over the connection that `lane` chooses. A stream is read to its end.
-    pub async fn call(&self, lane: usize, method: &'static Method, message: Bytes) -> CallOutcome {
-        let session = &self.sessions[lane % self.sessions.len()];
+    /// Makes one call, over the connection that `worker` chooses. A stream is read to its end.
+    pub async fn call(
+        &self,
+        worker: usize,
+        method: &'static Method,
+        message: Bytes,
+    ) -> CallOutcome {
+        let session = &self.sessions[worker % self.sessions.len()];
         let mut reply = Bytes::new();
         let called = session.each_message(method, message, |one| {
             if !method.server_streaming {
@@ -117,7 +122,6 @@ impl Asks for Ends<'_> {
         &mut self,
         end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let client = match end {
             DriverEnd::Node => self.node,

@@ -28,10 +28,10 @@ use client::{Client, Ends};
 use csi_call::advertised::Advertised;
 use csi_call::endpoint::Endpoint;
 use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
-use csi_invocation::{connect, request};
+use csi_invocation::{connect, rpc_command};
 use csi_output::page::{PageFile, Readers};
 use csi_proto::random;
 use csi_rpc::Called;
@@ -124,7 +124,7 @@ fn parsed(text: &str) -> Result<Endpoint, Error> {
 
 /// The part of a load that is parsed and checked before there is a connection.
 enum Prepared {
-    Rpc(Box<csi_invocation::rpc_command::Command>, RequestContext),
+    Rpc(Box<rpc_command::Command>, RequestContext),
     Cycle(RequestContext),
 }
 
@@ -142,20 +142,16 @@ impl Prepared {
                     rpc,
                     matches,
                 };
-                let context = request::context(&flags, &called, globals, defaults)?;
-                let command = request::command_in(&flags, &called, globals, defaults, &context)?;
+                let context = rpc_command::request_context(&flags, &called, globals, defaults)?;
+                let command =
+                    rpc_command::Command::in_context(&flags, &called, globals, defaults, &context)?;
                 scenario::of_rpc(&command, &bench.flags, &context)?;
                 Ok(Self::Rpc(Box::new(command), context))
             }
             Load::Cycle(_, flags) => {
                 let file = defaults.secrets_file(&flags.secrets_file, globals);
-                let secrets = request::secrets(file.as_deref(), &[])?;
-                Ok(Self::Cycle(RequestContext {
-                    default_capability: defaults.capability(globals),
-                    parameters: globals.parameters(),
-                    secrets,
-                    ..RequestContext::default()
-                }))
+                let secrets = defaults::secrets(file.as_deref(), &[])?;
+                Ok(Self::Cycle(defaults.request_context(globals, secrets)))
             }
         }
     }

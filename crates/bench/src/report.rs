@@ -144,8 +144,8 @@ fn row(name: String, all: &Tally, index: usize, ends: &[Duration]) -> load::Load
 /// Which part of the calls took at most how long. The longest call stands for the last half of a call.
 fn parts(row: &TallyRow) -> Vec<(f64, Duration)> {
     let calls = row.calls() as f64;
-    let told = PARTS.into_iter().filter(|part| part * calls <= calls - 1.0);
-    let mut parts: Vec<_> = told.map(|part| (part, row.quantile(part))).collect();
+    let parts_shown = PARTS.into_iter().filter(|part| part * calls <= calls - 1.0);
+    let mut parts: Vec<_> = parts_shown.map(|part| (part, row.quantile(part))).collect();
     if row.calls() > 0 {
         parts.push((1.0 - 0.5 / calls, row.max()));
     }

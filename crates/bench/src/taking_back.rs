@@ -128,14 +128,14 @@ impl<'a> Cleaning<'a> {
 impl Tool for Cleaning<'_> {
     async fn call(
         &self,
-        lane: u64,
+        worker: u64,
         method: &'static Method,
         request: Bytes,
         limit: Option<Duration>,
     ) -> Result<Bytes, CallError> {
-        let lane = usize::try_from(lane).unwrap_or_default();
+        let worker = usize::try_from(worker).unwrap_or_default();
         let client = self.side.client(method);
-        client.call_within(limit, lane, method, request).await
+        client.call_within(limit, worker, method, request).await
     }
 
     fn called(&self, call: &Called<'_>) {

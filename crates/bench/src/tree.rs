@@ -132,7 +132,8 @@ pub fn task(matches: &ArgMatches) -> Result<Bench, clap::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_invocation::tree::{with_global_flags, with_rpcs};
+    use csi_invocation::globals::with_global_flags;
+    use csi_invocation::parse::with_rpcs;
 
     fn bench(line: &str) -> Bench {
         let matches = with_rpcs(with_global_flags(Command::new("csi")).subcommand(command()))

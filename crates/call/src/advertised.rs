@@ -53,13 +53,11 @@ pub trait Asks {
     /// Why there is no answer.
     type Error;
 
-    /// Sends the request; `None` for an answer that counts as nothing advertised. `count` tells how many capabilities there
-    /// are in a reply.
+    /// Sends the request; `None` for an answer that counts as nothing advertised.
     async fn ask<Q: Request>(
         &mut self,
         end: DriverEnd,
         request: Q,
-        count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Self::Error>;
 }
 
@@ -166,11 +164,7 @@ async fn ask<A: Asks, Q: Request>(
     end: DriverEnd,
     request: Q,
 ) -> Result<CapabilitiesReply, A::Error> {
-    let count = |reply: &Q::Reply| {
-        let bytes = reply.encode_to_vec();
-        contents(Q::METHOD.response, &bytes, "capabilities").len()
-    };
-    let reply = asks.ask(end, request, count).await?;
+    let reply = asks.ask(end, request).await?;
     Ok(reply.map(|reply| (Q::METHOD.response, reply.encode_to_vec())))
 }
 

@@ -7,32 +7,27 @@
 
 mod cluster;
 mod connect;
-mod embedded;
 mod error;
 mod exec;
 mod handshake;
 mod inside;
-mod kubectl;
 #[cfg(test)]
 mod live_tests;
-mod mock;
 mod pod;
-mod state;
 mod tls;
 mod watched;
 
 pub use super::process_group::ExecOutcome;
+pub use cluster::kubectl;
 pub use connect::{ConnectOptions, Connector};
 pub use error::EndpointError;
 pub use handshake::HandshakeError;
-pub use kubectl::kubectl;
 pub use pod::Pod;
 pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
 use cluster::Sought;
-use inside::Inside;
-use state::Folder;
+use inside::{Folder, Inside};
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};

@@ -12,6 +12,5 @@ pub mod process_group;
 pub mod secrets;
 pub mod session;
 pub mod status_details;
-pub mod tries;
 pub mod user_folders;
 pub mod wait;

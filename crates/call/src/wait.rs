@@ -1,13 +1,16 @@
-//! Waits for a driver, until its endpoint answers and Probe reports that it is ready.
+//! Waits for what nobody announces: for a driver, until its endpoint answers and Probe reports that it is ready, and for anything else
+//! by tries until a deadline.
+//!
+//! Owns the pauses, which grow, and the end: what has come true by the deadline is seen by the last try.
 
 use crate::endpoint::Endpoint;
 use crate::error::call_error;
 use crate::session::Session;
-use crate::tries::Tries;
 use csi_error::{Error, ErrorKind};
 use csi_proto::v1;
 use std::future::Future;
 use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Code;
 
 /// How long to wait after the first try, and at most. A socket cannot announce itself over every kind of endpoint; a
@@ -23,10 +26,10 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
     endpoint: &Endpoint,
     limit: Duration,
 ) -> Result<Session, Error> {
-    let mut tries = Tries::within(Some(limit), PAUSES);
+    let mut polling = Polling::within(Some(limit), PAUSES);
     let mut reason = None;
     loop {
-        let tried = tries.once(async {
+        let tried = polling.once(async {
             let session = open().await?;
             probe(&session, endpoint).await?;
             Ok(session)
@@ -38,7 +41,7 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
             // Cut off at the end: the reason of the try before says more.
             None => {}
         }
-        if !tries.again().await {
+        if !polling.again().await {
             let silent =
                 || Error::rpc(Code::DeadlineExceeded, format!("no answer from {endpoint}"));
             return Err(reason.unwrap_or_else(silent).doing(waiting(limit)));
@@ -65,4 +68,97 @@ async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {
 /// Whether waiting can mend it: a driver that does not serve Probe never will.
 fn may_mend(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Rpc(code) if code != Code::Unimplemented)
+}
+
+/// How long the last try may take, which begins at the deadline.
+const LAST_TRY: Duration = Duration::from_secs(1);
+
+/// Tries at something that nobody announces, until a deadline.
+pub struct Polling {
+    end: Option<Instant>,
+    pause: Duration,
+    longest_pause: Duration,
+    is_last: bool,
+}
+
+impl Polling {
+    /// Polling for so long, `None` for ever, with pauses between these two.
+    pub fn within(limit: Option<Duration>, (pause, longest_pause): (Duration, Duration)) -> Self {
+        Self {
+            end: limit.and_then(|limit| Instant::now().checked_add(limit)),
+            pause,
+            longest_pause,
+            is_last: false,
+        }
+    }
+
+    /// One try; `None` where it had no result in time.
+    pub async fn once<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        match self.end {
+            None => Some(work.await),
+            Some(end) if self.is_last => timeout_at(end + LAST_TRY, work).await.ok(),
+            Some(end) => timeout_at(end, work).await.ok(),
+        }
+    }
+
+    /// Waits for the next try; `false` where the one before was the last.
+    pub async fn again(&mut self) -> bool {
+        match self.next(Instant::now()) {
+            Some(next) => {
+                sleep_until(next).await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// When the next try begins.
+    fn next(&mut self, now: Instant) -> Option<Instant> {
+        let next = now + self.pause;
+        self.pause = self.longest_pause.min(self.pause * 2);
+        match self.end {
+            Some(end) if self.is_last || now >= end => None,
+            Some(end) if next >= end => {
+                self.is_last = true;
+                Some(end)
+            }
+            _ => Some(next),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+
+    #[test]
+    fn the_last_try_begins_at_the_deadline() {
+        for (limit, expected) in [
+            (0, vec![]),
+            (50, vec![50]),
+            (2_000, vec![100, 300, 700, 1_500, 2_000]),
+            (3_600, vec![100, 300, 700, 1_500, 2_500, 3_500, 3_600]),
+        ] {
+            let mut polling = Polling::within(Some(Duration::from_millis(limit)), PAUSES);
+            let began = polling.end.expect("a deadline") - Duration::from_millis(limit);
+            // A try that takes no time.
+            let (mut now, mut found) = (began, Vec::new());
+            while let Some(next) = polling.next(now) {
+                found.push((next - began).as_millis());
+                now = next;
+            }
+            assert_eq!(found, expected, "{limit}");
+        }
+    }
+
+    #[test]
+    fn a_try_that_reaches_the_deadline_was_the_last() {
+        let mut polling = Polling::within(Some(Duration::from_secs(5)), PAUSES);
+        let end = polling.end.expect("a deadline");
+        assert_eq!(polling.next(end), None);
+        let mut polling = Polling::within(None, PAUSES);
+        assert!(polling.next(end).is_some());
+    }
 }

@@ -403,7 +403,8 @@ fn capabilities(current: &OsStr) -> Vec<CompletionCandidate> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{with_global_flags, with_rpcs};
+    use crate::globals::with_global_flags;
+    use crate::parse::with_rpcs;
 
     fn after(line: &str) -> Vec<String> {
         let mut tree = Tree::new(with_rpcs(with_global_flags(Command::new("csi"))));

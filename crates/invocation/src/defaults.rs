@@ -1,12 +1,14 @@
 //! The defaults of a command: they apply where its own flags are not given.
 
-use super::contexts::choice::{self, Sources};
+use super::contexts::chosen::{Sources, value};
 use super::globals::Globals;
 use clap::{ArgMatches, Command};
-use csi_arguments::{capability, secrets};
-use csi_error::{Error, Style};
+use csi_arguments::capability;
+use csi_arguments::secrets::{self, PromptError, Secrets};
+use csi_error::{Error, OrError as _, Style};
 use csi_output::Format;
 use csi_proto::v1::VolumeCapability;
+use csi_rpc::context::RequestContext;
 
 /// The program whose commands a shell runs.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +50,7 @@ impl Defaults {
     pub fn capability(&self, globals: &Globals) -> Option<VolumeCapability> {
         let chosen = globals.chosen.as_ref();
         let of_context = chosen.and_then(|one| Some((one.selection, one.capability.clone()?)));
-        let found = choice::value(Sources {
+        let found = value(Sources {
             flag: self.capability.clone(),
             variable: None,
             context: of_context,
@@ -63,13 +65,23 @@ impl Defaults {
         let chosen = globals.chosen.as_ref();
         let of_context =
             chosen.and_then(|one| Some((one.selection, one.context.secrets_file.clone()?)));
-        let found = choice::value(Sources {
+        let found = value(Sources {
             flag: flag.clone().or(self.secrets_file.clone()).map(Some),
             variable: secrets::are_in_environment().then_some(None),
             context: of_context.map(|(selection, file)| (selection, Some(file))),
             default: None,
         });
         found.and_then(|(file, _)| file)
+    }
+
+    /// What requests are built from beside their own flags, with these secrets.
+    pub fn request_context(&self, globals: &Globals, secrets: Secrets) -> RequestContext {
+        RequestContext {
+            default_capability: self.capability(globals),
+            parameters: globals.parameters(),
+            secrets,
+            base: None,
+        }
     }
 
     /// Whether the program was called as csc.
@@ -85,4 +97,22 @@ impl Defaults {
             _ => Style::Text,
         }
     }
+}
+
+/// The secrets of the environment, then those of a file, then those typed in.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
+    let mut all = Secrets::from_environment().or_usage()?;
+    if let Some(file) = file {
+        all.extend(Secrets::from_file(file).or_usage()?);
+    }
+    if !prompt.is_empty() {
+        all.extend(secrets::prompt(prompt).map_err(|error| match error {
+            PromptError::Interrupted => Error::interrupted(),
+            error => Error::usage(error.to_string()),
+        })?);
+    }
+    Ok(all)
 }

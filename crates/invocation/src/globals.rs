@@ -3,7 +3,7 @@
 //! Owns their names and help texts. Must not connect or run anything.
 
 use super::contexts::chosen::Chosen;
-use super::rpc_command::Forgives;
+use super::help::help_all;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, Args, Command, ValueEnum};
 use csi_arguments::map::TextMap;
@@ -79,6 +79,11 @@ const CONNECTION: &str = "Connection";
 const OUTPUT: &str = "Output";
 const CHECKS: &str = "Checks (off by default: a debugger must be able to send nonsense)";
 
+/// Adds the flags of every command.
+pub fn with_global_flags(root: Command) -> Command {
+    Globals::augment_args(root.arg(help_all()))
+}
+
 /// Flags that csc has and that mean something here too.
 #[derive(Args, Clone, Debug)]
 pub struct CscFlags {
@@ -120,6 +125,15 @@ pub struct CscFlags {
     /// csc's flag; connections are plain unless the endpoint is https://
     #[arg(short, long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", hide = true)]
     pub insecure: Option<bool>,
+}
+
+/// Codes that count as success, for scripts that create and delete without looking first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forgives {
+    /// ALREADY_EXISTS of a create.
+    pub existing: bool,
+    /// NOT_FOUND of a delete.
+    pub missing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

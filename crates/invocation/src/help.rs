@@ -213,7 +213,8 @@ fn cut_before<'a>(line: &'a str, sign: &str) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{with_global_flags, with_rpcs};
+    use crate::globals::with_global_flags;
+    use crate::parse::with_rpcs;
 
     #[test]
     fn a_page_has_what_is_its_own_and_examples_that_can_be_run() {

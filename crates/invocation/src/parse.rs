@@ -1,18 +1,25 @@
-//! Parses command lines by the tree of commands, and reads the flags of a command.
+//! Parses command lines by the tree of commands, and reads the flags of a command. The tree is here as far as it is the same for
+//! every program.
 //!
 //! Owns what is said where a command is missing: clap would name all there are on one line, hidden ones and aliases too;
-//! and that a verb may stand without its group. All other words about a wrong line are clap's.
+//! and that a verb may stand without its group. All other words about a wrong line are clap's. Must not know any tool.
 
 use super::verbs;
-use clap::builder::StyledStr;
+use clap::builder::{PossibleValue, StringValueParser, StyledStr, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use csi_error::{Error, OrError};
 use csi_output::terminal::wrapped;
-use std::ffi::OsString;
+use csi_rpc::{GROUPS, Group};
+use std::ffi::{OsStr, OsString};
 
 /// How wide a list of commands may be.
 const WIDTH: usize = 80;
+
+/// Adds the commands of all RPCs.
+pub fn with_rpcs(root: Command) -> Command {
+    root.subcommands(GROUPS.iter().map(Group::command))
+}
 
 /// Parses `words` by the commands of `tree`.
 ///
@@ -122,4 +129,25 @@ pub fn with_flags<T: Args>(command: Command) -> Command {
 pub fn word_of(value: &impl ValueEnum) -> String {
     let word = value.to_possible_value();
     word.map_or_else(String::new, |word| word.get_name().to_owned())
+}
+
+/// Takes any text, such as a pattern, and offers these values to completion.
+#[derive(Clone)]
+pub struct Offered(pub fn() -> Vec<PossibleValue>);
+
+impl TypedValueParser for Offered {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter()))
+    }
 }

@@ -1,28 +1,35 @@
-//! The command of one RPC: sends its requests in order and prints the replies as they come.
+//! The command of one RPC: builds its requests from flags, `--request`, secrets and defaults, sends them in order, and prints the
+//! replies as they come.
 //!
 //! Owns paging, `--keep-going` and `--dry-run`. What `-v` says is in `call/log.rs`, hints are in `call/error.rs`,
 //! formats in `output/`.
 
+use super::defaults::{Defaults, secrets};
+use super::globals::{Forgives, Globals};
+use super::parse;
 use bytes::Bytes;
+use csi_arguments::request::RequestSource;
 use csi_call::endpoint::Endpoint;
 use csi_call::error::call_error;
 use csi_call::log::Log;
 use csi_call::pages::Pages;
 use csi_call::session::{CallError, Session};
 use csi_error::say;
-use csi_error::{Error, OrError, code_name};
+use csi_error::{Error, OrError, Style, code_name};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
-use csi_output::reader::{ReadOutput, WithoutReader};
-use csi_output::{End, OutputError, Printer, ShownReply, json};
+use csi_output::stdout::{ReadOutput, WithoutReader};
+use csi_output::{End, Format, OutputError, Printer, ShownReply, colour, json};
 use csi_proto::path::Path;
 use csi_proto::schema::Message;
 use csi_proto::value::{Secrets, Value, secret_values};
 use csi_proto::wire;
+use csi_rpc::context::{RequestContext, RequestFlags, WatchFlags};
 use csi_rpc::validation::{self, Checks, Replies};
 use csi_rpc::{
-    Calls, EncodedRequest, Group, Rpc,
+    Called, Calls, EncodedRequest, Group, Rpc,
     facts::{Effect, Making},
+    from_reply,
 };
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -50,27 +57,69 @@ pub struct Command {
     pub watch: Option<Duration>,
     /// The log of calls on stderr.
     pub log: Log,
+    /// The format of errors after which the command goes on.
+    pub style: Style,
 }
 
-/// Codes that count as success, for scripts that create and delete without looking first.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Forgives {
-    /// ALREADY_EXISTS of a create.
-    pub existing: bool,
-    /// NOT_FOUND of a delete.
-    pub missing: bool,
-}
-
-/// An observer of a command while it runs.
-pub trait Follower {
-    /// A failure after which the command goes on.
-    fn failed(&mut self, error: &Error);
-
-    /// A reply, or a part of one: a page of a list, a message of a stream.
-    fn replied(&mut self, reply: &ShownReply<'_>);
-}
+/// Gets the replies of a command while it runs, or parts of them: a page of a list, a message of a stream.
+pub type OnReply<'a> = &'a mut dyn FnMut(&ShownReply<'_>);
 
 impl Command {
+    /// The command that matches ask for, ready to be sent.
+    ///
+    /// # Errors
+    /// When its flags, its request or its secrets are not usable.
+    pub fn new(called: &Called<'_>, globals: &Globals, defaults: &Defaults) -> Result<Self, Error> {
+        let flags = parse::flags(called.matches)?;
+        let context = request_context(&flags, called, globals, defaults)
+            .map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+        Self::in_context(&flags, called, globals, defaults, &context)
+    }
+
+    /// Builds a command as [`Command::new`] does, with the given context for its requests.
+    ///
+    /// # Errors
+    /// As [`Command::new`].
+    pub fn in_context(
+        flags: &RequestFlags,
+        called: &Called<'_>,
+        globals: &Globals,
+        defaults: &Defaults,
+        context: &RequestContext,
+    ) -> Result<Self, Error> {
+        if flags.dry_run {
+            let known = [
+                Format::Table,
+                Format::Json,
+                Format::Jsonl,
+                Format::Yaml,
+                Format::Jsonpath,
+            ];
+            globals.format_among(&known, "--dry-run prints the request as JSON")?;
+        }
+        let watch = match called.rpc.may_be_watched() {
+            true => parse::flags::<WatchFlags>(called.matches)?.pause(),
+            false => None,
+        };
+        let calls = called.rpc.calls(called.matches, context).or_usage();
+        let mut calls = calls.map_err(|error| error.doing(called.group.command_of(called.rpc)))?;
+        // What stands on the next page is no less watched.
+        calls.follow_pages |= watch.is_some();
+        Ok(Self {
+            group: called.group,
+            rpc: called.rpc,
+            calls,
+            watch,
+            output: globals.output(defaults.is_csc()),
+            checks: globals.checks(),
+            forgives: globals.forgives(),
+            keep_going: flags.keep_going,
+            dry_run: flags.dry_run,
+            log: globals.log(),
+            style: defaults.style(globals),
+        })
+    }
+
     /// The description of a call in errors.
     fn doing(&self, subject: &str) -> String {
         let space = if subject.is_empty() { "" } else { " " };
@@ -112,7 +161,7 @@ impl Command {
         session: &Session,
         endpoint: &Endpoint,
         out: impl Write,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
         let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
         let out = ReadOutput::new(out, without_reader(&rpc.facts.effect));
@@ -130,7 +179,7 @@ impl Command {
         let mut first: Option<Error> = None;
         for request in &self.calls.requests {
             let result = self
-                .one(session, endpoint, request, &mut printer, follower)
+                .one(session, endpoint, request, &mut printer, on_reply)
                 .await;
             match result {
                 Ok(AfterReply::Continue) => {}
@@ -143,7 +192,7 @@ impl Command {
                         return Err(error);
                     }
                     // The first failure is the command's result; what comes before the end is reported at once.
-                    follower.failed(&error);
+                    colour::report(&error, self.style);
                     first.get_or_insert(error);
                 }
             }
@@ -156,7 +205,7 @@ impl Command {
         first.map_or(Ok(()), |error| Err(error.reported()))
     }
 
-    /// Sends one request, with all pages of a list, and prints nothing: the follower gets the replies.
+    /// Sends one request, with all pages of a list, and prints nothing: `on_reply` gets the replies.
     ///
     /// # Errors
     /// The call's failure.
@@ -165,15 +214,15 @@ impl Command {
         session: &Session,
         endpoint: &Endpoint,
         request: &EncodedRequest,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
         let options = csi_output::Options {
-            format: csi_output::Format::Jsonl,
+            format: Format::Jsonl,
             ..csi_output::Options::default()
         };
         let (method, view) = (self.rpc.method, self.rpc.view);
         let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())?;
-        let asked = self.one(session, endpoint, request, &mut printer, follower);
+        let asked = self.one(session, endpoint, request, &mut printer, on_reply);
         let asked = asked.await.map(drop);
         asked.map_err(|error| error.doing(self.doing(&request.subject)))
     }
@@ -184,7 +233,7 @@ impl Command {
         endpoint: &Endpoint,
         request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<AfterReply, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
         let mut bytes = request.bytes.clone();
@@ -194,7 +243,7 @@ impl Command {
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let doing = self.doing(&request.subject);
-            let answered = self.answered(session, sent, request, printer, follower);
+            let answered = self.answered(session, sent, request, printer, on_reply);
             let reply = match answered.await {
                 Ok(reply) => {
                     self.log.call(&doing, "OK", started.elapsed());
@@ -237,7 +286,7 @@ impl Command {
         sent: Bytes,
         request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<Option<Bytes>, CommandFailure> {
         let method = self.rpc.method;
         let mut replies = Replies::new(method, &sent, &self.checks);
@@ -245,14 +294,14 @@ impl Command {
             let answer = session.call(method, sent.clone()).await?;
             self.log.reply_metadata(answer.metadata());
             let bytes = answer.into_inner();
-            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+            self.print(request, &sent, &bytes, &mut replies, printer, on_reply)?;
             return Ok(Some(bytes));
         }
         let answer = session.stream(method, sent.clone()).await?;
         self.log.reply_metadata(answer.metadata());
         let mut stream = answer.into_inner();
         while let Some(bytes) = session.next(method, &sent, &mut stream).await? {
-            self.print(request, &sent, &bytes, &mut replies, printer, follower)?;
+            self.print(request, &sent, &bytes, &mut replies, printer, on_reply)?;
         }
         // Beside the table, which scripts may count.
         if let Some(sum) = printer.take_sum() {
@@ -268,7 +317,7 @@ impl Command {
         bytes: &[u8],
         replies: &mut Replies<'_>,
         printer: &mut Printer<impl Write>,
-        follower: &mut dyn Follower,
+        on_reply: OnReply<'_>,
     ) -> Result<(), CommandFailure> {
         self.log.reply(self.rpc.method, bytes);
         let next = next_token(self.rpc.method.response, bytes).map_err(CommandFailure::Other)?;
@@ -278,11 +327,11 @@ impl Command {
             bytes,
             more: self.calls.follow_pages && !next.is_empty(),
         };
-        follower.replied(&reply);
+        on_reply(&reply);
         printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
-            csi_output::Format::Json | csi_output::Format::Yaml | csi_output::Format::Csc
+            Format::Json | Format::Yaml | Format::Csc
         );
         if !next.is_empty() && !self.calls.follow_pages && !shows_token {
             say!("note: there is more: --starting-token {next:?}, or --all for the whole list");
@@ -312,6 +361,38 @@ impl Command {
             _ => false,
         }
     }
+}
+
+/// The context of requests: everything beside their own flags that they are built from.
+///
+/// # Errors
+/// When `--request` or the secrets are not usable.
+pub fn request_context(
+    flags: &RequestFlags,
+    called: &Called<'_>,
+    globals: &Globals,
+    defaults: &Defaults,
+) -> Result<RequestContext, Error> {
+    let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
+    let secrets_file = secrets_file.as_deref();
+    let has_request = flags.request.as_ref().is_some_and(RequestSource::is_stdin);
+    let has_secrets = secrets_file == Some("-");
+    let mut readers: Vec<&str> = Vec::new();
+    readers.extend(has_request.then_some("request"));
+    readers.extend(has_secrets.then_some("secrets-file"));
+    readers.extend(from_reply::from_stdin(called.matches));
+    if let [one, other, ..] = readers.as_slice() {
+        return Err(Error::usage(format!(
+            "--{one} and --{other} cannot both read stdin"
+        )));
+    }
+    let request = flags.request.as_ref();
+    let base = request.map(|source| source.read(called.rpc.method.request));
+    let secrets = secrets(secrets_file, &flags.secrets_prompt)?;
+    Ok(RequestContext {
+        base: base.transpose().or_usage()?,
+        ..defaults.request_context(globals, secrets)
+    })
 }
 
 enum AfterReply {

@@ -15,7 +15,7 @@ use futures_util::stream;
 use std::time::Duration;
 
 /// What the help of a command that serves says of its place.
-pub const PLACE_HELP: &str = "--endpoint, or CSI_ENDPOINT, says where it serves: unix:///PATH, unix-abstract:NAME or tcp://ADDRESS:PORT.";
+pub const SERVED_ENDPOINT_HELP: &str = "--endpoint, or CSI_ENDPOINT, says where it serves: unix:///PATH, unix-abstract:NAME or tcp://ADDRESS:PORT.";
 
 /// The flags of a command that serves.
 #[derive(Args, Clone, Debug)]
@@ -28,14 +28,14 @@ pub struct ServingFlags {
     drain: Duration,
 }
 
-/// A place to serve that was named and is not taken yet.
-pub struct Place {
+/// An endpoint to serve on that was named and is not taken yet.
+pub struct ServedEndpoint {
     address: ListenAddress,
     flags: ServingFlags,
 }
 
-impl Place {
-    /// The place that `--endpoint` or `CSI_ENDPOINT` names, as for every driver.
+impl ServedEndpoint {
+    /// The endpoint that `--endpoint` or `CSI_ENDPOINT` names, as for every driver.
     ///
     /// # Errors
     /// When there is none, or nobody can listen there.

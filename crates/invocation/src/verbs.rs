@@ -140,7 +140,8 @@ pub fn suggestions(here: &Command, word: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{with_global_flags, with_rpcs};
+    use crate::globals::with_global_flags;
+    use crate::parse::with_rpcs;
 
     #[test]
     fn a_verb_of_one_group_stands_for_itself() {

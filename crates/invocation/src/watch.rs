@@ -3,13 +3,13 @@
 //! Owns what counts as a change. How an event is printed is said in `output/printer.rs`; the watching ends with Ctrl-C, with
 //! a failed call, or with the reader of its output.
 
-use super::rpc_command::{Command, Follower};
+use super::rpc_command::Command;
 use csi_call::endpoint::Endpoint;
 use csi_call::session::Session;
 use csi_error::{Error, ErrorKind};
 use csi_output::layout::{Layout, OwnedRow};
 use csi_output::printer::{Event, Printer};
-use csi_output::{OutputError, ShownReply, reader};
+use csi_output::{OutputError, ShownReply, stdout};
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::io::Write;
@@ -35,7 +35,8 @@ pub async fn watch(
     loop {
         for (request, before) in requests.iter().zip(&mut known) {
             let mut rows = Rows::of(&layout);
-            let asked = command.ask(session, endpoint, request, &mut rows).await;
+            let mut add = |reply: &ShownReply<'_>| rows.add(reply);
+            let asked = command.ask(session, endpoint, request, &mut add).await;
             let now = match asked {
                 Err(error) if is_gone(&error) && !before.is_empty() => Vec::new(),
                 Err(error) => return Err(error),
@@ -56,7 +57,7 @@ pub async fn watch(
         // Where nothing changes, nothing is written that would find the reader gone.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = reader::leaves() => return Ok(()),
+            () = stdout::reader_leaves() => return Ok(()),
         }
     }
 }
@@ -90,6 +91,15 @@ impl<'a> Rows<'a> {
         }
     }
 
+    fn add(&mut self, reply: &ShownReply<'_>) {
+        let read = self.read(reply);
+        match (&mut self.seen, read) {
+            (Ok(seen), Ok(more)) => seen.extend(more),
+            (Ok(_), Err(error)) => self.seen = Err(error),
+            (Err(_), _) => {}
+        }
+    }
+
     fn read(&mut self, reply: &ShownReply<'_>) -> Result<Vec<Seen>, OutputError> {
         let mut seen = Vec::new();
         for row in self.layout.owned_rows(reply)? {
@@ -103,19 +113,6 @@ impl<'a> Rows<'a> {
             *count += 1;
         }
         Ok(seen)
-    }
-}
-
-impl Follower for Rows<'_> {
-    fn failed(&mut self, _: &Error) {}
-
-    fn replied(&mut self, reply: &ShownReply<'_>) {
-        let read = self.read(reply);
-        match (&mut self.seen, read) {
-            (Ok(seen), Ok(more)) => seen.extend(more),
-            (Ok(_), Err(error)) => self.seen = Err(error),
-            (Err(_), _) => {}
-        }
     }
 }
 

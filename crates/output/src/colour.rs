@@ -1,7 +1,7 @@
 //! Colours for a terminal that shows them.
 
 use csi_error::{Error, ErrorKind, Style, code_name};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 
 /// Whether stdout is a terminal whose owner wants colours: `NO_COLOR` is empty, and the terminal not a dumb one.
 pub fn is_wanted() -> bool {
@@ -12,6 +12,13 @@ fn is_wanted_on(output: &impl IsTerminal) -> bool {
     let off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !off && !dumb && output.is_terminal()
+}
+
+/// Shows an error on stderr, unless it was shown before. When stderr is gone too, the exit code is all that is left.
+pub fn report(error: &Error, style: Style) {
+    if !error.is_reported() {
+        let _ = std::io::stderr().write_all(of_error(error, style).as_bytes());
+    }
 }
 
 /// The text of an error for stderr, with its code in colour where that is a terminal which shows them.

@@ -103,11 +103,11 @@ pub fn text(document: &impl Serialize) -> Result<String, OutputError> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// What a tool tells in JSON: over several lines, or on one, a list on one for each entry.
+/// A tool's JSON: over several lines, or on one, a list on one for each entry.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn told(document: &Json, format: Format) -> Result<String, OutputError> {
+pub fn in_format(document: &Json, format: Format) -> Result<String, OutputError> {
     let entries = match (format, document) {
         (Format::Jsonl, Json::Array(entries)) => entries.as_slice(),
         (Format::Jsonl, one) => std::slice::from_ref(one),

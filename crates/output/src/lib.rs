@@ -14,15 +14,13 @@ pub mod jsonpath;
 pub mod layout;
 pub mod lines;
 pub mod load;
-pub mod open_line;
 pub mod page;
 pub mod pager;
 pub mod printer;
-pub mod reader;
-pub mod redirect;
 pub mod replayed;
 mod reply;
 pub mod shell_word;
+pub mod stdout;
 pub mod steps;
 mod sum;
 pub mod table;
@@ -34,8 +32,8 @@ pub use printer::{End, Printer};
 pub use reply::{AskedFormat, Format, FormatError, Options, OutputError, ShownReply};
 
 use csi_error::Error;
-use reader::Stdout;
 use std::io::{self, Write};
+use stdout::Stdout;
 
 /// Stdout, for a [`Printer`] or steps.
 pub fn stdout() -> impl Write {

@@ -1,7 +1,7 @@
 //! Lines that a thread of its own formats and writes: a slow reader, or a slow disk, never delays the calls that the lines
 //! report.
 
-use super::reader::SharedStdout;
+use super::stdout::SharedStdout;
 use csi_proto::lock::lock;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -63,13 +63,13 @@ impl<T: Send + 'static> Lines<T> {
         let unwritten = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&unwritten);
         let (written, progress) = sync_channel(1);
-        let tell = move |count| {
+        let tell_written = move |count| {
             counter.fetch_sub(count, Ordering::Relaxed);
             let _ = written.try_send(());
         };
         std::thread::Builder::new()
             .name("lines".to_owned())
-            .spawn(move || write(&receiver, &counted, &left, out, format, tell))?;
+            .spawn(move || write(&receiver, &counted, &left, out, format, tell_written))?;
         Ok(Self {
             sender,
             waiting,

@@ -2,7 +2,7 @@
 //!
 //! Owns when a pager starts, and which. Whoever writes here decides whether anybody looks.
 
-use super::reader::Stdout;
+use super::stdout::Stdout;
 use super::terminal::{self, columns_of};
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};

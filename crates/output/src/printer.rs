@@ -291,14 +291,14 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// As [`Printer::reply`].
     pub fn event(&mut self, event: Event, row: Row<'_>) -> Result<(), OutputError> {
-        let told = || -> Result<Json, OutputError> {
+        let document = || -> Result<Json, OutputError> {
             Ok(object!({"type": event.name(), "object": self.layout.json_of(row)?}))
         };
         match self.options.format {
-            Format::Json | Format::Jsonl => Ok(json::line(&told()?, &mut self.out)?),
+            Format::Json | Format::Jsonl => Ok(json::line(&document()?, &mut self.out)?),
             Format::Yaml => {
-                let told = told()?;
-                self.documents.write(&told, &mut self.out)
+                let document = document()?;
+                self.documents.write(&document, &mut self.out)
             }
             // As with kubectl, an expression sees the thing itself.
             Format::Jsonpath => {

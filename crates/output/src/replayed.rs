@@ -166,8 +166,7 @@ fn object(call: &Replayed<'_>) -> Json {
 fn lines(call: &Replayed<'_>) -> String {
     let (mark, words) = match &call.verdict {
         ReplayOutcome::Same => ("ok", String::new()),
-        ReplayOutcome::Different(all) if all.len() == 1 => ("!!", "1 difference".to_owned()),
-        ReplayOutcome::Different(all) => ("!!", format!("{} differences", all.len())),
+        ReplayOutcome::Different(all) => ("!!", figure::counted(all.len(), "difference")),
         ReplayOutcome::NotCompared(why) => ("--", format!("not compared: {why}")),
         ReplayOutcome::Skipped(why) => ("--", format!("not sent: {why}")),
     };

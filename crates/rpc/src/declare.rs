@@ -7,7 +7,7 @@ use super::facts::{Capability, Effect, Facts, Given};
 use super::flags::Flag;
 use super::from_reply;
 use super::validation::exchange::Agreement;
-use super::validation::rpc_rules::RpcRules;
+use super::validation::rule::RpcRules;
 use super::validation::rule::Rule;
 use clap::{ArgMatches, Args, Command};
 use csi_output::csc::{Csc, CscWriter};
@@ -71,10 +71,10 @@ pub struct Rpc {
     pub csc: Option<CscWriter>,
     /// Command lines behind `csi GROUP`.
     pub examples: Words,
+    /// The flags, which say every field of the request.
+    flags: Flags,
     /// Adds the flags to a command.
     add_flags: fn(Command) -> Command,
-    /// The calls that a parsed command line asks for.
-    pub calls: fn(&ArgMatches, &RequestContext) -> Result<Calls, RequestError>,
 }
 
 /// The requests of one command line.
@@ -115,14 +115,14 @@ impl Rpc {
             view: &T::VIEW,
             csc: T::CSC,
             examples: T::EXAMPLES,
-            add_flags: add_flags::<T>,
-            calls: calls::<T>,
+            flags: T::FLAGS,
+            add_flags: |command| Self::of::<T>().with_flags(command),
         }
     }
 
-    /// Whether it has the flags of a watch.
+    /// Whether it may be called again and again, to see what changes.
     pub fn may_be_watched(&self) -> bool {
-        may_be_watched(self.method, &self.facts.effect)
+        self.facts.effect.is_reads() && !self.method.server_streaming
     }
 
     /// The verb.
@@ -151,90 +151,90 @@ impl Rpc {
         let about = schema::summary(self.method.doc);
         Command::new(name).about(about).defer(self.add_flags)
     }
-}
 
-/// Whether the RPC may be called again and again, to see what changes.
-fn may_be_watched(method: &Method, effect: &Effect) -> bool {
-    effect.is_reads() && !method.server_streaming
-}
-
-fn add_flags<T: Declare>(command: Command) -> Command {
-    let Method {
-        name, service, doc, ..
-    } = T::METHOD;
-    let (about, section) = doc.split_once("Spec: ").unwrap_or((doc, ""));
-    let section = section.trim_end_matches('.');
-    let group = schema::kebab(service);
-    let examples = T::EXAMPLES.iter();
-    let examples: String = examples
-        .map(|line| format!("\n  csi {group} {line}"))
-        .collect();
-    let flags = T::FLAGS.iter();
-    let flags = flags.flat_map(|flag| {
-        let own = flag
-            .args(T::METHOD.request, T::METHOD.request.required)
-            .into_iter();
-        let replied = flag.replied(T::METHOD.request);
-        own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
-    });
-    let command = RequestFlags::augment_args(command.args(flags));
-    let command = match may_be_watched(T::METHOD, &T::EFFECT) {
-        true => WatchFlags::augment_args(command),
-        false => command,
-    };
-    command
-        .about(schema::summary(doc))
-        .long_about(about.trim_end().to_owned())
-        .after_help(format!(
-            "RPC: csi.v1.{service}/{name}; specification: {section}\n\nExamples:{examples}"
-        ))
-}
-
-fn calls<T: Declare>(
-    matches: &ArgMatches,
-    context: &RequestContext,
-) -> Result<Calls, RequestError> {
-    let mut base = context.draft(T::METHOD.request)?;
-    for (long, field) in T::FLAGS
-        .iter()
-        .filter_map(|flag| flag.replied(T::METHOD.request))
-    {
-        from_reply::fill(&mut base, field, matches, long)?;
+    fn with_flags(&self, command: Command) -> Command {
+        let Method {
+            name,
+            service,
+            doc,
+            request,
+            ..
+        } = self.method;
+        let (about, section) = doc.split_once("Spec: ").unwrap_or((doc, ""));
+        let section = section.trim_end_matches('.');
+        let group = schema::kebab(service);
+        let examples = self.examples.iter();
+        let examples: String = examples
+            .map(|line| format!("\n  csi {group} {line}"))
+            .collect();
+        let flags = self.flags.iter();
+        let flags = flags.flat_map(|flag| {
+            let own = flag.args(request, self.facts.required).into_iter();
+            let replied = flag.replied(request);
+            own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
+        });
+        let command = RequestFlags::augment_args(command.args(flags));
+        let command = match self.may_be_watched() {
+            true => WatchFlags::augment_args(command),
+            false => command,
+        };
+        command
+            .about(schema::summary(doc))
+            .long_about(about.trim_end().to_owned())
+            .after_help(format!(
+                "RPC: csi.v1.{service}/{name}; specification: {section}\n\nExamples:{examples}"
+            ))
     }
-    let request = |subject: Option<&str>| {
-        let mut draft = base.clone();
-        for flag in T::FLAGS {
-            flag.fill(matches, subject, context, &mut draft)?;
-        }
-        let request = T::decode(&*draft.bytes).map_err(RequestError::Base)?;
-        let bytes = request.encode_to_vec();
-        let subject = subject.map(str::to_owned);
-        Ok(EncodedRequest {
-            subject: subject.unwrap_or_else(|| named_in::<T>(&bytes)),
-            bytes,
-        })
-    };
-    let subjects = T::FLAGS.iter().find_map(|flag| flag.subjects(matches));
-    let requests = match subjects {
-        Some((_, all)) if !all.is_empty() => {
-            all.into_iter().map(|one| request(Some(one))).collect()
-        }
-        Some((name, _)) if context.base.is_none() => Err(RequestError::NoSubject(name)),
-        _ => request(None).map(|request| vec![request]),
-    };
-    Ok(Calls {
-        requests: requests?,
-        follow_pages: T::FLAGS.iter().any(|flag| flag.follows_pages(matches)),
-    })
-}
 
-/// What a request is about that was given as a whole.
-fn named_in<T: Declare>(request: &[u8]) -> String {
-    let message = T::METHOD.request;
-    let mut flags = T::FLAGS.iter();
-    let field = flags.find_map(|flag| flag.subject_field(message));
-    let named = field.and_then(|field| contents(message, request, field.name).pop());
-    String::from_utf8_lossy(named.unwrap_or_default()).into_owned()
+    /// The calls that a parsed command line asks for.
+    ///
+    /// # Errors
+    /// When the flags do not make a request.
+    pub fn calls(
+        &self,
+        matches: &ArgMatches,
+        context: &RequestContext,
+    ) -> Result<Calls, RequestError> {
+        let message = self.method.request;
+        let mut base = context.draft(message)?;
+        for (long, field) in self.flags.iter().filter_map(|flag| flag.replied(message)) {
+            for (key, value) in from_reply::given(matches, long, field)? {
+                base.put_entry(field.name, &key, &value);
+            }
+        }
+        let request = |subject: Option<&str>| {
+            let mut draft = base.clone();
+            for flag in self.flags {
+                flag.fill(matches, subject, context, &mut draft)?;
+            }
+            let subject = subject.map(str::to_owned);
+            Ok(EncodedRequest {
+                subject: subject.unwrap_or_else(|| self.named_in(&draft.bytes)),
+                bytes: draft.bytes,
+            })
+        };
+        let subjects = self.flags.iter().find_map(|flag| flag.subjects(matches));
+        let requests = match subjects {
+            Some((_, all)) if !all.is_empty() => {
+                all.into_iter().map(|one| request(Some(one))).collect()
+            }
+            Some((name, _)) if context.base.is_none() => Err(RequestError::NoSubject(name)),
+            _ => request(None).map(|request| vec![request]),
+        };
+        Ok(Calls {
+            requests: requests?,
+            follow_pages: self.flags.iter().any(|flag| flag.follows_pages(matches)),
+        })
+    }
+
+    /// What a request is about that was given as a whole.
+    fn named_in(&self, request: &[u8]) -> String {
+        let message = self.method.request;
+        let mut flags = self.flags.iter();
+        let field = flags.find_map(|flag| flag.subject_field(message));
+        let named = field.and_then(|field| contents(message, request, field.name).pop());
+        String::from_utf8_lossy(named.unwrap_or_default()).into_owned()
+    }
 }
 
 /// A service and its RPCs.

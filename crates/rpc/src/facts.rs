@@ -142,8 +142,8 @@ impl Effect {
 impl Making {
     /// The source of a field of the undoing request.
     pub fn source(&self, field: &Field) -> Source {
-        let told = self.id_path.iter().find(|(name, _)| *name == field.name);
-        told.map_or(Source::Request, |(_, path)| Source::Reply(path))
+        let found = self.id_path.iter().find(|(name, _)| *name == field.name);
+        found.map_or(Source::Request, |(_, path)| Source::Reply(path))
     }
 
     /// Whether the thing has an id of its own, which the driver chooses: only the reply holds it.

@@ -3,7 +3,6 @@
 //! Which replies hold such a map follows from the protocol's tables: those that have a map of the field's name, and not in
 //! a list. Which fields have such a flag is said in `flags.rs`.
 
-use super::draft::Draft;
 use clap::{Arg, ArgMatches};
 use csi_arguments::text::{TextError, TextOrigin};
 use csi_proto::schema::{Cardinality, Field, Message, Method};
@@ -49,26 +48,22 @@ pub fn arg(long: &'static str, field: &'static Field) -> Arg {
     arg.value_parser(origin).help(help)
 }
 
-/// Puts the map into a request, where the flag of that name is given.
+/// The map, where the flag of that name is given.
 ///
 /// # Errors
 /// When the file does not hold the reply.
-pub fn fill(
-    draft: &mut Draft,
-    field: &'static Field,
+pub fn given(
     matches: &ArgMatches,
     long: &str,
-) -> Result<(), FromReplyError> {
+    field: &'static Field,
+) -> Result<BTreeMap<String, String>, FromReplyError> {
     let Some(origin) = matches.get_one::<TextOrigin>(long) else {
-        return Ok(());
+        return Ok(BTreeMap::new());
     };
     let text = origin.read()?;
     let reply: Json = serde_json::from_str(&text)
         .map_err(|error| FromReplyError::Syntax(origin.clone(), error))?;
-    for (key, value) in find(field, &reply, origin)? {
-        draft.put_entry(field.name, &key, &value);
-    }
-    Ok(())
+    find(field, &reply, origin)
 }
 
 fn find(

@@ -6,7 +6,6 @@
 pub mod context;
 mod controller;
 mod declare;
-pub mod draft;
 pub mod facts;
 pub mod flags;
 pub mod from_reply;
@@ -165,8 +164,9 @@ mod tests {
             secrets: Secrets::from_record("key=value").unwrap(),
             ..RequestContext::default()
         };
-        let calls =
-            (rpc.calls)(matches, &context).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let calls = rpc
+            .calls(matches, &context)
+            .unwrap_or_else(|error| panic!("{line}: {error}"));
         (rpc, calls)
     }
 

@@ -7,21 +7,18 @@
 
 pub mod exchange;
 mod messages;
-pub mod rpc_rules;
 pub mod rule;
 pub mod syntax;
 mod view;
-mod violations;
 mod walk;
 
-pub use violations::Violations;
+pub use view::Violations;
 
 use super::facts::Given;
 use csi_proto::schema::Method;
 use exchange::{Exchange, Stream};
-use rpc_rules::RpcRules;
-use view::MessageView;
-use violations::Broken;
+use rule::RpcRules;
+use view::{Broken, MessageView};
 
 /// The checks that a command line asks for.
 #[derive(Clone, Copy, Debug, Default)]

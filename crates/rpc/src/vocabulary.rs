@@ -14,8 +14,8 @@ pub use super::validation::exchange;
 pub use super::validation::exchange::Agreement::{
     Check, EveryEntry, InCapacityRange, NewToken, NotBelowRequired, Same,
 };
-pub use super::validation::rpc_rules::{PAGE, PLUGIN_NAME, RANGES, SUGGESTED_NAME};
 pub use super::validation::rule::Rule::Required;
+pub use super::validation::rule::{PAGE, PLUGIN_NAME, RANGES, SUGGESTED_NAME};
 pub use csi_output::csc::{self, Csc};
 pub use csi_output::view::{CAPABILITIES, CellFormat, Sum, View, size, text};
 pub use csi_proto::{tables, v1};

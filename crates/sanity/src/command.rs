@@ -10,14 +10,13 @@ use clap::{ArgMatches, Args, Command};
 use csi_call::endpoint::Endpoint;
 use csi_error::Error;
 use csi_error::say;
-use csi_invocation::contexts::choice::Selection;
-use csi_invocation::contexts::chosen::Chosen;
-use csi_invocation::defaults::Defaults;
+use csi_invocation::connect;
+use csi_invocation::contexts::chosen::{Chosen, Selection};
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
-use csi_invocation::offered::Offered;
+use csi_invocation::parse::Offered;
 use csi_invocation::parse::{self, with_flags};
-use csi_invocation::{connect, request};
 use csi_output::colour::{self, Brush};
 use csi_output::page::{self, PageFile, Readers};
 use csi_output::shell_word::word;
@@ -260,7 +259,7 @@ fn execute(
     settings.connect = globals.connect_options();
     settings.connection_flags = globals.connection_flags();
     settings.secrets_file = defaults.secrets_file(&settings.secrets_file, &globals);
-    let secrets = request::secrets(settings.secrets_file.as_deref(), &[])?;
+    let secrets = defaults::secrets(settings.secrets_file.as_deref(), &[])?;
     settings.secrets = secrets.reveal().clone();
     let known = match &flags.known_failures {
         Some(path) => known(path)?,

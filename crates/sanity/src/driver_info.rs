@@ -28,7 +28,7 @@ impl DriverInfo {
     /// As whoever asks has it.
     pub(super) async fn ask<A: Asks>(asks: &mut A, two_processes: bool) -> Result<Self, A::Error> {
         let mut advertised = Advertised::default();
-        let info = asks.ask(DriverEnd::Node, v1::GetPluginInfoRequest {}, |_| 0);
+        let info = asks.ask(DriverEnd::Node, v1::GetPluginInfoRequest {});
         let info = info.await?.unwrap_or_default();
         advertised.ask_plugin(asks, DriverEnd::Node).await?;
         if two_processes {
@@ -44,10 +44,7 @@ impl DriverInfo {
         }
         advertised.ask_node(asks).await?;
         let node_info = match advertised.serves_node {
-            true => {
-                asks.ask(DriverEnd::Node, v1::NodeGetInfoRequest {}, |_| 0)
-                    .await?
-            }
+            true => asks.ask(DriverEnd::Node, v1::NodeGetInfoRequest {}).await?,
             false => None,
         };
         Ok(Self {

@@ -53,7 +53,7 @@ impl Limits {
                 parameters: settings.parameters.clone(),
                 accessible_topology: driver.node_info.accessible_topology.clone(),
             };
-            let told = ends.ask(DriverEnd::Controller, request, |_| 0).await?;
+            let told = ends.ask(DriverEnd::Controller, request).await?;
             limits.free = told
                 .as_ref()
                 .and_then(|told| known(told.available_capacity));

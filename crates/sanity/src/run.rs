@@ -53,7 +53,6 @@ impl Asks for Ends<'_> {
         &mut self,
         end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let peer = match end {
             DriverEnd::Node => self.node,

@@ -4,7 +4,7 @@ use super::builtins::{Builtin, Switch};
 use super::execute::{Flow, Shell};
 use super::line::is_name;
 use super::values::Variable;
-use super::{assertion, describe, listing, script, value_path, watch};
+use super::{assertion, describe, script, value_path, watch};
 use csi_error::say;
 use csi_error::{Error, ErrorKind, OrError, code_name};
 use csi_invocation::globals::Globals;
@@ -40,7 +40,7 @@ impl Shell {
             },
             Builtin::Unset { name } => self.unset(&name)?,
             Builtin::Connect { endpoint } => self.connect(&endpoint.join(" "))?,
-            Builtin::Vars => self.show(&listing::variables(&self.values))?,
+            Builtin::Vars => self.show(&self.values.listing())?,
             Builtin::History => self.show(&self.history.listing())?,
             Builtin::Timing { state } => {
                 self.timing = state.map_or(!self.timing, |state| state == Switch::On);

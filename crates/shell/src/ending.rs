@@ -5,7 +5,7 @@
 
 use csi_error::Error;
 use csi_invocation::interrupt::{self, Signals};
-use csi_output::redirect::Terminals;
+use csi_output::stdout::Terminals;
 use csi_proto::lock::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -19,11 +19,11 @@ use csi_invocation::defaults::Program;
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::parse;
-use csi_invocation::rpc_command::Follower;
+use csi_invocation::rpc_command::Command;
 use csi_invocation::watch::watch;
-use csi_invocation::{connect, live_ids, request};
+use csi_invocation::{connect, live_ids};
 use csi_output::pager::Paged;
-use csi_output::{ShownReply, colour, open_line, terminal};
+use csi_output::{ShownReply, colour, stdout, terminal};
 use csi_proto::schema::Message;
 use csi_proto::wire;
 use csi_rpc::Called;
@@ -155,10 +155,7 @@ impl Shell {
 
     /// Reports an error that was not yet reported.
     pub fn report(&self, error: &Error) {
-        if !error.is_reported() {
-            let text = colour::of_error(error, self.style());
-            let _ = io::stderr().write_all(text.as_bytes());
-        }
+        colour::report(error, self.style());
     }
 
     /// Waits for what embedded drivers still do.
@@ -299,7 +296,7 @@ impl Shell {
 
     fn call(&mut self, called: &Called<'_>, globals: &Globals) -> Result<(), Error> {
         let defaults = self.settings.defaults();
-        let mut command = request::command(called, globals, &defaults)?;
+        let mut command = Command::new(called, globals, &defaults)?;
         self.settings.shape(&mut command.output, self.columns());
         command.output.colour = colour::is_wanted() && self.page.is_none();
         let mut out = self.paged();
@@ -308,14 +305,13 @@ impl Shell {
             return csi_output::written(out.finish());
         }
         let driver = connections::key(globals);
-        let mut listener = ReplyKeeper {
+        let mut keeper = ReplyKeeper {
             message: called.rpc.method.response,
             driver: &driver,
             ids: &mut self.ids,
             bytes: None,
             goes_on: false,
             streams: called.rpc.method.server_streaming,
-            style: defaults.style(globals),
         };
         let connections = self.connections.clone();
         let sent = block_on(&self.runtime, &mut self.interrupts, async {
@@ -327,15 +323,14 @@ impl Shell {
                     watch(&command, &session, endpoint, pause, csi_output::stdout()).await
                 }
                 None => {
-                    command
-                        .send(&session, endpoint, &mut out, &mut listener)
-                        .await
+                    let mut keep = |reply: &ShownReply<'_>| keeper.keep(reply);
+                    command.send(&session, endpoint, &mut out, &mut keep).await
                 }
             }
         });
         // Also what has come before a failure.
         let shown = csi_output::written(out.finish());
-        if let Some(bytes) = listener.bytes {
+        if let Some(bytes) = keeper.bytes {
             self.reply = Some(Reply::whole(called.rpc.method.response, bytes));
         }
         self.status.note(
@@ -404,10 +399,10 @@ impl Shell {
         let may_be_open = std::mem::take(&mut self.may_be_open);
         let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
         match terminal::width() {
-            Some(_) if open_line::is_open() => csi_output::print(b"\n"),
+            Some(_) if stdout::line_is_open() => csi_output::print(b"\n"),
             Some(columns) if may_be_open && !is_dumb => {
-                let printed = csi_output::print(open_line::fresh(columns).as_bytes());
-                open_line::set_open(false);
+                let printed = csi_output::print(stdout::fresh_line(columns).as_bytes());
+                stdout::set_line_open(false);
                 printed
             }
             _ => Ok(()),
@@ -490,16 +485,10 @@ struct ReplyKeeper<'a> {
     /// Whether the next reply is the next page of the same list.
     goes_on: bool,
     streams: bool,
-    style: Style,
 }
 
-impl Follower for ReplyKeeper<'_> {
-    fn failed(&mut self, error: &Error) {
-        let text = colour::of_error(error, self.style);
-        let _ = io::stderr().write_all(text.as_bytes());
-    }
-
-    fn replied(&mut self, reply: &ShownReply<'_>) {
+impl ReplyKeeper<'_> {
+    fn keep(&mut self, reply: &ShownReply<'_>) {
         self.ids.see(self.driver, self.message, reply.bytes);
         match &mut self.bytes {
             // Messages one after the other are one message, whose lists are joined and whose last token counts: an empty one

@@ -20,7 +20,6 @@ pub mod help;
 mod history;
 mod known_ids;
 pub mod line;
-mod listing;
 mod pipeline;
 mod psql;
 mod script;
@@ -40,10 +39,7 @@ use csi_invocation::defaults::Defaults;
 use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
 #[cfg(test)]
-use csi_invocation::{
-    defaults::Program,
-    tree::{with_global_flags, with_rpcs},
-};
+use csi_invocation::{defaults::Program, globals::with_global_flags, parse::with_rpcs};
 use csi_output::terminal::columns_of;
 use execute::{Flow, Shell};
 use history::History;

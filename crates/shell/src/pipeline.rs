@@ -1,8 +1,7 @@
 //! Sends a command's output to a file or a program: `> FILE`, `| PROGRAM`.
 
 use csi_error::{Error, OrError};
-use csi_output::reader;
-use csi_output::redirect::Redirected;
+use csi_output::stdout::{self, Redirected};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::fs::File;
@@ -68,7 +67,7 @@ impl Pipeline {
         }
         match last {
             Some((_, status)) if status.signal() == Some(Signal::PIPE.as_raw()) => {
-                reader::set_gone(true);
+                stdout::set_reader_gone(true);
                 Ok(())
             }
             Some((name, status)) if !status.success() => {

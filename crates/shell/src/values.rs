@@ -4,7 +4,9 @@
 
 use super::line::{Word, WordPiece, is_name};
 use super::value_path::{self, TypedValue, ValuePathError, split, steps};
+use csi_output::columns::{Columns, aligned};
 use csi_proto::schema::Message;
+use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -68,6 +70,31 @@ pub struct Values {
 }
 
 impl Values {
+    /// Lists the variables with what each holds, one a line.
+    pub fn listing(&self) -> String {
+        let cells: Vec<String> = self
+            .iter()
+            .flat_map(|(name, value)| {
+                let value = match value {
+                    Variable::Reply(reply) if reply.part.is_empty() => {
+                        let size = reply.bytes.len();
+                        format!("{}, {size} bytes", reply.message.short_name())
+                    }
+                    Variable::Reply(reply) => {
+                        let part = escaped(&reply.part);
+                        format!("{}{part}", reply.message.short_name())
+                    }
+                    Variable::Text(value) => escaped(value).into_owned(),
+                };
+                [format!("${name}"), value]
+            })
+            .collect();
+        if cells.is_empty() {
+            return "there are no variables: `name = COMMAND` makes one\n".to_owned();
+        }
+        aligned(Columns::new(2, 2), &cells)
+    }
+
     /// Gives a variable its value.
     pub fn set(&mut self, name: &str, value: Variable) {
         self.named.insert(name.to_owned(), value);

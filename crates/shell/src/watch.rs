@@ -3,7 +3,7 @@
 use super::execute::Shell;
 use csi_error::say;
 use csi_error::{Error, ErrorKind, Style};
-use csi_output::redirect::Redirected;
+use csi_output::stdout::Redirected;
 use csi_output::terminal::{self, cut};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use csi_proto::path::contents;
 use csi_proto::schema::{Field, Method};
 use csi_proto::wire;
-use csi_rpc::draft::Draft;
+use csi_rpc::context::Draft;
 use csi_rpc::facts::{Making, NAME, Source};
 use std::collections::BTreeMap;
 

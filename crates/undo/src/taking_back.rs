@@ -20,10 +20,10 @@ use tonic::Code;
 // One task waits for it: that it is `Send` is nowhere needed.
 #[expect(async_fn_in_trait)]
 pub trait Tool {
-    /// Makes a call within a time limit; of several connections the tool takes the one for that lane.
+    /// Makes a call within a time limit; of several connections the tool takes the one for that worker.
     async fn call(
         &self,
-        lane: u64,
+        worker: u64,
         method: &'static Method,
         request: Bytes,
         limit: Option<Duration>,
@@ -209,7 +209,7 @@ impl<'a, T: Tool> TakingBack<'a, T> {
     /// A call with as many tries as it may have.
     async fn call(
         &self,
-        lane: u64,
+        worker: u64,
         method: &'static Method,
         request: &Bytes,
         asks: bool,
@@ -218,7 +218,7 @@ impl<'a, T: Tool> TakingBack<'a, T> {
         let mut number = 0;
         let result = loop {
             let limit = self.tries.limit(began.elapsed());
-            let error = match self.tool.call(lane, method, request.clone(), limit).await {
+            let error = match self.tool.call(worker, method, request.clone(), limit).await {
                 Ok(reply) => break Ok(reply),
                 Err(error) => error,
             };

@@ -12,7 +12,7 @@ use csi_call::endpoint::{Endpoint, EndpointError, TlsOptions, absolute};
 use csi_error::say;
 use csi_error::{Error, OrError};
 use csi_invocation::connect;
-use csi_invocation::contexts::choice::{Selectors, context};
+use csi_invocation::contexts::chosen::{Selectors, select};
 use csi_invocation::contexts::file::{self, Context, Contexts};
 use csi_invocation::defaults::Defaults;
 use csi_invocation::globals::Globals;
@@ -257,5 +257,5 @@ fn counting(contexts: &Contexts, globals: &Globals) -> Option<String> {
         current: contexts.current.as_deref(),
         driver_is_named: connect::named(globals).is_some(),
     };
-    context(of).map(|(name, _)| name.to_owned())
+    select(of).map(|(name, _)| name.to_owned())
 }

@@ -25,7 +25,7 @@ pub fn list(
     match format {
         Format::Json | Format::Jsonl => {
             let list = all.map(|(name, context)| value(name, context, counts(name)));
-            told(&Json::Array(list.collect()), format)
+            in_format(&Json::Array(list.collect()), format)
         }
         Format::Name => Ok(all
             .map(|(name, _)| format!("{name}\n"))
@@ -59,7 +59,7 @@ pub fn list(
 /// As [`list`].
 pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
     match format {
-        Format::Json | Format::Jsonl => told(&object!({ "name": name }), format),
+        Format::Json | Format::Jsonl => in_format(&object!({ "name": name }), format),
         _ => Ok(format!("{name}\n").into_bytes()),
     }
 }
@@ -71,7 +71,7 @@ pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
 pub fn one(name: &str, context: &Context, counts: bool, format: Format) -> Result<Vec<u8>, Error> {
     let shown = value(name, context, counts);
     if format != Format::Table {
-        return told(&shown, format);
+        return in_format(&shown, format);
     }
     let mut cells = Vec::new();
     for (key, value) in shown.as_object().into_iter().flatten() {
@@ -104,6 +104,6 @@ fn value(name: &str, context: &Context, counts: bool) -> Json {
     shown
 }
 
-fn told(value: &Json, format: Format) -> Result<Vec<u8>, Error> {
-    Ok(json::told(value, format)?.into_bytes())
+fn in_format(value: &Json, format: Format) -> Result<Vec<u8>, Error> {
+    Ok(json::in_format(value, format)?.into_bytes())
 }

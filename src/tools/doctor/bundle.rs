@@ -147,7 +147,7 @@ mod tests {
             ("PATH", "/bin"),
         ];
         let all = all.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let told = environment(all.into_iter());
-        assert_eq!(told, "CSI_ENDPOINT=/s\nPATH=/bin\nX_CSI_SECRETS is set\n");
+        let text = environment(all.into_iter());
+        assert_eq!(text, "CSI_ENDPOINT=/s\nPATH=/bin\nX_CSI_SECRETS is set\n");
     }
 }

@@ -108,10 +108,10 @@ pub async fn ask(driver: &Connection) -> Said {
         false => Finding::unknown("conditions", "not advertised: LIST_VOLUMES"),
         true => match asked.volumes().await {
             Ok(volumes) => {
-                let told = said
+                let advertised = said
                     .advertised
                     .controller(ControllerCapability::VolumeCondition);
-                let finding = conditions(&volumes, told);
+                let finding = conditions(&volumes, advertised);
                 said.volumes = Some(volumes);
                 finding
             }
@@ -166,10 +166,10 @@ fn ready(ready: Option<bool>) -> Finding {
 }
 
 /// What the conditions of its volumes mean.
-fn conditions(volumes: &[VolumeSeen], told: bool) -> Finding {
+fn conditions(volumes: &[VolumeSeen], advertised: bool) -> Finding {
     const CHECK: &str = "conditions";
     let count = counted(volumes.len(), "volume");
-    if !told {
+    if !advertised {
         return Finding::unknown(CHECK, format!("{count}; not advertised: VOLUME_CONDITION"));
     }
     let abnormal: Vec<String> = volumes
@@ -272,7 +272,6 @@ impl Asks for Asked<'_> {
         &mut self,
         _end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, CallError> {
         if_served(self.send(&request).await)
     }
@@ -305,7 +304,7 @@ mod tests {
             abnormal: abnormal.map(str::to_owned),
             ..VolumeSeen::default()
         };
-        for (volumes, told, state, part) in [
+        for (volumes, advertised, state, part) in [
             (vec![], true, State::Fine, "0 volumes, none abnormal"),
             (
                 vec![volume(None)],
@@ -326,7 +325,7 @@ mod tests {
                 "1 of 2 volumes abnormal: v (gone)",
             ),
         ] {
-            let finding = conditions(&volumes, told);
+            let finding = conditions(&volumes, advertised);
             assert_eq!(finding.state, state, "{finding:?}");
             assert!(finding.text.contains(part), "{finding:?}");
         }

@@ -189,11 +189,11 @@ pub fn findings(
         .filter(is_ours)
         .map(|volume| volume.id.as_str())
         .collect();
-    let mut told = Vec::new();
+    let mut parts = Vec::new();
     let mut commands = removals(&its_own);
     if !its_own.is_empty() {
         let paths = its_own.iter().map(|folder| folder.path.to_string_lossy());
-        told.push(named("folder", paths.collect()));
+        parts.push(named("folder", paths.collect()));
     }
     if !volumes.is_empty() {
         let csi = format!("csi -e {}", word(&run_folder::name(driver)));
@@ -203,14 +203,14 @@ pub fn findings(
                 .take(NAMED)
                 .map(|id| format!("`{csi} controller delete-volume {}`", word(id))),
         );
-        told.push(named("volume", volumes));
+        parts.push(named("volume", volumes));
     }
-    let mut findings = vec![match (told.as_slice(), alive) {
+    let mut findings = vec![match (parts.as_slice(), alive) {
         ([], true) => Finding::fine(CHECK, "none; a run goes on"),
         ([], false) => Finding::fine(CHECK, "none"),
-        (told, _) => Finding::wrong(
+        (parts, _) => Finding::wrong(
             CHECK,
-            told.join("; "),
+            parts.join("; "),
             format!(
                 "unless such a run goes on elsewhere: {}",
                 commands.join("; ")

@@ -26,14 +26,14 @@ const LIMIT: Duration = Duration::from_secs(10);
 const CUT: &str = "[what was before is left out]\n";
 
 /// Where logs are kept on this machine.
-pub struct LogPlaces {
+pub struct LogLocations {
     /// The folder in which container runtimes link the logs of containers, which are below `pods` beside it.
     pub containers: PathBuf,
     /// The program that prints the journal.
     pub journal: PathBuf,
 }
 
-impl Default for LogPlaces {
+impl Default for LogLocations {
     fn default() -> Self {
         Self {
             containers: "/var/log/containers".into(),
@@ -44,7 +44,7 @@ impl Default for LogPlaces {
 
 /// Where a log may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum LogSource {
     /// In a file.
     File(PathBuf),
     /// In the log of a container of this id.
@@ -53,7 +53,7 @@ enum Place {
     Unit(String),
 }
 
-impl Place {
+impl LogSource {
     /// How somebody who may read it gets the log.
     fn remedy(&self) -> String {
         match self {
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LogSource {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(out, "the file {}", path.display()),
@@ -78,7 +78,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a place gives no log.
+/// Why a source gives no log.
 #[derive(Debug, Error)]
 enum LogError {
     #[error("it is empty")]
@@ -97,28 +97,28 @@ enum LogError {
     Io(#[from] io::Error),
 }
 
-/// The places of a process whose outputs lead there, the best first.
-fn places(facts: &ProcessFacts, outputs: &[PathBuf]) -> Vec<Place> {
+/// The sources of a process's log, where its outputs lead, the best first.
+fn log_sources(facts: &ProcessFacts, outputs: &[PathBuf]) -> Vec<LogSource> {
     let is_file = |path: &&PathBuf| {
         path.is_absolute() && !path.starts_with("/dev") && !path.starts_with("/proc")
     };
-    let mut places: Vec<Place> = outputs
+    let mut sources: Vec<LogSource> = outputs
         .iter()
         .filter(is_file)
         .cloned()
-        .map(Place::File)
+        .map(LogSource::File)
         .collect();
-    places.dedup();
-    places.extend(facts.home.container.clone().map(Place::Container));
-    places.extend(facts.home.unit.clone().map(Place::Unit));
-    places
+    sources.dedup();
+    sources.extend(facts.home.container.clone().map(LogSource::Container));
+    sources.extend(facts.home.unit.clone().map(LogSource::Unit));
+    sources
 }
 
 /// The end of the log of a process.
 ///
 /// # Errors
 /// Why there is none, in words, with what to do.
-pub async fn of(facts: Option<&ProcessFacts>, kept: &LogPlaces) -> Result<String, String> {
+pub async fn of(facts: Option<&ProcessFacts>, kept: &LogLocations) -> Result<String, String> {
     let Some(facts) = facts else {
         return Err("the driver's process is not visible from here".to_owned());
     };
@@ -126,10 +126,10 @@ pub async fn of(facts: Option<&ProcessFacts>, kept: &LogPlaces) -> Result<String
         ["2", "1"].map(|output| fs::read_link(format!("/proc/{}/fd/{output}", facts.process)));
     let outputs: Vec<PathBuf> = links.into_iter().filter_map(Result::ok).collect();
     let mut problems = Vec::new();
-    for place in places(facts, &outputs) {
-        match read(&place, kept).await {
+    for source in log_sources(facts, &outputs) {
+        match read(&source, kept).await {
             Ok(log) => return Ok(log),
-            Err(error) => problems.push(format!("{place}: {error}; {}", place.remedy())),
+            Err(error) => problems.push(format!("{source}: {error}; {}", source.remedy())),
         }
     }
     Err(match problems.is_empty() {
@@ -140,11 +140,11 @@ pub async fn of(facts: Option<&ProcessFacts>, kept: &LogPlaces) -> Result<String
     })
 }
 
-async fn read(place: &Place, kept: &LogPlaces) -> Result<String, LogError> {
-    let log = match place {
-        Place::File(path) => end_of(path)?,
-        Place::Container(id) => end_of(&container_log(id, &kept.containers)?)?,
-        Place::Unit(unit) => journal(unit, &kept.journal).await?,
+async fn read(source: &LogSource, kept: &LogLocations) -> Result<String, LogError> {
+    let log = match source {
+        LogSource::File(path) => end_of(path)?,
+        LogSource::Container(id) => end_of(&container_log(id, &kept.containers)?)?,
+        LogSource::Unit(unit) => journal(unit, &kept.journal).await?,
     };
     match log.trim().is_empty() {
         true => Err(LogError::Empty),
@@ -264,13 +264,13 @@ mod tests {
     }
 
     /// A program in the place of the journal's.
-    fn journal_that(folder: &Path, does: &str) -> LogPlaces {
+    fn journal_that(folder: &Path, does: &str) -> LogLocations {
         let journal = folder.join("journalctl");
         fs::write(&journal, format!("#!/bin/sh\n{does}\n")).unwrap();
         fs::set_permissions(&journal, fs::Permissions::from_mode(0o755)).unwrap();
-        LogPlaces {
+        LogLocations {
             journal,
-            ..LogPlaces::default()
+            ..LogLocations::default()
         }
     }
 
@@ -289,12 +289,12 @@ mod tests {
         let outputs =
             ["/dev/null", "pipe:[1]", "/var/log/a.log", "/var/log/a.log"].map(PathBuf::from);
         let expected = [
-            Place::File("/var/log/a.log".into()),
-            Place::Container("abc".into()),
-            Place::Unit("a.service".into()),
+            LogSource::File("/var/log/a.log".into()),
+            LogSource::Container("abc".into()),
+            LogSource::Unit("a.service".into()),
         ];
-        assert_eq!(places(&facts, &outputs), expected);
-        assert_eq!(places(&ProcessFacts::default(), &[]), []);
+        assert_eq!(log_sources(&facts, &outputs), expected);
+        assert_eq!(log_sources(&ProcessFacts::default(), &[]), []);
     }
 
     #[test]
@@ -342,9 +342,9 @@ mod tests {
             assert!(why.contains(part), "{does}: {why}");
             assert!(why.ends_with("journalctl -u csi.service"), "{why}");
         }
-        let nowhere = LogPlaces {
+        let nowhere = LogLocations {
             journal: "/nowhere/journalctl".into(),
-            ..LogPlaces::default()
+            ..LogLocations::default()
         };
         let why = of(Some(&unit()), &nowhere).await.unwrap_err();
         assert!(
@@ -361,9 +361,9 @@ mod tests {
             container: Some(id.clone()),
             ..Home::default()
         });
-        let kept = LogPlaces {
+        let kept = LogLocations {
             containers: folder.path().join("containers"),
-            ..LogPlaces::default()
+            ..LogLocations::default()
         };
         let why = of(Some(&facts), &kept).await.unwrap_err();
         assert!(

@@ -28,15 +28,14 @@ use csi_call::session::Connection;
 use csi_error::say;
 use csi_error::{Error, OrError};
 use csi_invocation::connect::{self, block_on};
-use csi_invocation::defaults::Defaults;
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::mount_points;
 use csi_invocation::parse::{self, with_flags};
-use csi_invocation::request;
 use csi_output::{Format, json, terminal};
 use driver::Said;
 use finding::{Finding, WIDTH, document, page, wrong};
-use log::LogPlaces;
+use log::LogLocations;
 use pod::{PodSeen, Registered};
 use process::ProcessFacts;
 use socket::{Connected, SocketFacts};
@@ -98,7 +97,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let secrets = match &flags.bundle {
         Some(_) => {
             let file = defaults.secrets_file(&flags.secrets_file, &globals);
-            request::secrets(file.as_deref(), &[])?
+            defaults::secrets(file.as_deref(), &[])?
         }
         None => Secrets::default(),
     };
@@ -112,7 +111,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     })?;
     let findings = &looked.findings;
     let text = match is_json {
-        true => told(&endpoint, findings, globals.format())?,
+        true => document_text(&endpoint, findings, globals.format())?,
         false => page(
             findings,
             terminal::width().map_or(WIDTH, |width| width.min(WIDTH)),
@@ -128,19 +127,23 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
 }
 
-fn told(endpoint: &Endpoint, findings: &[Finding], format: Format) -> Result<String, Error> {
+fn document_text(
+    endpoint: &Endpoint,
+    findings: &[Finding],
+    format: Format,
+) -> Result<String, Error> {
     let document = document(&endpoint.without_credentials(), findings);
-    Ok(json::told(&document, format)?)
+    Ok(json::in_format(&document, format)?)
 }
 
 /// What was seen.
 struct Looked {
     findings: Vec<Finding>,
-    place: Place,
+    location: DriverLocation,
 }
 
 /// Where the driver runs, as far as that can be looked at.
-enum Place {
+enum DriverLocation {
     /// On this machine, or nobody knows where; with its process.
     Here(Option<ProcessFacts>),
     /// In a pod, which may be missing.
@@ -149,7 +152,7 @@ enum Place {
 
 async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {
     let limit = globals.timeout;
-    let (place, mut findings, is_reachable) = look_at_place(endpoint, limit).await;
+    let (location, mut findings, is_reachable) = locate(endpoint, limit).await;
     let said = match is_reachable {
         true => converse(endpoint, globals).await,
         // One cause is one fault.
@@ -160,7 +163,7 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     };
     findings.extend_from_slice(&said.findings);
     findings.push(sizes::finding(said.volumes.as_deref()));
-    findings.push(registration(&place, endpoint, &said, flags, limit).await);
+    findings.push(registration(&location, endpoint, &said, flags, limit).await);
     let points = mount_points::all().unwrap_or_default();
     let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
     let folders = leftovers::folders(parent, points.clone(), limit).await;
@@ -171,33 +174,35 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     let runs: Vec<&Path> = runs.map(|folder| folder.path.as_path()).collect();
     let name = &said.info.name;
     let points = kubelet::mounts_of(points, &flags.kubelet, name, &runs, kubelet::noted_driver);
-    findings.push(match &place {
-        Place::Pod(_) => Finding::unknown("mounts", "not known from here: they are on its node"),
-        Place::Here(_) if name.is_empty() && points.is_empty() => nameless("mounts"),
-        Place::Here(_) => mounts::finding(&mounts::ask(&points, limit)),
+    findings.push(match &location {
+        DriverLocation::Pod(_) => {
+            Finding::unknown("mounts", "not known from here: they are on its node")
+        }
+        DriverLocation::Here(_) if name.is_empty() && points.is_empty() => nameless("mounts"),
+        DriverLocation::Here(_) => mounts::finding(&mounts::ask(&points, limit)),
     });
     findings.push(Finding::fine(
         "versions",
-        versions(&said.info.vendor_version, &place),
+        versions(&said.info.vendor_version, &location),
     ));
-    Looked { findings, place }
+    Looked { findings, location }
 }
 
 /// Looks at what the driver runs in, and says whether it can be asked.
-async fn look_at_place(endpoint: &Endpoint, limit: Duration) -> (Place, Vec<Finding>, bool) {
+async fn locate(endpoint: &Endpoint, limit: Duration) -> (DriverLocation, Vec<Finding>, bool) {
     match PodSeen::look(endpoint, limit).await {
         Some(Ok(pod)) => {
             let findings = pod.findings().to_vec();
-            return (Place::Pod(Some(pod)), findings, true);
+            return (DriverLocation::Pod(Some(pod)), findings, true);
         }
-        Some(Err(missing)) => return (Place::Pod(None), vec![missing], false),
+        Some(Err(missing)) => return (DriverLocation::Pod(None), vec![missing], false),
         None => {}
     }
     let Some(path) = endpoint.socket() else {
         let named = endpoint.without_credentials();
         let why = format!("{named} is no socket of this machine");
         let findings = vec![Finding::unknown("socket", why)];
-        return (Place::Here(None), findings, true);
+        return (DriverLocation::Here(None), findings, true);
     };
     let socket = SocketFacts::look(path, limit).await;
     let is_reachable = matches!(socket.connected, Connected::Accepted(_));
@@ -207,31 +212,31 @@ async fn look_at_place(endpoint: &Endpoint, limit: Duration) -> (Place, Vec<Find
         false => Finding::unknown("listener", "there is no connection"),
     };
     let findings = vec![socket.finding(), listener];
-    (Place::Here(process), findings, is_reachable)
+    (DriverLocation::Here(process), findings, is_reachable)
 }
 
 /// Whether Kubernetes knows the driver: by the API server where it is in a pod, by this node's kubelet where it is here.
 async fn registration(
-    place: &Place,
+    location: &DriverLocation,
     endpoint: &Endpoint,
     said: &Said,
     flags: &DoctorFlags,
     limit: Duration,
 ) -> Finding {
     let (name, serves_node) = (&said.info.name, said.advertised.serves_node);
-    match place {
+    match location {
         _ if name.is_empty() => nameless("registration"),
-        Place::Pod(pod) => {
+        DriverLocation::Pod(pod) => {
             let node = pod.as_ref().and_then(PodSeen::node);
             let registered = Registered::ask(name, limit).await;
             let node = node.filter(|_| serves_node);
             registered.finding(name, node, endpoint.is_of_the_chart())
         }
-        Place::Here(_) if endpoint.socket().is_none() => Finding::unknown(
+        DriverLocation::Here(_) if endpoint.socket().is_none() => Finding::unknown(
             "registration",
             "kubelets use drivers on sockets of their nodes",
         ),
-        Place::Here(_) => {
+        DriverLocation::Here(_) => {
             let sockets = kubelet::registrations(&flags.kubelet, name, limit).await;
             let sockets = sockets.as_deref().map_err(io::Error::kind);
             kubelet::finding(sockets, name, serves_node)
@@ -263,7 +268,7 @@ async fn converse(endpoint: &Endpoint, globals: &Globals) -> Said {
 }
 
 /// The versions of everything that takes part.
-fn versions(driver: &str, place: &Place) -> String {
+fn versions(driver: &str, location: &DriverLocation) -> String {
     let mut all = vec![
         format!("csi {}", env!("CARGO_PKG_VERSION")),
         format!("CSI {}", csi_proto::SPEC_VERSION),
@@ -272,7 +277,8 @@ fn versions(driver: &str, place: &Place) -> String {
         all.push(format!("driver {driver}"));
     }
     // That of a pod is its node's.
-    if let (Place::Here(_), Ok(kernel)) = (place, fs::read_to_string("/proc/sys/kernel/osrelease"))
+    if let (DriverLocation::Here(_), Ok(kernel)) =
+        (location, fs::read_to_string("/proc/sys/kernel/osrelease"))
     {
         all.push(format!("Linux {}", kernel.trim_end()));
     }
@@ -285,17 +291,17 @@ async fn bundle(
     endpoint: &Endpoint,
     secrets: &Secrets,
 ) -> Result<(), Error> {
-    let (log, files) = match &looked.place {
-        Place::Here(process) => {
-            let log = log::of(process.as_ref(), &LogPlaces::default()).await;
+    let (log, files) = match &looked.location {
+        DriverLocation::Here(process) => {
+            let log = log::of(process.as_ref(), &LogLocations::default()).await;
             (log, Vec::new())
         }
-        Place::Pod(Some(pod)) => pod.files().await,
-        Place::Pod(None) => (Err("its pod was not found".to_owned()), Vec::new()),
+        DriverLocation::Pod(Some(pod)) => pod.files().await,
+        DriverLocation::Pod(None) => (Err("its pod was not found".to_owned()), Vec::new()),
     };
     let bundle = Bundle {
         page: page(&looked.findings, WIDTH),
-        document: told(endpoint, &looked.findings, Format::Json)?,
+        document: document_text(endpoint, &looked.findings, Format::Json)?,
         log,
         files,
         secrets: looked_for(secrets.reveal().values().cloned().collect()),

@@ -213,9 +213,9 @@ fn of_pod(name: &str, pod: &Json) -> Finding {
     let Some(phase) = pod["status"]["phase"].as_str() else {
         return Finding::unknown(CHECK, format!("{name}: kubectl does not print its state"));
     };
-    let mut told = name.to_owned();
+    let mut text = name.to_owned();
     if let Some(node) = pod["spec"]["nodeName"].as_str() {
-        told.push_str(&format!(" on {node}"));
+        text.push_str(&format!(" on {node}"));
     }
     let mut restarts = Vec::new();
     let mut unready = Vec::new();
@@ -245,10 +245,10 @@ fn of_pod(name: &str, pod: &Json) -> Finding {
         false => restarts.join(", "),
     };
     match unready.is_empty() {
-        true => Finding::fine(CHECK, format!("{told}, ready; {restarts}")),
+        true => Finding::fine(CHECK, format!("{text}, ready; {restarts}")),
         false => Finding::wrong(
             CHECK,
-            format!("{told}: {}; {restarts}", unready.join(", ")),
+            format!("{text}: {}; {restarts}", unready.join(", ")),
             "the events below say why; `kubectl describe pod` and `kubectl logs --previous` say more, and --bundle FILE packs both",
         ),
     }

@@ -17,7 +17,7 @@ const CHECK: &str = "socket";
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PathEntry {
     /// No such file; whether its folder is there.
     Nothing {
         /// Whether it is.
@@ -67,7 +67,7 @@ pub struct SocketFacts {
     /// Its path.
     pub path: PathBuf,
     /// What is there.
-    pub place: Place,
+    pub entry: PathEntry,
     /// What became of a connection.
     pub connected: Connected,
     /// Who runs this.
@@ -77,14 +77,14 @@ pub struct SocketFacts {
 impl SocketFacts {
     /// Looks at the path, and connects where a socket is.
     pub async fn look(path: &Path, limit: Duration) -> Self {
-        let place = place(path);
-        let connected = match place {
-            Place::Socket { .. } => connect(path, limit).await,
+        let entry = entry_at(path);
+        let connected = match entry {
+            PathEntry::Socket { .. } => connect(path, limit).await,
             _ => Connected::Untried,
         };
         Self {
             path: path.to_owned(),
-            place,
+            entry,
             connected,
             user: geteuid().as_raw(),
         }
@@ -101,33 +101,33 @@ impl SocketFacts {
     /// What that means.
     pub fn finding(&self) -> Finding {
         let path = self.path.display();
-        match &self.place {
-            Place::Nothing { folder: false } => Finding::wrong(
+        match &self.entry {
+            PathEntry::Nothing { folder: false } => Finding::wrong(
                 CHECK,
                 format!("{path}: no such file, nor is its folder there"),
                 "is the path right, and is the driver's folder mounted into this container?",
             ),
-            Place::Nothing { folder: true } => Finding::wrong(
+            PathEntry::Nothing { folder: true } => Finding::wrong(
                 CHECK,
                 format!("{path}: no such file"),
                 "start the driver, or look in its log for why it makes no socket; its --endpoint names the path",
             ),
-            Place::NoPath(error) => Finding::wrong(
+            PathEntry::NoPath(error) => Finding::wrong(
                 CHECK,
                 format!("{path}: {error}"),
                 "is the path right? The driver's --endpoint names it",
             ),
-            Place::Hidden(error) => Finding::wrong(
+            PathEntry::Hidden(error) => Finding::wrong(
                 CHECK,
                 format!("{path} cannot be looked at: {error}"),
                 "a folder above it may not be entered by this user: try as root",
             ),
-            Place::Other => Finding::wrong(
+            PathEntry::Other => Finding::wrong(
                 CHECK,
                 format!("{path} is no socket"),
                 "name the socket that the driver's --endpoint names",
             ),
-            Place::Socket {
+            PathEntry::Socket {
                 mode,
                 uid,
                 gid,
@@ -172,18 +172,18 @@ impl SocketFacts {
     }
 }
 
-fn place(path: &Path) -> Place {
+fn entry_at(path: &Path) -> PathEntry {
     let path = &absolute(path);
     match path.metadata() {
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound => Place::Nothing {
+            io::ErrorKind::NotFound => PathEntry::Nothing {
                 folder: path.parent().is_some_and(Path::is_dir),
             },
-            io::ErrorKind::PermissionDenied => Place::Hidden(error.to_string()),
-            _ => Place::NoPath(error.to_string()),
+            io::ErrorKind::PermissionDenied => PathEntry::Hidden(error.to_string()),
+            _ => PathEntry::NoPath(error.to_string()),
         },
-        Ok(found) if !found.file_type().is_socket() => Place::Other,
-        Ok(found) => Place::Socket {
+        Ok(found) if !found.file_type().is_socket() => PathEntry::Other,
+        Ok(found) => PathEntry::Socket {
             mode: found.mode(),
             uid: found.uid(),
             gid: found.gid(),
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn what_is_at_the_path_decides() {
-        let socket = |mode: u32, usable| Place::Socket {
+        let socket = |mode: u32, usable| PathEntry::Socket {
             mode: 0o140_000 | mode,
             uid: 0,
             gid: 4,
@@ -237,7 +237,7 @@ mod tests {
             open: mode & 0o002 != 0,
         };
         let listens = Connected::Accepted(Some(7));
-        for (place, connected, state, part) in [
+        for (entry, connected, state, part) in [
             (
                 socket(0o660, true),
                 listens.clone(),
@@ -275,31 +275,31 @@ mod tests {
                 "odd",
             ),
             (
-                Place::Other,
+                PathEntry::Other,
                 Connected::Untried,
                 State::Wrong,
                 "is no socket",
             ),
             (
-                Place::Hidden("denied".into()),
+                PathEntry::Hidden("denied".into()),
                 Connected::Untried,
                 State::Wrong,
                 "denied",
             ),
             (
-                Place::NoPath("Not a directory".into()),
+                PathEntry::NoPath("Not a directory".into()),
                 Connected::Untried,
                 State::Wrong,
                 "/s: Not a directory",
             ),
             (
-                Place::Nothing { folder: true },
+                PathEntry::Nothing { folder: true },
                 Connected::Untried,
                 State::Wrong,
                 "/s: no such file",
             ),
             (
-                Place::Nothing { folder: false },
+                PathEntry::Nothing { folder: false },
                 Connected::Untried,
                 State::Wrong,
                 "nor is its folder",
@@ -307,7 +307,7 @@ mod tests {
         ] {
             let facts = SocketFacts {
                 path: "/s".into(),
-                place,
+                entry,
                 connected,
                 user: 5,
             };

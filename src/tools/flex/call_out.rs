@@ -146,7 +146,7 @@ impl CallOuts {
         };
         match ended {
             Ok(ended) => {
-                group.let_be();
+                group.leave_running();
                 let end = end_of(ended.map_err(failed)?);
                 Ok(Output {
                     end,
@@ -211,7 +211,7 @@ impl Group {
     }
 
     /// Lets live what is left of it.
-    fn let_be(&mut self) {
+    fn leave_running(&mut self) {
         self.0 = None;
     }
 

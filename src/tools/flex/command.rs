@@ -15,7 +15,7 @@ use csi_error::{Error, OrError};
 use csi_invocation::connect;
 use csi_invocation::defaults::Defaults;
 use csi_invocation::globals::Globals;
-use csi_invocation::serving::{PLACE_HELP, Place, ServingFlags};
+use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
 use csi_mock::Server;
 use csi_proto::duration;
 use csi_proto::v1::controller_server::ControllerServer;
@@ -68,7 +68,7 @@ pub fn command() -> Command {
     Command::new("flex")
         .about("Be a CSI driver over a FlexVolume executable")
         .after_help(format!(
-            "{PLACE_HELP}\n\n\
+            "{SERVED_ENDPOINT_HELP}\n\n\
              The driver makes no volumes: it knows them by their ids, and their options stand in the volume's context.\n\n\
              Examples:\n  \
              csi flex serve --driver /opt/flex/example.com~nfs/nfs --endpoint unix:///csi/csi.sock\n  \
@@ -85,7 +85,7 @@ pub fn command() -> Command {
 /// Why nothing can be served.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let Task::Serve(flags) = Task::from_arg_matches(matches).or_usage()?;
-    let place = Place::named(&flags.serving, globals, defaults)?;
+    let endpoint = ServedEndpoint::named(&flags.serving, globals, defaults)?;
     let executable = absolute(&flags.driver);
     let runs = fs::metadata(&executable).and_then(|found| {
         let may_run = found.is_file() && found.permissions().mode() & 0o111 != 0;
@@ -140,7 +140,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let abilities = Abilities::of(said, flags.attach, flags.expand);
     let who = format!("the FlexVolume driver {}", identity.name);
     let flex = Flex::new(identity, abilities, call_outs, store);
-    place.serve(&who, &Server::new(routes(&flex)))
+    endpoint.serve(&who, &Server::new(routes(&flex)))
 }
 
 /// The services that the driver has.

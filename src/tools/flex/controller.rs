@@ -2,13 +2,13 @@
 //! FlexVolume are there before.
 
 use super::answer::Problem;
-use super::driver::{About, Call, Flex};
+use super::driver::{Call, CallSubject, Flex};
 use super::error::FlexError;
 use super::node::bring_up;
 use super::options::{DEVICE, options};
 use super::plan::{Refusal, Up, Wanted, up};
 use super::request::{How, RequestError, name, new_size};
-use super::state::{Place, State, Use};
+use super::state::{State, Use, VolumeLocation};
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as Capability;
 use csi_proto::v1::validate_volume_capabilities_response::Confirmed;
@@ -43,24 +43,27 @@ impl Controller for Flex {
         &self,
         request: Request<ControllerPublishVolumeRequest>,
     ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
-        let about = |q: &ControllerPublishVolumeRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, attach).await
+        let subject =
+            |q: &ControllerPublishVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, attach).await
     }
 
     async fn controller_unpublish_volume(
         &self,
         request: Request<ControllerUnpublishVolumeRequest>,
     ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
-        let about = |q: &ControllerUnpublishVolumeRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, detach).await
+        let subject =
+            |q: &ControllerUnpublishVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, detach).await
     }
 
     async fn validate_volume_capabilities(
         &self,
         request: Request<ValidateVolumeCapabilitiesRequest>,
     ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
-        let about = |q: &ValidateVolumeCapabilitiesRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, validate).await
+        let subject =
+            |q: &ValidateVolumeCapabilitiesRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, validate).await
     }
 
     async fn controller_expand_volume(
@@ -70,8 +73,9 @@ impl Controller for Flex {
         if !self.abilities().expands {
             return Err(FlexError::NotAdvertised.status(&[]));
         }
-        let about = |q: &ControllerExpandVolumeRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, expand).await
+        let subject =
+            |q: &ControllerExpandVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, expand).await
     }
 }
 
@@ -85,7 +89,7 @@ async fn attach(
     let argument = call.argument(&options);
     let wanted = Wanted {
         volume: &call.volume,
-        place: &Place::Node(node.clone()),
+        place: &VolumeLocation::Node(node.clone()),
         how: &how,
     };
     let state = call.store().now();
@@ -140,7 +144,7 @@ async fn detach(
     request: ControllerUnpublishVolumeRequest,
 ) -> Result<ControllerUnpublishVolumeResponse, FlexError> {
     for known in attached(&call.store().now(), &call.volume, &request.node_id) {
-        let Place::Node(node) = &known.place else {
+        let VolumeLocation::Node(node) = &known.place else {
             continue;
         };
         match call.out("detach", &[&known.name, node]).await {
@@ -157,7 +161,7 @@ async fn detach(
 /// Where a volume is attached: to a node, or without a name to any.
 fn attached(state: &State, volume: &str, node: &str) -> Vec<Use> {
     let is_meant = |one: &&Use| match &one.place {
-        Place::Node(name) => node.is_empty() || name == node,
+        VolumeLocation::Node(name) => node.is_empty() || name == node,
         _ => false,
     };
     state.of(volume).filter(is_meant).cloned().collect()

@@ -65,13 +65,13 @@ struct Inner {
 }
 
 /// What a request is about, and with what.
-pub struct About {
+pub struct CallSubject {
     volume: String,
     aspect: &'static str,
     secrets: BTreeMap<String, String>,
 }
 
-impl About {
+impl CallSubject {
     /// A volume, with the secrets of its request.
     pub fn volume(volume: &str, secrets: &BTreeMap<String, String>) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Flex {
     pub async fn carry_out<Q, T, W>(
         &self,
         request: Request<Q>,
-        about: impl FnOnce(&Q) -> About,
+        subject: impl FnOnce(&Q) -> CallSubject,
         work: impl FnOnce(Call, Q) -> W,
     ) -> Result<Response<T>, Status>
     where
@@ -160,11 +160,11 @@ impl Flex {
         let time = grpc_timeout::of(request.metadata());
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
         let request = request.into_inner();
-        let About {
+        let CallSubject {
             volume,
             aspect,
             secrets,
-        } = about(&request);
+        } = subject(&request);
         let texts = texts_of(&secrets);
         let running = async {
             let volume = request::name(&volume, "volume_id")?;

@@ -1,13 +1,13 @@
 //! The Node service: mounts for a node and for workloads, and takes them down again.
 
 use super::answer::Problem;
-use super::driver::{About, Call, Flex};
+use super::driver::{Call, CallSubject, Flex};
 use super::error::FlexError;
 use super::options::{DEVICE, options};
 use super::paths::{self, MountPoint, MountPoints};
 use super::plan::{Down, Refusal, Up, Wanted, down, up};
 use super::request::{How, new_size, path};
-use super::state::{Place, Use};
+use super::state::{Use, VolumeLocation};
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::volume_usage::Unit;
@@ -59,8 +59,8 @@ impl Node for Flex {
         request: Request<NodeStageVolumeRequest>,
     ) -> Result<Response<NodeStageVolumeResponse>, Status> {
         self.needs(self.abilities().attaches)?;
-        let about = |q: &NodeStageVolumeRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, stage).await
+        let subject = |q: &NodeStageVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, stage).await
     }
 
     async fn node_unstage_volume(
@@ -68,34 +68,36 @@ impl Node for Flex {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
         self.needs(self.abilities().attaches)?;
-        let about = |q: &NodeUnstageVolumeRequest| About::volume(&q.volume_id, &BTreeMap::new());
+        let subject =
+            |q: &NodeUnstageVolumeRequest| CallSubject::volume(&q.volume_id, &BTreeMap::new());
         let unstage = |call, request: NodeUnstageVolumeRequest| async move {
             let place = path(&request.staging_target_path, "staging_target_path")?;
-            take_down(&call, "unmountdevice", Place::Staging(place)).await?;
+            take_down(&call, "unmountdevice", VolumeLocation::Staging(place)).await?;
             Ok(NodeUnstageVolumeResponse {})
         };
-        self.carry_out(request, about, unstage).await
+        self.carry_out(request, subject, unstage).await
     }
 
     async fn node_publish_volume(
         &self,
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
-        let about = |q: &NodePublishVolumeRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, publish).await
+        let subject = |q: &NodePublishVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, publish).await
     }
 
     async fn node_unpublish_volume(
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
-        let about = |q: &NodeUnpublishVolumeRequest| About::volume(&q.volume_id, &BTreeMap::new());
+        let subject =
+            |q: &NodeUnpublishVolumeRequest| CallSubject::volume(&q.volume_id, &BTreeMap::new());
         let unpublish = |call, request: NodeUnpublishVolumeRequest| async move {
             let place = path(&request.target_path, "target_path")?;
-            take_down(&call, "unmount", Place::Target(place)).await?;
+            take_down(&call, "unmount", VolumeLocation::Target(place)).await?;
             Ok(NodeUnpublishVolumeResponse {})
         };
-        self.carry_out(request, about, unpublish).await
+        self.carry_out(request, subject, unpublish).await
     }
 
     async fn node_get_volume_stats(
@@ -103,8 +105,8 @@ impl Node for Flex {
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
         self.needs(self.abilities().has_stats)?;
-        let about = |q: &NodeGetVolumeStatsRequest| About::question(&q.volume_id);
-        self.carry_out(request, about, stats).await
+        let subject = |q: &NodeGetVolumeStatsRequest| CallSubject::question(&q.volume_id);
+        self.carry_out(request, subject, stats).await
     }
 
     async fn node_expand_volume(
@@ -112,8 +114,8 @@ impl Node for Flex {
         request: Request<NodeExpandVolumeRequest>,
     ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
         self.needs(self.abilities().expands)?;
-        let about = |q: &NodeExpandVolumeRequest| About::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, about, expand).await
+        let subject = |q: &NodeExpandVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
+        self.carry_out(request, subject, expand).await
     }
 }
 
@@ -135,7 +137,7 @@ async fn stage(
     let device = request.publish_context.get(DEVICE);
     let device = device.ok_or(Refusal::NotAttached)?.clone();
     let contexts = [&request.volume_context, &request.publish_context];
-    let place = Place::Staging(staging.clone());
+    let place = VolumeLocation::Staging(staging.clone());
     let Some(new) = begun(&call, place, how, contexts).await? else {
         return Ok(NodeStageVolumeResponse {});
     };
@@ -174,7 +176,7 @@ async fn publish(
         how.is_read_only(),
         [&request.volume_context, &request.publish_context],
     );
-    let place = Place::Target(target.clone());
+    let place = VolumeLocation::Target(target.clone());
     let Some(new) = begun(&call, place, how, contexts).await? else {
         return Ok(NodePublishVolumeResponse {});
     };
@@ -207,7 +209,7 @@ fn staged_at(call: &Call, staging: &str) -> Result<(PathBuf, String), FlexError>
     }
     let staging = path(staging, "staging_target_path")?;
     let state = call.store().now();
-    let staged = state.at(&call.volume, &Place::Staging(staging.clone()));
+    let staged = state.at(&call.volume, &VolumeLocation::Staging(staging.clone()));
     match staged.filter(|staged| staged.done && staged.volume == call.volume) {
         Some(staged) => Ok((staging, staged.device.clone())),
         None => Err(Refusal::NotStaged.into()),
@@ -217,7 +219,7 @@ fn staged_at(call: &Call, staging: &str) -> Result<(PathBuf, String), FlexError>
 /// What is to be noted before a volume is brought to a path, unless it is there already.
 async fn begun(
     call: &Call,
-    place: Place,
+    place: VolumeLocation,
     how: How,
     contexts: [&BTreeMap<String, String>; 2],
 ) -> Result<Option<Use>, FlexError> {
@@ -277,7 +279,7 @@ where
                 store
                     .change(|state| state.forget(&new.volume, &new.place))
                     .await?;
-                if let Place::Target(target) = &new.place
+                if let VolumeLocation::Target(target) = &new.place
                     && let Err(left) = paths::remove_folder(target, &call.bounds()).await
                 {
                     call.note(&left.to_string());
@@ -289,7 +291,11 @@ where
 }
 
 /// Takes a volume down from a path, where it is or may be.
-async fn take_down(call: &Call, call_out: &'static str, place: Place) -> Result<(), FlexError> {
+async fn take_down(
+    call: &Call,
+    call_out: &'static str,
+    place: VolumeLocation,
+) -> Result<(), FlexError> {
     let store = call.store();
     let Some(path) = place.path() else {
         return Ok(());
@@ -325,7 +331,7 @@ async fn take_down(call: &Call, call_out: &'static str, place: Place) -> Result<
             path,
         });
     }
-    if let Place::Target(target) = &place {
+    if let VolumeLocation::Target(target) = &place {
         paths::remove_folder(target, &call.bounds()).await?;
     }
     let forgotten = store.change(|state| state.forget(&call.volume, &place));

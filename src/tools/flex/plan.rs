@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use super::request::How;
-use super::state::{Place, State, Use};
+use super::state::{State, Use, VolumeLocation};
 use std::path::Path;
 use thiserror::Error;
 
@@ -11,7 +11,7 @@ pub struct Wanted<'a> {
     /// The volume's id.
     pub volume: &'a str,
     /// The place.
-    pub place: &'a Place,
+    pub place: &'a VolumeLocation,
     /// How it is to be used.
     pub how: &'a How,
 }
@@ -106,12 +106,12 @@ pub fn up<'a>(
     }
     for other in state.of(volume).filter(|other| other.place != *place) {
         match (place, &other.place) {
-            (Place::Node(_), Place::Node(node))
+            (VolumeLocation::Node(_), VolumeLocation::Node(node))
                 if how.is_of_one_node() || other.how.is_of_one_node() =>
             {
                 return Err(Refusal::OtherNode(node.clone()));
             }
-            (Place::Target(_), Place::Target(path))
+            (VolumeLocation::Target(_), VolumeLocation::Target(path))
                 if how.is_of_one_path() || other.how.is_of_one_path() =>
             {
                 return Err(Refusal::OtherPath(path.display().to_string()));
@@ -121,8 +121,10 @@ pub fn up<'a>(
     }
     let stands = |known: &&Use| match &known.place {
         // A restart of the machine, or somebody's umount, takes mounts away and leaves what is known.
-        Place::Staging(path) | Place::Target(path) => !known.mounted || is_mounted(path),
-        Place::Node(_) => true,
+        VolumeLocation::Staging(path) | VolumeLocation::Target(path) => {
+            !known.mounted || is_mounted(path)
+        }
+        VolumeLocation::Node(_) => true,
     };
     let there = known.filter(|known| known.done).filter(stands);
     Ok(there.map_or(Up::Act, Up::There))
@@ -132,14 +134,18 @@ pub fn up<'a>(
 pub fn down<'a>(
     state: &'a State,
     volume: &str,
-    place: &Place,
+    place: &VolumeLocation,
     is_mounted: impl Fn(&Path) -> bool,
 ) -> Down<'a> {
     match (state.at(volume, place), place) {
         (Some(known), _) if known.volume == volume => Down::Undo(known),
         // Another volume's place.
         (Some(_), _) => Down::Nothing,
-        (None, Place::Staging(path) | Place::Target(path)) if is_mounted(path) => Down::UndoUnknown,
+        (None, VolumeLocation::Staging(path) | VolumeLocation::Target(path))
+            if is_mounted(path) =>
+        {
+            Down::UndoUnknown
+        }
         (None, _) => Down::Nothing,
     }
 }
@@ -156,7 +162,7 @@ mod tests {
         }
     }
 
-    fn known(volume: &str, place: &Place, how: &How, done: bool) -> Use {
+    fn known(volume: &str, place: &VolumeLocation, how: &How, done: bool) -> Use {
         let wanted = Wanted { volume, place, how };
         Use {
             done,
@@ -173,9 +179,15 @@ mod tests {
 
     #[test]
     fn the_way_up() {
-        let (here, there) = (Place::Target("/a".into()), Place::Target("/b".into()));
-        let staging = Place::Staging("/a".into());
-        let (node, other) = (Place::Node("1".into()), Place::Node("2".into()));
+        let (here, there) = (
+            VolumeLocation::Target("/a".into()),
+            VolumeLocation::Target("/b".into()),
+        );
+        let staging = VolumeLocation::Staging("/a".into());
+        let (node, other) = (
+            VolumeLocation::Node("1".into()),
+            VolumeLocation::Node("2".into()),
+        );
         let (writer, reader) = (
             how("SINGLE_NODE_WRITER", false),
             how("SINGLE_NODE_WRITER", true),
@@ -283,8 +295,8 @@ mod tests {
 
     #[test]
     fn the_way_down() {
-        let here = Place::Target("/a".into());
-        let node = Place::Node("1".into());
+        let here = VolumeLocation::Target("/a".into());
+        let node = VolumeLocation::Node("1".into());
         let writer = how("SINGLE_NODE_WRITER", false);
         let (done, begun) = (
             known("v", &here, &writer, true),

@@ -49,7 +49,7 @@ pub enum StateError {
 /// Where a volume can be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum VolumeLocation {
     /// Attached to a node.
     Node(String),
     /// Mounted for a node, at its staging path.
@@ -58,7 +58,7 @@ pub enum Place {
     Target(PathBuf),
 }
 
-impl Place {
+impl VolumeLocation {
     /// The path, where it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -74,7 +74,7 @@ pub struct Use {
     /// Its id.
     pub volume: String,
     /// Where it is.
-    pub place: Place,
+    pub place: VolumeLocation,
     /// How it is used there.
     pub how: How,
     /// Whether the driver has said that it is done. A call-out that was begun may have done it all the same.
@@ -105,8 +105,8 @@ pub struct State {
 
 impl State {
     /// What is known of this volume at a node, or of any volume at a path.
-    pub fn at(&self, volume: &str, place: &Place) -> Option<&Use> {
-        let is_path = !matches!(place, Place::Node(_));
+    pub fn at(&self, volume: &str, place: &VolumeLocation) -> Option<&Use> {
+        let is_path = !matches!(place, VolumeLocation::Node(_));
         let mut uses = self.uses.iter();
         uses.find(|one| one.place == *place && (is_path || one.volume == volume))
     }
@@ -123,7 +123,7 @@ impl State {
     }
 
     /// Forgets a volume at a place.
-    pub fn forget(&mut self, volume: &str, place: &Place) {
+    pub fn forget(&mut self, volume: &str, place: &VolumeLocation) {
         self.uses
             .retain(|one| one.place != *place || one.volume != volume);
     }
@@ -247,7 +247,7 @@ fn system(path: &Path) -> impl Fn(io::Error) -> StateError + use<> {
 mod tests {
     use super::*;
 
-    fn at(volume: &str, place: Place) -> Use {
+    fn at(volume: &str, place: VolumeLocation) -> Use {
         Use {
             volume: volume.to_owned(),
             place,
@@ -266,7 +266,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("deep/state");
         let store = Store::open(&place).unwrap();
-        let (node, target) = (Place::Node("n1".into()), Place::Target("/t".into()));
+        let (node, target) = (
+            VolumeLocation::Node("n1".into()),
+            VolumeLocation::Target("/t".into()),
+        );
         for (volume, place) in [("a", &node), ("b", &node), ("a", &target)] {
             let new = at(volume, place.clone());
             store.change(|state| state.put(new)).await.unwrap();
@@ -308,7 +311,7 @@ mod tests {
         let store = Store::open(folder.path()).unwrap();
         let path = folder.path().join(FILE);
         fs::create_dir(&path).unwrap();
-        let new = at("a", Place::Target("/t".into()));
+        let new = at("a", VolumeLocation::Target("/t".into()));
         assert!(store.change(|state| state.put(new)).await.is_err());
         // The next change keeps it too.
         fs::remove_dir(&path).unwrap();

@@ -1,14 +1,16 @@
 //! Asks the driver, before a lifecycle begins, for its name, its readiness and its capabilities.
 
-use super::calls::Way;
+use super::calls::StepRunner;
 use csi_call::advertised::{Advertised, Asks, DriverEnd};
 use csi_error::Error;
+use csi_proto::path::contents;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
 use csi_proto::{Request, v1};
+use prost::Message as _;
 use std::io::Write;
 use tonic::Code;
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// Identity, capabilities, node: what everything else depends on.
     pub(super) async fn ask(mut self) -> Result<Advertised, Error> {
         let mut advertised = Advertised::default();
@@ -48,19 +50,21 @@ impl<W: Write> Way<'_, '_, W> {
 }
 
 /// Each question is a step, and must be answered.
-impl<W: Write> Asks for Way<'_, '_, W> {
+impl<W: Write> Asks for StepRunner<'_, '_, W> {
     type Error = Error;
 
     async fn ask<Q: Request>(
         &mut self,
         _end: DriverEnd,
         request: Q,
-        count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
-        let tell = |reply: &Q::Reply| match count(reply) {
-            1 => "1 capability".to_owned(),
-            count => format!("{count} capabilities"),
+        let describe = |reply: &Q::Reply| {
+            let bytes = reply.encode_to_vec();
+            match contents(Q::METHOD.response, &bytes, "capabilities").len() {
+                1 => "1 capability".to_owned(),
+                count => format!("{count} capabilities"),
+            }
         };
-        self.step(&request, tell).await.map(Some)
+        self.step(&request, describe).await.map(Some)
     }
 }

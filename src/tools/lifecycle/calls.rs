@@ -62,8 +62,8 @@ pub struct Lifecycle<'a, W: Write> {
     pub(super) files: RefCell<Vec<PathBuf>>,
 }
 
-/// One volume's way through its steps; of several at once each has a number.
-pub(super) struct Way<'r, 'a, W: Write> {
+/// Runs the steps of one volume; of several at once each has a number.
+pub(super) struct StepRunner<'r, 'a, W: Write> {
     pub(super) run: &'r Lifecycle<'a, W>,
     pub(super) number: Option<usize>,
     /// What the driver was found to advertise.
@@ -126,15 +126,19 @@ impl<'a, W: Write> Lifecycle<'a, W> {
         })
     }
 
-    /// Tells of a failure on stderr, where the run goes on or ends with another.
-    pub(super) fn tell(&self, error: &Error) {
+    /// Reports a failure on stderr, where the run goes on or ends with another.
+    pub(super) fn report(&self, error: &Error) {
         let text = error.render(self.settings.style);
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// The way of the volume of that number, or what concerns all.
-    pub(super) fn way(&self, number: Option<usize>, advertised: Advertised) -> Way<'_, 'a, W> {
-        Way {
+    /// Runs the steps of the volume of that number, or those that concern all.
+    pub(super) fn runner(
+        &self,
+        number: Option<usize>,
+        advertised: Advertised,
+    ) -> StepRunner<'_, 'a, W> {
+        StepRunner {
             run: self,
             number,
             advertised,
@@ -142,14 +146,14 @@ impl<'a, W: Write> Lifecycle<'a, W> {
     }
 }
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// A step of the way up.
     pub(super) async fn step<Q: Request>(
         &self,
         request: &Q,
-        tell: impl FnOnce(&Q::Reply) -> String,
+        describe: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
-        self.step_until(request, |_| true, tell).await
+        self.step_until(request, |_| true, describe).await
     }
 
     /// A step of the way up whose call is repeated until its reply is `enough`, for as long as one call may take.
@@ -157,7 +161,7 @@ impl<W: Write> Way<'_, '_, W> {
         &self,
         request: &Q,
         enough: impl Fn(&Q::Reply) -> bool,
-        tell: impl FnOnce(&Q::Reply) -> String,
+        describe: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
         /// Nobody tells when a reply would be another one.
         const PAUSE: Duration = Duration::from_millis(200);
@@ -172,7 +176,7 @@ impl<W: Write> Way<'_, '_, W> {
             tokio::time::sleep(PAUSE).await;
         };
         let (outcome, text) = match &result {
-            Ok(reply) => (StepOutcome::Done, tell(reply)),
+            Ok(reply) => (StepOutcome::Done, describe(reply)),
             Err(_) => (StepOutcome::Failed, String::new()),
         };
         let printed = self.print(&step_name(Q::METHOD), outcome, &text, started.elapsed());

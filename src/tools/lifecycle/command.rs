@@ -6,13 +6,12 @@ use clap::{ArgMatches, Command};
 use csi_call::endpoint::Endpoint;
 use csi_call::session::Connection;
 use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
+use csi_invocation::connect;
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::{self, with_flags};
-use csi_invocation::{connect, request};
 use csi_output::steps::StepPrinter;
-use csi_rpc::context::RequestContext;
 
 /// The command.
 pub fn command() -> Command {
@@ -42,13 +41,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     connect::private_mounts(&endpoint, defaults)?;
     let style = defaults.style(globals);
     let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
-    let secrets = request::secrets(secrets_file.as_deref(), &[])?;
-    let context = RequestContext {
-        default_capability: defaults.capability(globals),
-        parameters: globals.parameters(),
-        secrets,
-        ..RequestContext::default()
-    };
+    let secrets = defaults::secrets(secrets_file.as_deref(), &[])?;
+    let context = defaults.request_context(globals, secrets);
     // Named in the commands that remove what is left.
     flags.secrets_file = secrets_file;
     let flags = &flags;

@@ -1,7 +1,7 @@
 //! The steps that a lifecycle has beyond those of every volume: usage and condition, a larger size, a snapshot, and
 //! volumes made of the snapshot and of the volume.
 
-use super::calls::Way;
+use super::calls::StepRunner;
 use super::plan::{Further, Plan, larger};
 use super::volume::{Placed, Volume};
 use csi_arguments::size::human;
@@ -13,7 +13,7 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, Volum
 use csi_rpc::facts::{ControllerCapability, NodeCapability};
 use std::io::Write;
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// How full the volume is, and in which condition.
     ///
     /// # Errors

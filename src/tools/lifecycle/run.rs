@@ -1,6 +1,6 @@
 //! Runs a lifecycle: the order of its steps, several volumes at once, and the effect of a signal.
 
-use super::calls::{Lifecycle, Way};
+use super::calls::{Lifecycle, StepRunner};
 use super::plan::{Expansion, Further, Plan};
 use super::volume::{Placed, Volume};
 use csi_call::advertised::Advertised;
@@ -60,23 +60,23 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// The first failure ends the ways of all volumes; an abnormal volume is one that is told when all have gone theirs.
     async fn up(&self) -> Result<(), Error> {
-        let advertised = self.way(None, Advertised::default()).ask().await?;
+        let advertised = self.runner(None, Advertised::default()).ask().await?;
         let plan = &Plan::of(&self.flags.wishes(), &advertised);
         self.make_folder()?;
         let numbers: Vec<Option<usize>> = match self.flags.count {
             1 => vec![None],
             count => (1..=count as usize).map(Some).collect(),
         };
-        let ways = numbers.into_iter().map(|number| {
-            let way = self.way(number, advertised.clone());
-            async move { way.up(plan).await }
+        let runs = numbers.into_iter().map(|number| {
+            let runner = self.runner(number, advertised.clone());
+            async move { runner.up(plan).await }
         });
-        let abnormal = try_join_all(ways).await?;
+        let abnormal = try_join_all(runs).await?;
         abnormal.into_iter().flatten().next().map_or(Ok(()), Err)
     }
 }
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// One volume's way; that the volume is abnormal, where it is. What fails then is told, and follows from that.
     async fn up(&self, plan: &Plan) -> Result<Option<Error>, Error> {
         let placed = &self.place("")?;
@@ -85,7 +85,7 @@ impl<W: Write> Way<'_, '_, W> {
         match (done, volume.abnormal) {
             (Ok(()), abnormal) => Ok(abnormal),
             (Err(error), Some(abnormal)) if error.kind() != ErrorKind::Interrupted => {
-                self.run.tell(&error);
+                self.run.report(&error);
                 Err(abnormal)
             }
             (Err(error), _) => Err(error),

@@ -1,6 +1,6 @@
 //! The way of a volume to a node: its folders, its creation, and every step until it is published.
 
-use super::calls::{Lifecycle, Way, text};
+use super::calls::{Lifecycle, StepRunner, text};
 use csi_call::endpoint::absolute;
 use csi_error::say;
 use csi_error::{Error, OrError};
@@ -61,7 +61,7 @@ impl<W: Write> Lifecycle<'_, W> {
     }
 }
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// The folders that an orchestrator makes: the staging path, and the parent of the target path. `name` tells those of
     /// one volume from those of another.
     pub(super) fn place(&self, name: &str) -> Result<Placed, Error> {

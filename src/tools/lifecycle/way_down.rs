@@ -137,7 +137,7 @@ impl<W: Write> WayDown<'_, '_, W> {
     }
 
     fn report(&self, error: Error) {
-        self.run.tell(&error);
+        self.run.report(&error);
         self.first.borrow_mut().get_or_insert(error.reported());
     }
 }
@@ -145,7 +145,7 @@ impl<W: Write> WayDown<'_, '_, W> {
 impl<W: Write> Tool for WayDown<'_, '_, W> {
     async fn call(
         &self,
-        _lane: u64,
+        _worker: u64,
         method: &'static Method,
         request: Bytes,
         limit: Option<Duration>,

@@ -1,6 +1,6 @@
 //! The work on a volume's data as steps: in a thread that may hang, which the way down stops and waits for.
 
-use super::calls::{DataThread, Lifecycle, Way, text};
+use super::calls::{DataThread, Lifecycle, StepRunner, text};
 use super::data::{Exercise, Exercised, TargetKind, Work};
 use super::plan::{ABNORMAL, Plan};
 use super::volume::{Placed, Volume};
@@ -55,7 +55,7 @@ impl<W: Write> Drop for Working<'_, '_, W> {
     }
 }
 
-impl<W: Write> Way<'_, '_, W> {
+impl<W: Write> StepRunner<'_, '_, W> {
     /// Writes and reads the data; its checksum, where it stays for copies to be compared with.
     pub(super) async fn write_and_read(
         &self,
@@ -123,8 +123,8 @@ impl<W: Write> Way<'_, '_, W> {
         let working = Working::new(self.run, (thread, target.to_owned()));
         match working.result(limit).await {
             Ok(Some(done)) => {
-                let told = exercise_text(&done);
-                self.print(name, StepOutcome::Done, &told, started.elapsed())?;
+                let text = exercise_text(&done);
+                self.print(name, StepOutcome::Done, &text, started.elapsed())?;
                 Ok(Some(done))
             }
             Ok(None) => {
@@ -143,14 +143,14 @@ impl<W: Write> Way<'_, '_, W> {
 
 /// The result of the work on the data, as text.
 fn exercise_text(done: &Exercised) -> String {
-    let mut told = String::new();
+    let mut text = String::new();
     if done.is_foreign {
-        told.push_str("read only: the volume is not ours; ");
+        text.push_str("read only: the volume is not ours; ");
     }
     let size = csi_arguments::size::human(i64::try_from(done.bytes).unwrap_or(i64::MAX));
-    told.push_str(&format!("{size}, checksum {:016x}", done.checksum));
+    text.push_str(&format!("{size}, checksum {:016x}", done.checksum));
     if done.target == TargetKind::Link {
-        told.push_str(", through a symbolic link");
+        text.push_str(", through a symbolic link");
     }
-    told
+    text
 }

@@ -104,7 +104,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
                 "folder": shown,
                 "files": paths.collect::<Vec<_>>(),
             });
-            json::told(&project, globals.format()).or_because("the files cannot be shown")?
+            json::in_format(&project, globals.format()).or_because("the files cannot be shown")?
         }
         false => paths
             .map(|path| escaped(&folder.join(path).display().to_string()).into_owned() + "\n")

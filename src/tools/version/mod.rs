@@ -50,7 +50,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         versions["plugin"] = plugin.clone();
     }
     let text = match is_json {
-        true => json::told(&versions, globals.format())?,
+        true => json::in_format(&versions, globals.format())?,
         false => lines(&versions),
     };
     csi_output::print(text.as_bytes())?;

@@ -31,7 +31,7 @@ pub enum Condition {
 
 /// The RPC by which a driver is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Lookup {
     /// By the volume's id.
     GetVolume,
     /// Through the list of all volumes.
@@ -102,16 +102,16 @@ pub fn way(
     kind: Kind,
     condition: Condition,
     has: impl Fn(ControllerCapability) -> bool,
-) -> Result<Way, Error> {
+) -> Result<Lookup, Error> {
     use ControllerCapability as C;
     let ways = match kind {
         Kind::Volume => [
-            (C::GetVolume, Way::GetVolume),
-            (C::ListVolumes, Way::ListVolumes),
+            (C::GetVolume, Lookup::GetVolume),
+            (C::ListVolumes, Lookup::ListVolumes),
         ],
         Kind::Snapshot => [
-            (C::GetSnapshot, Way::GetSnapshot),
-            (C::ListSnapshots, Way::ListSnapshots),
+            (C::GetSnapshot, Lookup::GetSnapshot),
+            (C::ListSnapshots, Lookup::ListSnapshots),
         ],
     };
     let missing = |what: &str| {
@@ -131,12 +131,13 @@ pub fn way(
 /// The RPC to ask by instead, where the first one turns out to have an answer for any id: whether a volume is there at all is
 /// what these conditions are about.
 pub fn surer_way(
-    way: Way,
+    way: Lookup,
     condition: Condition,
     has: impl Fn(ControllerCapability) -> bool,
-) -> Option<Way> {
-    let is_meant = way == Way::GetVolume && matches!(condition, Condition::Ready | Condition::Gone);
-    (is_meant && has(ControllerCapability::ListVolumes)).then_some(Way::ListVolumes)
+) -> Option<Lookup> {
+    let is_meant =
+        way == Lookup::GetVolume && matches!(condition, Condition::Ready | Condition::Gone);
+    (is_meant && has(ControllerCapability::ListVolumes)).then_some(Lookup::ListVolumes)
 }
 
 /// Whether asking again can mend it: a driver that restarts, or is busy with the same thing.
@@ -160,13 +161,13 @@ mod tests {
                 Kind::Volume,
                 Condition::Ready,
                 &[C::GetVolume, C::ListVolumes][..],
-                Ok(Way::GetVolume),
+                Ok(Lookup::GetVolume),
             ),
             (
                 Kind::Volume,
                 Condition::Gone,
                 &[C::ListVolumes],
-                Ok(Way::ListVolumes),
+                Ok(Lookup::ListVolumes),
             ),
             (
                 Kind::Volume,
@@ -184,19 +185,19 @@ mod tests {
                 Kind::Volume,
                 Condition::Abnormal,
                 &[C::ListVolumes, C::VolumeCondition],
-                Ok(Way::ListVolumes),
+                Ok(Lookup::ListVolumes),
             ),
             (
                 Kind::Snapshot,
                 Condition::Ready,
                 &[C::GetSnapshot, C::ListSnapshots],
-                Ok(Way::GetSnapshot),
+                Ok(Lookup::GetSnapshot),
             ),
             (
                 Kind::Snapshot,
                 Condition::Gone,
                 &[C::ListSnapshots],
-                Ok(Way::ListSnapshots),
+                Ok(Lookup::ListSnapshots),
             ),
             (
                 Kind::Snapshot,

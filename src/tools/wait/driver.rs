@@ -1,6 +1,6 @@
 //! Asks a driver about one volume or snapshot.
 
-use super::condition::{State, Way, may_mend};
+use super::condition::{Lookup, State, may_mend};
 use csi_call::advertised::{Asks, DriverEnd, if_served};
 use csi_call::endpoint::Endpoint;
 use csi_call::error::call_error;
@@ -23,9 +23,9 @@ impl Driver<'_> {
     ///
     /// # Errors
     /// The call's failure.
-    pub async fn look(&self, way: Way, id: &str) -> Result<State, Error> {
+    pub async fn look(&self, way: Lookup, id: &str) -> Result<State, Error> {
         match way {
-            Way::GetVolume => {
+            Lookup::GetVolume => {
                 let volume_id = id.to_owned();
                 let reply = self
                     .found(&v1::ControllerGetVolumeRequest { volume_id })
@@ -34,8 +34,8 @@ impl Driver<'_> {
                     volume(reply.status.and_then(|status| status.volume_condition))
                 }))
             }
-            Way::ListVolumes => self.listed_volume(id).await,
-            Way::GetSnapshot => {
+            Lookup::ListVolumes => self.listed_volume(id).await,
+            Lookup::GetSnapshot => {
                 let snapshot_id = id.to_owned();
                 let request = v1::GetSnapshotRequest {
                     snapshot_id,
@@ -44,7 +44,7 @@ impl Driver<'_> {
                 let reply = self.found(&request).await?;
                 Ok(snapshot(reply.and_then(|reply| reply.snapshot), id))
             }
-            Way::ListSnapshots => {
+            Lookup::ListSnapshots => {
                 let request = v1::ListSnapshotsRequest {
                     snapshot_id: id.to_owned(),
                     ..Default::default()
@@ -117,7 +117,6 @@ impl Asks for Driver<'_> {
         &mut self,
         _end: DriverEnd,
         request: Q,
-        _count: fn(&Q::Reply) -> usize,
     ) -> Result<Option<Q::Reply>, Error> {
         let answer = if_served(self.session.ask(&request).await);
         answer.map_err(|error| call_error(&error, self.endpoint))

@@ -7,9 +7,9 @@ mod condition;
 mod driver;
 
 use clap::{ArgMatches, Args, Command};
-use condition::{Condition, Kind, State, Verdict, Way, may_mend, surer_way, way};
+use condition::{Condition, Kind, Lookup, State, Verdict, may_mend, surer_way, way};
 use csi_call::advertised::Advertised;
-use csi_call::tries::Tries;
+use csi_call::wait::Polling;
 use csi_error::{Error, ErrorKind};
 use csi_invocation::connect::{block_on, endpoint, session};
 use csi_invocation::defaults::Defaults;
@@ -93,10 +93,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 impl WaitFlags {
     async fn wait(&self, driver: &mut Driver<'_>, limit: Option<Duration>) -> Result<(), Error> {
         let mut ways = None;
-        let mut tries = Tries::within(limit, PAUSES);
+        let mut polling = Polling::within(limit, PAUSES);
         let mut last = String::new();
         loop {
-            match tries.once(self.look(driver, &mut ways)).await {
+            match polling.once(self.look(driver, &mut ways)).await {
                 None => {}
                 Some(Err(error)) if matches!(error.kind(), ErrorKind::Rpc(code) if may_mend(code)) =>
                 {
@@ -112,7 +112,7 @@ impl WaitFlags {
                     }
                 },
             }
-            if !tries.again().await {
+            if !polling.again().await {
                 let limit = limit.unwrap_or_default();
                 let condition = word_of(&self.condition);
                 let because = if last.is_empty() { "no answer" } else { &last };
@@ -127,7 +127,7 @@ impl WaitFlags {
     async fn look(
         &self,
         driver: &mut Driver<'_>,
-        ways: &mut Option<(Way, Option<Way>)>,
+        ways: &mut Option<(Lookup, Option<Lookup>)>,
     ) -> Result<State, Error> {
         let (way, surer) = match *ways {
             Some(known) => known,

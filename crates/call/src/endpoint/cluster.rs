@@ -1,10 +1,16 @@
 //! The driver `csi-nfs` of a cluster, found by the labels that its chart gives to pods: `kubectl:[NAMESPACE][/NODE]`. Owns which pod
-//! it is; `pod` owns how one is reached.
+//! it is, and how kubectl, with its own configuration, is asked; `pod` owns how one is reached.
 
-use super::EndpointError;
-use super::kubectl::kubectl;
+use super::error::EndpointError;
 use super::pod::{Pod, check_name};
+use crate::process_group::ExecOutcome;
+use csi_error::StderrLines;
+use std::ffi::OsStr;
 use std::fmt;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use tokio::process::Command;
 
 /// What the chart calls its pods.
 const LABEL: &str = "app.kubernetes.io/name=csi-nfs";
@@ -98,6 +104,33 @@ impl fmt::Display for Sought {
             None => f.write_str(" in any namespace"),
         }
     }
+}
+
+/// What kubectl prints with these arguments. Dropping the future ends it.
+///
+/// # Errors
+/// When it cannot be started, or fails.
+pub async fn kubectl<A: AsRef<OsStr>>(arguments: &[A]) -> Result<String, EndpointError> {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args(arguments);
+    kubectl.stdin(Stdio::null()).kill_on_drop(true);
+    let failed = |cause| EndpointError::ExecStart("kubectl".to_owned(), Arc::new(cause));
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = kubectl.output().await.map_err(failed)?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+    }
+    let killed = status.signal().map(ExecOutcome::Killed);
+    let words = arguments.iter().take(2);
+    let words = words.map(|word| word.as_ref().to_string_lossy());
+    Err(EndpointError::Kubectl {
+        command: words.collect::<Vec<_>>().join(" "),
+        outcome: killed.unwrap_or(ExecOutcome::Exited(status.code().unwrap_or(-1))),
+        stderr: StderrLines::new(String::from_utf8_lossy(&stderr).into_owned()),
+    })
 }
 
 #[cfg(test)]

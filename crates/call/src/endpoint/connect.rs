@@ -5,7 +5,7 @@ use super::inside::Inside;
 use super::pod::Pod;
 use super::tls::{Tls, TlsOptions};
 use super::watched::{ByteStream, Greeting, StreamOrigin, Watched};
-use super::{Address, Endpoint, EndpointError, Family, Target, embedded, mock};
+use super::{Address, Endpoint, EndpointError, Family, Target};
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
@@ -210,11 +210,11 @@ impl Connector {
             Target::Cluster(sought) => Box::new(sought.find().await?.open().await?),
             // The first connection opens the driver.
             Target::Embedded(folder) => {
-                let open = async || Ok(Inside::Nfs(Box::new(embedded::open(folder)?)));
+                let open = async || Inside::nfs(folder);
                 Box::new(inside.get_or_try_init(open).await?.connect())
             }
             Target::Mock(folder) => {
-                let open = async || Ok(Inside::Mock(mock::open(folder).await?));
+                let open = || Inside::mock(folder);
                 Box::new(inside.get_or_try_init(open).await?.connect())
             }
         })

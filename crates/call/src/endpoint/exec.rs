@@ -3,8 +3,8 @@
 //! The command and what it starts are a process group (`call/process_group.rs`), which ends with its connection. Its stderr is
 //! kept, and shown when it fails.
 
-use super::{EndpointError, ExecOutcome};
-use crate::process_group::{ProcessGroup, Stderr, outcome};
+use super::error::EndpointError;
+use crate::process_group::{ExecOutcome, ProcessGroup, Stderr, outcome};
 use csi_error::StderrLines;
 use rustix::process::Pid;
 use std::future::Future;

@@ -1,8 +1,9 @@
 //! A driver in a pod of Kubernetes: `pod:NAMESPACE/POD[/CONTAINER][:SOCKET]`. `kubectl exec` starts what relays the connection in the
 //! pod: `csi-nfs relay`, or `csi proxy --stdio` where that is what the pod has.
 
+use super::error::EndpointError;
 use super::exec::ExecStream;
-use super::{EndpointError, ExecOutcome};
+use crate::process_group::ExecOutcome;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 /// Where `csi proxy --stdio` looks when nobody names the socket; `csi-nfs relay` knows by its container's CSI_ENDPOINT.

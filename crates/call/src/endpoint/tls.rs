@@ -2,7 +2,7 @@
 //!
 //! It is done here and not by the channel, so that the reason of a failed handshake stays typed.
 
-use super::EndpointError;
+use super::error::EndpointError;
 use super::handshake::HandshakeError;
 use std::fs::File;
 use std::io;

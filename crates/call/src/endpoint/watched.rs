@@ -1,7 +1,8 @@
 //! A connection that keeps the reason for its end, for the call that fails with it. It also recognises servers that do
 //! not speak gRPC.
 
-use super::{EndpointError, handshake};
+use super::error::EndpointError;
+use super::handshake;
 use csi_proto::lock::lock;
 use std::io;
 use std::pin::Pin;

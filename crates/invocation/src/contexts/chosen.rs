@@ -1,10 +1,79 @@
-//! The context of one command, ready to be used: what it gives, and to whom.
+//! The context of one command, ready to be used: which counts, what it gives, and to whom; and the one order of the sources of a value.
 
-use super::choice::{self, Origin, Selection, Selectors, Sources};
 use super::file::{self, Context, Contexts, ContextsError};
 use csi_arguments::capability;
 use csi_error::{Error, OrError};
 use csi_proto::v1::VolumeCapability;
+
+/// How a context came to be the one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// By `--context`.
+    Flag,
+    /// By the variable `CSI_CONTEXT`.
+    Variable,
+    /// It is the current one, and nobody named it for this command.
+    Current,
+}
+
+/// What may select a context.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selectors<'a> {
+    /// `--context`.
+    pub flag: Option<&'a str>,
+    /// `CSI_CONTEXT`.
+    pub variable: Option<&'a str>,
+    /// The current context of the file.
+    pub current: Option<&'a str>,
+    /// Whether a flag or a variable names the driver itself.
+    pub driver_is_named: bool,
+}
+
+/// The context that counts, and why. One that nobody named in this command belongs to its own driver alone: its secrets and
+/// parameters do not go to a driver that is named in another way.
+pub fn select(of: Selectors<'_>) -> Option<(&str, Selection)> {
+    if let Some(name) = of.flag {
+        return Some((name, Selection::Flag));
+    }
+    if of.driver_is_named {
+        return None;
+    }
+    let variable = of.variable.filter(|name| !name.is_empty());
+    let by_variable = variable.map(|name| (name, Selection::Variable));
+    by_variable.or_else(|| of.current.map(|name| (name, Selection::Current)))
+}
+
+/// The sources of one value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sources<T> {
+    /// The value's own flag.
+    pub flag: Option<T>,
+    /// The value's own variable.
+    pub variable: Option<T>,
+    /// The context that counts, and why it does.
+    pub context: Option<(Selection, T)>,
+    /// What is taken where nobody says anything.
+    pub default: Option<T>,
+}
+
+/// The value that counts, and whether it is the context's: a flag beats `--context`, that the variable, that `CSI_CONTEXT` and the
+/// current context; the default comes last.
+pub(crate) fn value<T>(of: Sources<T>) -> Option<(T, bool)> {
+    let (named, implied) = match of.context {
+        Some((Selection::Flag, value)) => (Some(value), None),
+        Some((_, value)) => (None, Some(value)),
+        None => (None, None),
+    };
+    let order = [
+        (of.flag, false),
+        (named, true),
+        (of.variable, false),
+        (implied, true),
+        (of.default, false),
+    ];
+    let mut order = order.into_iter();
+    order.find_map(|(value, is_of_context)| Some((value?, is_of_context)))
+}
 
 /// The context that counts for a command.
 #[derive(Clone, Debug)]
@@ -51,7 +120,7 @@ impl Chosen {
             current: contexts.current.as_deref(),
             driver_is_named,
         };
-        let Some((name, selection)) = choice::context(of) else {
+        let Some((name, selection)) = select(of) else {
             return Ok(None);
         };
         let context = contexts.named(name).map_err(|error| {
@@ -69,19 +138,19 @@ impl Chosen {
             let problem = format!("the context {name}: cap: {error}");
             Error::usage(problem).hint("`csi context add --replace` writes it anew")
         })?;
-        let driver = choice::value(Sources {
+        let driver = value(Sources {
             flag: endpoint,
             variable,
             context: Some((selection, &*context.endpoint)),
             default: None,
         });
-        Ok(driver.map(|(driver, origin)| {
+        Ok(driver.map(|(driver, gives_driver)| {
             let chosen = Self {
                 name: name.to_owned(),
                 selection,
                 context: context.clone(),
                 capability,
-                gives_driver: origin == Origin::Context,
+                gives_driver,
             };
             (chosen, driver.to_owned())
         }))
@@ -90,5 +159,91 @@ impl Chosen {
     /// Whether the driver is that of the current context, and nobody named it for this command.
     pub(crate) fn gives_driver_by_habit(&self) -> bool {
         self.gives_driver && self.selection == Selection::Current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_is_selected_by_flag_variable_and_file_in_this_order() {
+        for (flag, variable, current, driver_is_named, expected) in [
+            (None, None, None, false, None),
+            (
+                None,
+                None,
+                Some("c"),
+                false,
+                Some(("c", Selection::Current)),
+            ),
+            (
+                None,
+                Some(""),
+                Some("c"),
+                false,
+                Some(("c", Selection::Current)),
+            ),
+            (
+                None,
+                Some("v"),
+                Some("c"),
+                false,
+                Some(("v", Selection::Variable)),
+            ),
+            (
+                Some("f"),
+                Some("v"),
+                Some("c"),
+                false,
+                Some(("f", Selection::Flag)),
+            ),
+            // Another driver: nobody asked for the context's secrets to go there.
+            (None, Some("v"), Some("c"), true, None),
+            (
+                Some("f"),
+                Some("v"),
+                Some("c"),
+                true,
+                Some(("f", Selection::Flag)),
+            ),
+        ] {
+            let of = Selectors {
+                flag,
+                variable,
+                current,
+                driver_is_named,
+            };
+            assert_eq!(select(of), expected, "{of:?}");
+        }
+    }
+
+    #[test]
+    fn a_value_has_one_order_of_sources() {
+        use Selection::{Current, Flag, Variable};
+        let counts = |flag, variable, selection: Option<Selection>| {
+            let context = selection.map(|selection| (selection, "context"));
+            value(Sources {
+                flag,
+                variable,
+                context,
+                default: Some("default"),
+            })
+        };
+        let (flag, variable) = (Some("flag"), Some("variable"));
+        for (found, expected) in [
+            (counts(flag, variable, Some(Flag)), ("flag", false)),
+            (counts(flag, variable, Some(Current)), ("flag", false)),
+            (counts(None, variable, Some(Flag)), ("context", true)),
+            (counts(None, variable, Some(Variable)), ("variable", false)),
+            (counts(None, variable, Some(Current)), ("variable", false)),
+            (counts(None, None, Some(Flag)), ("context", true)),
+            (counts(None, None, Some(Variable)), ("context", true)),
+            (counts(None, None, Some(Current)), ("context", true)),
+            (counts(None, None, None), ("default", false)),
+        ] {
+            assert_eq!(found, Some(expected));
+        }
+        assert_eq!(value(Sources::<&str>::default()), None);
     }
 }

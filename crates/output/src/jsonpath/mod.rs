@@ -8,7 +8,7 @@ mod shape;
 mod syntax;
 
 pub use names::NameError;
-pub use query::{Place, Query};
+pub use query::{Query, Scope};
 pub use shape::Shape;
 
 use csi_proto::schema::Message;
@@ -138,7 +138,7 @@ impl Template {
     /// What the template finds in a document, safe to show. What it does not find is nothing, and so is null.
     pub fn text(&self, document: &Json) -> String {
         let mut out = String::new();
-        write(&self.pieces, Place::whole(document, self.root), &mut out);
+        write(&self.pieces, Scope::whole(document, self.root), &mut out);
         out
     }
 }
@@ -157,14 +157,14 @@ fn check_pieces(pieces: &[Piece], root: Shape, current: &[Shape]) -> Result<(), 
     Ok(())
 }
 
-fn write(pieces: &[Piece], place: Place<'_>, out: &mut String) {
+fn write(pieces: &[Piece], scope: Scope<'_>, out: &mut String) {
     for piece in pieces {
         match piece {
             Piece::Text(text) => out.push_str(text),
-            Piece::Path(query) => out.push_str(&joined(query, place, " ")),
+            Piece::Path(query) => out.push_str(&joined(query, scope, " ")),
             Piece::Loop(query, inner) => {
-                for current in query.find(place) {
-                    write(inner, Place { current, ..place }, out);
+                for current in query.find(scope) {
+                    write(inner, Scope { current, ..scope }, out);
                 }
             }
         }
@@ -172,9 +172,9 @@ fn write(pieces: &[Piece], place: Place<'_>, out: &mut String) {
 }
 
 /// What an expression finds, as text. Null is nothing.
-fn joined(query: &Query, place: Place<'_>, separator: &str) -> String {
+fn joined(query: &Query, scope: Scope<'_>, separator: &str) -> String {
     let found: Vec<_> = query
-        .find(place)
+        .find(scope)
         .into_iter()
         .map(|node| shown(node.value))
         .collect();
@@ -227,7 +227,7 @@ impl ExpressionColumn {
 
     /// Its text for a row, safe to show; nothing where nothing is found.
     pub fn text(&self, row: &Json) -> String {
-        joined(&self.query, Place::whole(row, self.root), ",")
+        joined(&self.query, Scope::whole(row, self.root), ",")
     }
 }
 

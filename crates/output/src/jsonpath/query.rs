@@ -89,14 +89,14 @@ pub struct Node<'a> {
 
 /// The whole document, and the value that an expression is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct Scope<'a> {
     /// The whole document.
     pub root: Node<'a>,
     /// The value in it.
     pub current: Node<'a>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Scope<'a> {
     /// The whole of a document.
     pub fn whole(value: &'a Json, shape: Shape) -> Self {
         let root = Node { value, shape };
@@ -108,14 +108,14 @@ impl<'a> Place<'a> {
 }
 
 impl Query {
-    /// What it finds at a place. What is not there is nothing.
-    pub fn find<'a>(&self, place: Place<'a>) -> Vec<Node<'a>> {
+    /// What it finds in a scope. What is not there is nothing.
+    pub fn find<'a>(&self, scope: Scope<'a>) -> Vec<Node<'a>> {
         let mut found = vec![match self.from {
-            Origin::Root => place.root,
-            Origin::Current => place.current,
+            Origin::Root => scope.root,
+            Origin::Current => scope.current,
         }];
         for segment in &self.segments {
-            found = segment.select(place.root, &found);
+            found = segment.select(scope.root, &found);
         }
         found
     }
@@ -169,7 +169,7 @@ impl Selector {
             (Self::Filter(test), _) => {
                 let children = node.children().into_iter();
                 found.extend(children.filter(|current| {
-                    test.holds(Place {
+                    test.holds(Scope {
                         root,
                         current: *current,
                     })
@@ -243,14 +243,14 @@ impl Slice {
 }
 
 impl Test {
-    fn holds(&self, place: Place<'_>) -> bool {
+    fn holds(&self, scope: Scope<'_>) -> bool {
         match self {
-            Self::Any(all) => all.iter().any(|test| test.holds(place)),
-            Self::All(all) => all.iter().all(|test| test.holds(place)),
-            Self::Not(test) => !test.holds(place),
-            Self::Exists(query) => !query.find(place).is_empty(),
+            Self::Any(all) => all.iter().any(|test| test.holds(scope)),
+            Self::All(all) => all.iter().all(|test| test.holds(scope)),
+            Self::Not(test) => !test.holds(scope),
+            Self::Exists(query) => !query.find(scope).is_empty(),
             Self::Compare(left, operator, right) => {
-                let (left, right) = (left.value(place), right.value(place));
+                let (left, right) = (left.value(scope), right.value(scope));
                 operator.holds(left.as_ref(), right.as_ref())
             }
         }
@@ -258,15 +258,15 @@ impl Test {
 }
 
 impl Operand {
-    fn value(&self, place: Place<'_>) -> Option<Json> {
+    fn value(&self, scope: Scope<'_>) -> Option<Json> {
         match self {
             Self::Literal(value) => Some(value.clone()),
-            Self::Query(query) | Self::Value(query) => match query.find(place).as_slice() {
+            Self::Query(query) | Self::Value(query) => match query.find(scope).as_slice() {
                 [one] => Some(one.value.clone()),
                 _ => None,
             },
-            Self::Count(query) => Some(Json::from(query.find(place).len())),
-            Self::Length(of) => match of.value(place)? {
+            Self::Count(query) => Some(Json::from(query.find(scope).len())),
+            Self::Length(of) => match of.value(scope)? {
                 Json::String(text) => Some(Json::from(text.chars().count())),
                 Json::Array(list) => Some(Json::from(list.len())),
                 Json::Object(members) => Some(Json::from(members.len())),

@@ -167,7 +167,7 @@ fn expressions_find_what_the_library_finds() {
     ] {
         let library = JsonPath::parse(path).unwrap_or_else(|error| panic!("{path}: {error}"));
         let ours = expression(path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let found = ours.find(Place::whole(&document, Shape::Unknown));
+        let found = ours.find(Scope::whole(&document, Shape::Unknown));
         let found: Vec<&Json> = found.into_iter().map(|node| node.value).collect();
         assert_eq!(found, library.query(&document).all(), "{path}");
     }

@@ -90,7 +90,7 @@ impl CaseEnd {
     ];
 
     /// The name, the words for so many of them, and the sign.
-    fn told(self) -> (&'static str, &'static str, &'static str) {
+    fn wording(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Failed => ("failed", "failed", "✗"),
             Self::Known => ("known", "known to fail", "~"),
@@ -101,11 +101,11 @@ impl CaseEnd {
     }
 
     fn name(self) -> &'static str {
-        self.told().0
+        self.wording().0
     }
 
     fn words(self) -> &'static str {
-        self.told().1
+        self.wording().1
     }
 
     /// Whether one wants to see it before all others.
@@ -237,7 +237,7 @@ fn case(case: &ShownCase) -> Markup {
     html! {
         details.item.case.(end.name()) data-kinds=(end.name()) data-name=(case.name) open[end.is_found()] {
             summary {
-                span.sign title=(end.words()) { (end.told().2) }
+                span.sign title=(end.words()) { (end.wording().2) }
                 span.name { (own) }
                 @match end {
                     CaseEnd::Skipped => { span.muted.why { (case.reason) } }

@@ -1,7 +1,6 @@
 //! Rules between a request and its reply, or between one message of a stream and the next.
 
-use super::view::MessageView;
-use super::violations::{Broken, quoted};
+use super::view::{Broken, MessageView, quoted};
 use csi_proto::value::{Key, Value};
 
 /// A request with one of its replies.

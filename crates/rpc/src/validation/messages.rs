@@ -2,8 +2,7 @@
 
 use super::rule::{Rule, mount_flags_size};
 use super::syntax;
-use super::view::MessageView;
-use super::violations::{Broken, inside, quoted};
+use super::view::{Broken, MessageView, inside, quoted};
 use Rule::{Check, Required};
 use csi_proto::schema::Message;
 use csi_proto::value::Value;

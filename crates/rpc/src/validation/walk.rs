@@ -6,8 +6,7 @@
 use super::messages;
 use super::rule::{MAP_LIMIT, Rule};
 use super::syntax;
-use super::view::MessageView;
-use super::violations::{Broken, inside, quoted};
+use super::view::{Broken, MessageView, inside, quoted};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::{self, Secrets, Value};
 use csi_proto::wire::{self, Raw};

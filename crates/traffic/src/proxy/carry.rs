@@ -6,7 +6,7 @@
 
 use super::upstream::{Upstream, in_words};
 use crate::recording::call::CallEnd;
-use crate::recording::grpc::status::CallStatus;
+use crate::recording::status::CallStatus;
 use bytes::Bytes;
 use csi_proto::lock::lock;
 use h2::server::SendResponse;
@@ -43,12 +43,12 @@ pub struct Caller {
 const AHEAD_MAX: usize = 64 << 10;
 
 /// The caller gave up the call, or is gone.
-struct GaveUp(Reason);
+struct CallerCancelled(Reason);
 
 /// The end of a carried call.
 enum Carried {
     Answered(CallEnd),
-    GaveUp(Reason),
+    Cancelled(Reason),
 }
 
 impl Caller {
@@ -84,7 +84,7 @@ impl Caller {
         loop {
             tokio::select! {
                 biased;
-                GaveUp(_) = gave_up(&mut self.respond, &mut self.reply) => {
+                CallerCancelled(_) = caller_cancelled(&mut self.respond, &mut self.reply) => {
                     return Err(CallEnd::Cancelled { deadline: false });
                 }
                 done = &mut work => return Ok(done),
@@ -106,7 +106,7 @@ impl Caller {
     ///
     /// # Errors
     /// How the call ended, when the caller gave up.
-    pub(crate) async fn hear(&mut self, witness: &mut dyn Witness) -> Result<(), CallEnd> {
+    pub(crate) async fn read_request(&mut self, witness: &mut dyn Witness) -> Result<(), CallEnd> {
         while let Some(piece) = self.body.data().await {
             let Ok(piece) = piece else {
                 return Err(CallEnd::Cancelled { deadline: false });
@@ -137,7 +137,7 @@ impl Caller {
 
     /// Waits until the caller gives up.
     pub async fn gone(&mut self) {
-        gave_up(&mut self.respond, &mut self.reply).await;
+        caller_cancelled(&mut self.respond, &mut self.reply).await;
     }
 
     fn reset(&mut self, reason: Reason) {
@@ -205,7 +205,7 @@ impl Caller {
             .await;
         match carried {
             Ok(Carried::Answered(end)) => end,
-            Ok(Carried::GaveUp(reason)) => {
+            Ok(Carried::Cancelled(reason)) => {
                 up.send_reset(reason);
                 CallEnd::Cancelled { deadline: false }
             }
@@ -255,7 +255,7 @@ impl Caller {
                 passed = &mut request, if !requested => match passed {
                     Ok(()) => requested = true,
                     Err(Passing::From(error)) => {
-                        return Ok(Carried::GaveUp(error.reason().unwrap_or(Reason::CANCEL)));
+                        return Ok(Carried::Cancelled(error.reason().unwrap_or(Reason::CANCEL)));
                     }
                     // The driver wants no more of it; its answer says why.
                     Err(Passing::To) => requested = true,
@@ -354,7 +354,7 @@ async fn pass_reply(
     let response = tokio::select! {
         biased;
         response = response => response?,
-        GaveUp(reason) = gave_up(respond, reply) => return Ok(Carried::GaveUp(reason)),
+        CallerCancelled(reason) = caller_cancelled(respond, reply) => return Ok(Carried::Cancelled(reason)),
     };
     let (head, mut body) = response.into_parts();
     seen_by(witness).reply_headers(&head.headers);
@@ -367,7 +367,7 @@ async fn pass_reply(
         *response.headers_mut() = head.headers;
         match respond.send_response(response, ends) {
             Ok(stream) => *reply = Some(stream),
-            Err(error) => return Ok(Carried::GaveUp(error.reason().unwrap_or(Reason::CANCEL))),
+            Err(error) => return Ok(Carried::Cancelled(error.reason().unwrap_or(Reason::CANCEL))),
         }
     }
     if ends {
@@ -377,7 +377,7 @@ async fn pass_reply(
         let piece = tokio::select! {
             biased;
             piece = body.data() => piece,
-            GaveUp(reason) = gave_up(respond, reply) => return Ok(Carried::GaveUp(reason)),
+            CallerCancelled(reason) = caller_cancelled(respond, reply) => return Ok(Carried::Cancelled(reason)),
         };
         let Some(piece) = piece else { break };
         let piece = piece?;
@@ -387,7 +387,7 @@ async fn pass_reply(
         if let Some(reply) = reply
             && send(reply, piece, ends).await.is_err()
         {
-            return Ok(Carried::GaveUp(Reason::CANCEL));
+            return Ok(Carried::Cancelled(Reason::CANCEL));
         }
         let _ = body.flow_control().release_capacity(length);
         if ends {
@@ -415,16 +415,16 @@ fn ended(status: Option<CallStatus>, http: http::StatusCode) -> CallEnd {
 }
 
 /// Returns when the caller has given up the call, or is gone.
-async fn gave_up(
+async fn caller_cancelled(
     respond: &mut SendResponse<Bytes>,
     reply: &mut Option<SendStream<Bytes>>,
-) -> GaveUp {
+) -> CallerCancelled {
     let reason = poll_fn(|context| match reply {
         Some(reply) => reply.poll_reset(context),
         None => respond.poll_reset(context),
     });
     match reason.await {
-        Ok(reason) => GaveUp(reason),
-        Err(error) => GaveUp(error.reason().unwrap_or(Reason::CANCEL)),
+        Ok(reason) => CallerCancelled(reason),
+        Err(error) => CallerCancelled(error.reason().unwrap_or(Reason::CANCEL)),
     }
 }

@@ -3,8 +3,8 @@
 //! Owns how a call looks. Secrets are masked and untrusted text is escaped here; where the text goes is not decided here.
 
 use crate::recording::call::{CallEnd, RecordedCall};
-use crate::recording::grpc::framing::FramedMessage;
-use crate::recording::grpc::status::CallStatus;
+use crate::recording::framing::FramedMessage;
+use crate::recording::status::CallStatus;
 use crate::recording::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
 use csi_call::status_details;
 use csi_output::OutputError;

@@ -5,7 +5,7 @@ use super::carry::Witness;
 use super::display::{CallMark, Display, Event};
 use crate::recording::Recorder;
 use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
-use crate::recording::grpc::framing::Messages;
+use crate::recording::framing::Messages;
 use bytes::Bytes;
 use csi_error::note;
 use csi_output::lines::Lines;

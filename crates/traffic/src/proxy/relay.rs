@@ -5,7 +5,7 @@ use super::journal::CallJournal;
 use super::take_over::{SocketChange, TakeOver};
 use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::recording::call::CallEnd;
-use crate::recording::grpc::status::CallStatus;
+use crate::recording::status::CallStatus;
 use bytes::Bytes;
 use csi_call::endpoint::{ByteStream, EndpointError};
 use csi_call::listen::Listener;
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 const FLUSH: Duration = Duration::from_millis(500);
 
 /// How long a request may take to come in whose call is failed on purpose.
-const HEARD: Duration = Duration::from_millis(100);
+const REQUEST_WAIT: Duration = Duration::from_millis(100);
 
 /// The time limit of a look at a driver: one that hangs is not gone.
 const LOOK: Duration = Duration::from_millis(500);
@@ -226,15 +226,15 @@ impl Relay {
         match plan.end {
             Some(PlannedEnd::Fail(code)) => {
                 // For the log; a caller that sends a stream may wait for the answer before it goes on.
-                let heard = tokio::time::timeout(HEARD, caller.hear(witness)).await;
-                if let Ok(Err(end)) = heard {
+                let read = tokio::time::timeout(REQUEST_WAIT, caller.read_request(witness)).await;
+                if let Ok(Err(end)) = read {
                     return end;
                 }
                 let status = CallStatus::new(code.into(), "failed on purpose by csi proxy");
                 caller.answer(&status);
                 CallEnd::Proxy(status)
             }
-            Some(PlannedEnd::Drop) => match caller.hear(witness).await {
+            Some(PlannedEnd::Drop) => match caller.read_request(witness).await {
                 Err(end) => end,
                 Ok(()) => CallEnd::Dropped,
             },

@@ -117,10 +117,10 @@ mod tests {
         let relay = tokio::spawn(copy(near, input, output));
         let driver = tokio::spawn(async move {
             // It answers only after the end of the question.
-            let mut heard = Vec::new();
-            far.read_to_end(&mut heard).await.expect("heard");
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).await.expect("heard");
             far.write_all(b"an answer").await.expect("said");
-            heard
+            received
         });
         let mut answer = Vec::new();
         shown.read_to_end(&mut answer).await.expect("shown");

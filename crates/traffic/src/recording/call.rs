@@ -1,7 +1,7 @@
 //! A complete call as a proxy records it: plain data.
 
-use crate::recording::grpc::framing::FramedMessage;
-use crate::recording::grpc::status::CallStatus;
+use crate::recording::framing::FramedMessage;
+use crate::recording::status::CallStatus;
 use csi_call::secrets;
 use csi_proto::schema::Method;
 use csi_proto::value::{MASK, SECRET_MAP_KEYS};

@@ -1,8 +1,8 @@
 //! Writes one call as one line of JSON.
 
 use super::call::{CallEnd, RecordedCall};
-use crate::recording::grpc::framing::FramedMessage;
-use crate::recording::grpc::status::CallStatus;
+use crate::recording::framing::FramedMessage;
+use crate::recording::status::CallStatus;
 use csi_call::secrets::mask;
 use csi_call::status_details;
 use csi_output::OutputError;

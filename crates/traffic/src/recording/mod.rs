@@ -5,9 +5,10 @@
 
 pub mod call;
 pub mod drawn;
-pub mod grpc;
+pub mod framing;
 mod line;
 mod read;
+pub mod status;
 mod write;
 
 pub use call::is_secret_key;

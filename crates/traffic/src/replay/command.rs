@@ -4,10 +4,10 @@ use super::{Replay, ReplayFlags, note};
 use crate::recording::{Recording, drawn};
 use clap::{ArgMatches, Command};
 use csi_error::Error;
-use csi_invocation::defaults::Defaults;
+use csi_invocation::connect;
+use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
-use csi_invocation::{connect, request};
 use csi_output::replayed::ReplayPrinter;
 
 /// The command.
@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let page = drawn::page_of(flags.html.as_ref(), &flags.file)?;
     let secrets_file = defaults.secrets_file(&flags.secrets_file, globals);
-    let secrets = request::secrets(secrets_file.as_deref(), &[])?;
+    let secrets = defaults::secrets(secrets_file.as_deref(), &[])?;
     connect::private_mounts(&endpoint, defaults)?;
     let printer = ReplayPrinter::new(csi_output::stdout(), json);
     connect::block_on(defaults, async {

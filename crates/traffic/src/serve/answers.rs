@@ -1,7 +1,6 @@
-//! The answers of a recording, by the requests that got them.
+//! The answers of a recording, by the requests that got them, and the fields that make one request another.
 
-use super::differences::differences;
-use crate::recording::grpc::framing::FramedMessage;
+use crate::recording::framing::FramedMessage;
 use crate::recording::{HIDDEN, Recorded, RecordedOutcome, Recording, Unknown, request_value};
 use csi_error::note;
 use csi_mock::{Answers, Running, answer_of, message_of};
@@ -192,4 +191,61 @@ fn without_unknown(mut json: Json) -> Json {
         _ => {}
     }
     json
+}
+
+/// The paths of the values that differ, such as `capacityRange.requiredBytes`.
+fn differences(one: &Json, other: &Json) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(String::new(), one, other, &mut found);
+    found
+}
+
+fn compare(path: String, one: &Json, other: &Json, found: &mut Vec<String>) {
+    match (one, other) {
+        (Json::Object(left), Json::Object(right)) => {
+            let new = right.keys().filter(|key| !left.contains_key(*key));
+            for key in left.keys().chain(new) {
+                let at = match path.is_empty() {
+                    true => key.clone(),
+                    false => format!("{path}.{key}"),
+                };
+                let side = |side: &serde_json::Map<String, Json>| side.get(key).cloned();
+                let (left, right) = (side(left), side(right));
+                compare(
+                    at,
+                    &left.unwrap_or_default(),
+                    &right.unwrap_or_default(),
+                    found,
+                );
+            }
+        }
+        _ if one == other => {}
+        _ => found.push(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_fields_that_differ_are_named() {
+        for (one, other, expected) in [
+            (
+                json!({"a": 1, "b": {"c": 2}}),
+                json!({"b": {"c": 2}, "a": 1}),
+                vec![],
+            ),
+            (
+                json!({"a": 1, "b": {"c": 2}}),
+                json!({"a": 1, "b": {"c": 3}}),
+                vec!["b.c"],
+            ),
+            (json!({"a": 1}), json!({"d": 1}), vec!["a", "d"]),
+            (json!({"l": [1, 2]}), json!({"l": [2, 1]}), vec!["l"]),
+        ] {
+            assert_eq!(differences(&one, &other), expected);
+        }
+    }
 }

@@ -1,5 +1,60 @@
 //! `csi serve`: answers calls as a recording says that a driver has answered them.
 
 mod answers;
-pub mod command;
-mod differences;
+
+use crate::recording::Recording;
+use answers::{RecordedAnswers, Skipped};
+use clap::{ArgMatches, Args, Command};
+use csi_error::note;
+use csi_error::{Error, OrError};
+use csi_invocation::defaults::Defaults;
+use csi_invocation::globals::Globals;
+use csi_invocation::parse::{self, with_flags};
+use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
+use csi_mock::Server;
+use std::path::PathBuf;
+
+#[derive(Args)]
+struct ServeFlags {
+    /// The recording of `csi proxy --record`; - for stdin
+    #[arg(value_name = "RECORDING")]
+    file: PathBuf,
+    /// Take as long for each answer as the driver took
+    #[arg(long)]
+    timing: bool,
+    #[command(flatten)]
+    serving: ServingFlags,
+}
+
+/// The command.
+pub fn command() -> Command {
+    Command::new("serve")
+        .about("Be the driver of a recording: answer each request as it was answered then")
+        .after_help(format!(
+            "{SERVED_ENDPOINT_HELP}\n\n\
+             A request is answered where the recording has an equal one, whatever its secrets, which a recording masks. One that \
+             was sent several times gets the answers in their order, and then the last one again.\n\n\
+             Examples:\n  \
+             csi serve calls.jsonl --endpoint unix:///tmp/csi.sock\n  \
+             csi serve calls.jsonl --endpoint unix:///tmp/csi.sock --timing",
+        ))
+        .defer(with_flags::<ServeFlags>)
+}
+
+/// Answers until a signal asks to stop.
+///
+/// # Errors
+/// Why nothing can be answered.
+pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
+    let flags = parse::flags::<ServeFlags>(matches)?;
+    let endpoint = ServedEndpoint::named(&flags.serving, globals, defaults)?;
+    let recording = Recording::read(&flags.file).or_unusable("nothing can be answered")?;
+    if recording.is_cut {
+        note!("note: the last line of the recording is cut off");
+    }
+    let (answers, skipped) = RecordedAnswers::of(&recording, flags.timing);
+    for Skipped { call, why } in skipped {
+        note!("note: call {call} of the recording has no answer to give: {why}");
+    }
+    endpoint.serve("the recording", &Server::new(answers))
+}

@@ -1,7 +1,6 @@
 //! The page of a recording: its calls in parallel lanes over time, and below them one by one, with request and reply.
 
 mod axis;
-mod lanes;
 
 use super::{Page, filter};
 use crate::load::{count, time};
@@ -9,7 +8,6 @@ use crate::replayed::ReplayOutcome;
 use crate::{figure, json};
 use axis::{Cut, TimeAxis};
 use csi_proto::text::escaped;
-use lanes::lanes;
 use maud::{Markup, html};
 use serde_json::{Value as Json, json as object};
 use std::time::Duration;
@@ -272,6 +270,23 @@ fn data(call: &ShownCall) -> Json {
     })
 }
 
+/// The lane of each span, in the order of their beginning: the first that is free then, so that calls at the same time stand beside
+/// each other.
+fn lanes(spans: &[(Duration, Duration)]) -> Vec<usize> {
+    let mut ends: Vec<Duration> = Vec::new();
+    let lane = |(from, to): &(Duration, Duration)| {
+        let free = ends.iter().position(|end| end <= from);
+        let lane = free.unwrap_or(ends.len());
+        if free.is_none() {
+            ends.push(Duration::ZERO);
+        }
+        // A call that took no time that could be measured is one nevertheless.
+        ends[lane] = (*to).max(*from + Duration::from_nanos(1));
+        lane
+    };
+    spans.iter().map(lane).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,5 +365,18 @@ mod tests {
         assert!(document.contains("The first 5,000 of 5,001 calls."));
         let none = page(&Timeline::default()).document("n0nce");
         assert!(none.contains("There are no calls."));
+    }
+    #[test]
+    fn a_call_takes_the_first_lane_that_is_free() {
+        let ms = |(from, to)| (Duration::from_millis(from), Duration::from_millis(to));
+        for (spans, expected) in [
+            (&[][..], &[][..]),
+            (&[(0, 1), (1, 2), (5, 6)], &[0, 0, 0]),
+            (&[(0, 9), (1, 3), (2, 8), (3, 4), (9, 10)], &[0, 1, 2, 1, 0]),
+            (&[(1, 1), (1, 1), (1, 2)], &[0, 1, 2]),
+        ] {
+            let spans: Vec<_> = spans.iter().copied().map(ms).collect();
+            assert_eq!(lanes(&spans), expected);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! documentation calls required.
 
 use super::super::rule::Rule;
-use super::super::violations::{Broken, inside};
+use super::super::view::{Broken, inside};
 use super::super::walk;
 use super::super::{messages, rules};
 use super::bytes;

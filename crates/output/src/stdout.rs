@@ -1,10 +1,14 @@
-//! The reader of stdout, who may go away, as `head` does.
+//! Stdout: its reader, who may go away, as `head` does; whether its last line was ended, for a prompt that begins in an open line would
+//! hide it; and where it leads for a while: into a file, a program, or a page that is compared with the last one, and away from a
+//! terminal that is gone.
 //!
-//! Owns what that ends: what only reads, quietly, and never what changes something. Chooses no exit code and knows no command.
+//! Owns what the end of the reader ends: what only reads, quietly, and never what changes something. Chooses no exit code and knows no
+//! command.
 
-use super::open_line;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
+use rustix::fd::{AsFd, OwnedFd};
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, StdoutLock, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,24 +18,50 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// Whether a write to stdout has found no reader. One for the process, as stdout is.
 static GONE: AtomicBool = AtomicBool::new(false);
 
+/// Whether the last line was not ended. One for the process too.
+static LINE_IS_OPEN: AtomicBool = AtomicBool::new(false);
+
 /// Whether something was not shown because nobody reads stdout any more.
-pub fn is_gone() -> bool {
+pub fn reader_is_gone() -> bool {
     GONE.load(Ordering::Relaxed)
 }
 
 /// Whether the reader of stdout has gone: it leads elsewhere now, or a program that writes to the same reader has found out.
-pub fn set_gone(gone: bool) {
+pub fn set_reader_gone(gone: bool) {
     GONE.store(gone, Ordering::Relaxed);
 }
 
+/// Whether the last line was not ended.
+pub fn line_is_open() -> bool {
+    LINE_IS_OPEN.load(Ordering::Relaxed)
+}
+
+/// Says whether the last line is open, where stdout leads elsewhere from now on.
+pub fn set_line_open(is_open: bool) {
+    LINE_IS_OPEN.store(is_open, Ordering::Relaxed);
+}
+
+/// Notes whether what was written ends its line.
+fn note_line(written: &[u8]) {
+    if let Some(last) = written.last() {
+        set_line_open(*last != b'\n');
+    }
+}
+
+/// What puts the cursor of a terminal of so many columns at the beginning of an empty line, wherever a program has left it, as zsh
+/// does: as many blanks as columns stay in a line that is empty, and reach the next one otherwise; then their line is cleared.
+pub fn fresh_line(columns: usize) -> String {
+    format!("{:columns$}\r\x1b[K", "")
+}
+
 /// Waits until nobody reads stdout any more. Where stdout is a file, it waits for ever.
-pub async fn leaves() {
+pub async fn reader_leaves() {
     let stdout = io::stdout();
     loop {
         // poll(2) reports a closed reader whatever it is asked for.
         let asked = &mut [PollFd::new(&stdout, PollFlags::empty())];
-        if poll(asked, Some(&Timespec::default())).is_ok_and(|told| told > 0) {
-            return set_gone(true);
+        if poll(asked, Some(&Timespec::default())).is_ok_and(|count| count > 0) {
+            return set_reader_gone(true);
         }
         tokio::time::sleep(LOOK_PAUSE).await;
     }
@@ -68,7 +98,7 @@ impl Write for SharedStdout {
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = remembered(self.0.write(bytes))?;
-        open_line::note(&bytes[..written]);
+        note_line(&bytes[..written]);
         Ok(written)
     }
 
@@ -79,7 +109,7 @@ impl Write for Stdout {
 
 fn remembered<T>(result: io::Result<T>) -> io::Result<T> {
     if matches!(&result, Err(error) if error.kind() == ErrorKind::BrokenPipe) {
-        set_gone(true);
+        set_reader_gone(true);
     }
     result
 }
@@ -138,6 +168,101 @@ impl<W: Write> Write for ReadOutput<W> {
     fn flush(&mut self) -> io::Result<()> {
         self.write_with((), |out| out.flush())
     }
+}
+
+/// Stdout leads elsewhere until this is dropped.
+pub struct Redirected {
+    before: OwnedFd,
+    /// Whether the reader there had gone.
+    had_lost: bool,
+    /// Whether the last line there was open.
+    was_open: bool,
+}
+
+impl Redirected {
+    /// Leads stdout to `target`.
+    ///
+    /// # Errors
+    /// When the system refuses, or stdout cannot take what was written before though somebody reads it.
+    pub fn to(target: impl AsFd) -> io::Result<Self> {
+        let before = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+        let had_lost = match io::stdout().flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                lose_what_is_held();
+                true
+            }
+            flushed => flushed.map(|()| reader_is_gone())?,
+        };
+        rustix::stdio::dup2_stdout(target)?;
+        let was_open = line_is_open();
+        set_reader_gone(false);
+        set_line_open(false);
+        Ok(Self {
+            before,
+            had_lost,
+            was_open,
+        })
+    }
+}
+
+impl Drop for Redirected {
+    fn drop(&mut self) {
+        // Whoever reads it may have gone away. What was not taken there belongs nowhere else.
+        if io::stdout().flush().is_err() {
+            lose_what_is_held();
+        }
+        let _ = rustix::stdio::dup2_stdout(&self.before);
+        set_reader_gone(self.had_lost);
+        set_line_open(self.was_open);
+    }
+}
+
+/// Empties stdout of what nobody takes.
+fn lose_what_is_held() {
+    if let Ok(nowhere) = nowhere() {
+        let _ = rustix::stdio::dup2_stdout(&nowhere);
+        let _ = io::stdout().flush();
+    }
+}
+
+/// Which of stdout and stderr lead to a terminal.
+pub struct Terminals {
+    stdout: bool,
+    stderr: bool,
+}
+
+impl Terminals {
+    /// As it is now.
+    pub fn now() -> Self {
+        Self {
+            stdout: io::stdout().is_terminal(),
+            stderr: io::stderr().is_terminal(),
+        }
+    }
+
+    /// Leads those nowhere whose terminal is gone: writing there fails, and what is only shown must not keep the rest from
+    /// being done.
+    pub fn let_go_of_lost(&self) {
+        let now = Self::now();
+        let (stdout, stderr) = (self.stdout && !now.stdout, self.stderr && !now.stderr);
+        if !stdout && !stderr {
+            return;
+        }
+        // What cannot be led elsewhere fails as before.
+        let Ok(nowhere) = nowhere() else {
+            return;
+        };
+        if stdout {
+            let _ = rustix::stdio::dup2_stdout(&nowhere);
+        }
+        if stderr {
+            let _ = rustix::stdio::dup2_stderr(&nowhere);
+        }
+    }
+}
+
+fn nowhere() -> io::Result<File> {
+    File::options().write(true).open("/dev/null")
 }
 
 #[cfg(test)]
