@@ -3,6 +3,9 @@
 //! Owns the order parse, run, exit code. Must not know what any command does.
 
 mod cli;
+#[cfg(test)]
+#[path = "../tests/support/corpus.rs"]
+mod corpus;
 mod tools;
 
 pub use csi_sanity as sanity;

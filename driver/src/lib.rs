@@ -5,6 +5,9 @@
 
 pub mod agent;
 pub mod calls;
+#[cfg(test)]
+#[path = "../../tests/support/corpus.rs"]
+mod corpus;
 #[expect(
     clippy::disallowed_methods,
     reason = "helper processes call most of it"

@@ -7,7 +7,7 @@ use crate::server::{Away, Server};
 use crate::support::calls::{self, Calls, HOUR, Map, may_be_repeated, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
-use crate::support::patience::Patience;
+use crate::support::patience::{Patience, patiently};
 use crate::support::placed::of_volume;
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -188,11 +188,11 @@ async fn all_at_once(
     }
     let mut wrong = Vec::new();
     for (what, call) in EACH.iter().zip(calls) {
-        let mut answer = call.await.unwrap();
+        let mut answer = patiently(what, call).await.unwrap();
         // The driver's word came too late for the client, as on a machine that is busy. One that never comes fails.
         let mut patience = Patience::of(TRIES);
         while is_cancelled(&answer) && patience.lasts() {
-            answer = rig.call(what, round, deadline).await;
+            answer = patiently(what, rig.call(what, round, deadline)).await;
         }
         if !is_calm(what, &answer) {
             wrong.push(format!("{what}: {answer:?}"));
@@ -351,8 +351,9 @@ fn others_go_on(name: &str, how: Away) {
         // The server has some lines, and another is under way.
         lines_written.recv().unwrap();
         server.leave(how);
-        // An unmount that waits for the server never ends: the call's deadline would.
-        calls.unpublish("leaving", &leaving).await.unwrap();
+        // An unmount that waits for the server never ends.
+        let unpublished = calls.unpublish("leaving", &leaving);
+        patiently("unpublish", unpublished).await.unwrap();
         assert!(!leaving.exists());
         assert_eq!(driver.mounts(), [staying.as_path()]);
         assert!(!writing.is_finished(), "the other volume's I/O has failed");
@@ -426,13 +427,15 @@ fn version_3_cut_off_before_each_call_of_a_node() {
         let before = repeated(|| calls.stats("silent", &silent)).await.unwrap();
 
         relay.fall_silent();
-        let stats = calls.stats("silent", &silent).await.unwrap();
+        let stats = calls.stats("silent", &silent);
+        let stats = patiently("stats", stats).await.unwrap();
         assert_eq!(stats.usage, before.usage);
         let condition = stats.volume_condition.unwrap();
         assert!(condition.abnormal, "{condition:?}");
         // A repeat finds what is there.
-        calls.publish("silent", &context, &silent).await.unwrap();
-        let answer = calls.publish("silent", &context, &new).await;
+        let again = calls.publish("silent", &context, &silent);
+        patiently("a repeated publish", again).await.unwrap();
+        let answer = patiently("publish", calls.publish("silent", &context, &new)).await;
         assert!(answer.is_err() && is_calm("publish", &answer), "{answer:?}");
         let others = calls.stats("beside", &beside).await.unwrap();
         assert!(!others.volume_condition.unwrap().abnormal);

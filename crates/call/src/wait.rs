@@ -94,11 +94,19 @@ impl Polling {
 
     /// One try; `None` where it had no result in time.
     pub async fn once<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        match self.end {
+        match self.limit() {
             None => Some(work.await),
-            Some(end) if self.is_last => timeout_at(end + LAST_TRY, work).await.ok(),
-            Some(end) => timeout_at(end, work).await.ok(),
+            Some(limit) => timeout_at(limit, work).await.ok(),
         }
+    }
+
+    /// When a try that is under way is given up.
+    fn limit(&self) -> Option<Instant> {
+        let end = self.end?;
+        Some(match self.is_last {
+            true => end + LAST_TRY,
+            false => end,
+        })
     }
 
     /// Waits for the next try; `false` where the one before was the last.
@@ -148,6 +156,9 @@ mod tests {
             while let Some(next) = polling.next(now) {
                 found.push((next - began).as_millis());
                 now = next;
+                let end = polling.end.expect("a deadline");
+                let more = if now == end { LAST_TRY } else { Duration::ZERO };
+                assert_eq!(polling.limit(), Some(end + more));
             }
             assert_eq!(found, expected, "{limit}");
         }
@@ -160,5 +171,18 @@ mod tests {
         assert_eq!(polling.next(end), None);
         let mut polling = Polling::within(None, PAUSES);
         assert!(polling.next(end).is_some());
+        assert_eq!(polling.limit(), None);
+    }
+
+    #[tokio::test]
+    async fn what_comes_is_returned_and_what_does_not_is_given_up() {
+        let never = std::future::pending::<u8>;
+        let mut over = Polling::within(Some(Duration::ZERO), PAUSES);
+        assert_eq!(over.once(async { 5 }).await, Some(5));
+        assert_eq!(over.once(never()).await, None);
+        assert!(!over.again().await);
+        let mut endless = Polling::within(None, (Duration::ZERO, Duration::ZERO));
+        assert_eq!(endless.once(async { 5 }).await, Some(5));
+        assert!(endless.again().await);
     }
 }

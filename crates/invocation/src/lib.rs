@@ -5,6 +5,9 @@
 pub mod completion;
 pub mod connect;
 pub mod contexts;
+#[cfg(test)]
+#[path = "../../../tests/support/corpus.rs"]
+mod corpus;
 pub mod defaults;
 pub mod faults;
 pub mod globals;

@@ -20,6 +20,9 @@ mod cases;
 pub mod command;
 mod config;
 mod context;
+#[cfg(test)]
+#[path = "../../../tests/support/corpus.rs"]
+mod corpus;
 mod creations;
 mod data;
 mod drawn;
@@ -27,6 +30,8 @@ mod driver_info;
 mod file_values;
 mod finding;
 mod fixtures;
+#[cfg(test)]
+mod formats;
 mod given_ids;
 mod journal;
 mod json;

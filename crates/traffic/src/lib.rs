@@ -2,6 +2,9 @@
 //!
 //! The three share the format of recordings, and know nothing else of each other.
 
+#[cfg(test)]
+#[path = "../../../tests/support/corpus.rs"]
+mod corpus;
 pub mod proxy;
 mod recording;
 pub mod replay;

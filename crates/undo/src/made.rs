@@ -461,9 +461,31 @@ mod tests {
                 vec![Asked(PUBLISH, publish("v")), open(0), unpublish_of("v")],
                 vec![],
             ),
+            (
+                "given up, and unpublished then",
+                vec![Asked(PUBLISH, publish("v")), GivenUp, unpublish_of("v")],
+                vec![],
+            ),
+            (
+                "given up, and refused when it is asked for again",
+                vec![create_of("a", 1), GivenUp, create_of("a", 1), refused(1)],
+                vec![ask("a", 1)],
+            ),
         ] {
             assert_eq!(after(events), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_asked_for_is_known_by_its_id_once_it_is_asked_for_again() {
+        let mut earlier = Made::default();
+        let number = earlier.asked(CREATE, &create("a", 1)).unwrap();
+        let mut made = Made::default();
+        made.add(earlier.get(number).unwrap().clone());
+        let again = made.asked(CREATE, &create("a", 1)).unwrap();
+        assert_eq!(requests(&made), [[create("a", 1)]]);
+        made.answered(again, &create("a", 1), Code::Ok, &created("v"));
+        assert_eq!(requests(&made), [[delete("v")]]);
     }
 
     #[test]

@@ -123,6 +123,10 @@ mod tests {
             answers_or_never: true,
             ..usual
         };
+        let soon_told = Tries {
+            aborted: Duration::from_secs(4),
+            ..usual
+        };
         let again = |milliseconds| NextTry::Again(Duration::from_millis(milliseconds));
         for (tries, code, lost, number, seconds, expected) in [
             (usual, Code::Aborted, false, 0, 0, again(20)),
@@ -141,6 +145,8 @@ mod tests {
                 0,
                 NextTry::Failed,
             ),
+            (soon_told, Code::Aborted, false, 5, 3, again(2000)),
+            (soon_told, Code::Aborted, false, 5, 4, NextTry::Failed),
             (strict, Code::Internal, false, 0, 0, again(20)),
             (strict, Code::Aborted, false, 5, 2, again(2000)),
             (strict, Code::Aborted, false, 5, 3, NextTry::Failed),

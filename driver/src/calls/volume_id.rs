@@ -155,6 +155,7 @@ fn parse<const MARK: char>(text: &str) -> Option<Id<MARK>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::corpus;
     use proptest::prelude::*;
 
     fn id(location: Location) -> VolumeId {
@@ -184,6 +185,45 @@ pub(crate) mod tests {
         }
         let id = id(Location::Named("a.b-C_1".to_owned()));
         assert_eq!(id.to_string().parse::<VolumeId>().unwrap(), id);
+    }
+
+    #[test]
+    fn formats_of_ids_are_as_in_the_newest_version_and_all_are_read() {
+        let export = |server, path| Location::Export(Export::parse(server, path).unwrap());
+        let id = |location: &Location| VolumeId {
+            location: location.clone(),
+            uuid: "0123456789abcdefghijklmno0".parse().unwrap(),
+            key: NameKey::of("v"),
+            nonce: "n7vpngkb6itntiqn".parse().unwrap(),
+        };
+        let locations = [
+            Location::Named("a.b-C_1".to_owned()),
+            export("10.0.0.4", "/srv"),
+            export("fe80::1%eth0", "/a#b/c d"),
+        ];
+        let volumes = Vec::from_iter(locations.iter().map(id));
+        let snapshots = Vec::from_iter(volumes.iter().cloned().map(|id| SnapshotId {
+            location: id.location,
+            uuid: id.uuid,
+            key: id.key,
+            nonce: id.nonce,
+        }));
+        let volumes_text: String = volumes.iter().map(|id| format!("{id}\n")).collect();
+        let snapshots_text: String = snapshots.iter().map(|id| format!("{id}\n")).collect();
+        corpus::holds(
+            "ids",
+            [
+                ("volumes", volumes_text.into_bytes()),
+                ("snapshots", snapshots_text.into_bytes()),
+            ],
+        );
+        for (version, folder) in corpus::versions("ids") {
+            let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+            let found: Vec<VolumeId> = read("volumes").lines().flat_map(str::parse).collect();
+            assert_eq!(found, volumes, "{version}");
+            let found: Vec<SnapshotId> = read("snapshots").lines().flat_map(str::parse).collect();
+            assert_eq!(found, snapshots, "{version}");
+        }
     }
 
     #[test]

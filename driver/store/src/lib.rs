@@ -4,6 +4,9 @@
 // One thread serves all calls: what blocks is denied, but to rooms that other threads run.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
+#[cfg(test)]
+#[path = "../../../tests/support/corpus.rs"]
+mod corpus;
 pub mod export;
 pub mod files;
 pub mod metrics;

@@ -246,6 +246,7 @@ fn system(path: &Path) -> impl Fn(io::Error) -> StateError + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus;
 
     fn at(volume: &str, place: VolumeLocation) -> Use {
         Use {
@@ -294,6 +295,41 @@ mod tests {
         assert!(second.to_string().ends_with("another process has it open"));
         drop(store);
         assert_eq!(Store::open(&place).unwrap().now(), known);
+    }
+
+    #[tokio::test]
+    async fn formats_of_states_are_as_in_the_newest_version_and_all_are_read() {
+        let how = How {
+            mode: "MULTI_NODE_MULTI_WRITER".to_owned(),
+            fs_type: "ext4".to_owned(),
+            group: "100".to_owned(),
+            readonly: true,
+        };
+        let places = [
+            VolumeLocation::Node("n1".to_owned()),
+            VolumeLocation::Staging("/s".into()),
+            VolumeLocation::Target("/t".into()),
+        ];
+        let uses = places.map(|place| Use {
+            how: how.clone(),
+            ..at("a", place)
+        });
+        let state = State {
+            format: FORMAT,
+            uses: uses.into(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        write(&state, &folder.path().join(FILE)).unwrap();
+        corpus::holds("flex", corpus::read(folder.path()));
+        for (version, kept) in corpus::versions("flex") {
+            let folder = tempfile::tempdir().unwrap();
+            corpus::copy(&kept, folder.path());
+            assert_eq!(
+                Store::open(folder.path()).unwrap().now(),
+                state,
+                "{version}"
+            );
+        }
     }
 
     #[tokio::test]

@@ -245,6 +245,7 @@ pub fn of_environment() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     fn lab() -> Context {
@@ -285,6 +286,39 @@ mod tests {
         add(&link, "more");
         assert!(link.is_symlink());
         assert_eq!(Contexts::read(&path).expect("there").contexts.len(), 3);
+    }
+
+    #[test]
+    fn formats_of_contexts_are_as_in_the_newest_version_and_all_are_read() {
+        let text = |name: &str| Some(format!("a {name}"));
+        let whole = Context {
+            endpoint: "tcp://10.0.0.4:9000".to_owned(),
+            cap: Some("5,mount:ext4".to_owned()),
+            secrets_file: text("secret"),
+            cacert: text("ca").map(PathBuf::from),
+            cert: text("cert").map(PathBuf::from),
+            key: text("key").map(PathBuf::from),
+            server_name: text("name"),
+            params: [("server".to_owned(), "a \"b\"\n".to_owned())].into(),
+        };
+        let least = Context {
+            endpoint: "unix:///csi/csi.sock".to_owned(),
+            ..Context::default()
+        };
+        let contexts = Contexts {
+            current: Some("whole".to_owned()),
+            contexts: [("whole", whole), ("least", least)]
+                .map(|(name, context)| (name.to_owned(), context))
+                .into(),
+        };
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("contexts.toml");
+        contexts.write(&path).expect("written");
+        corpus::holds("contexts", corpus::read(folder.path()));
+        for (version, folder) in corpus::versions("contexts") {
+            let found = Contexts::read(&folder.join("contexts.toml")).expect(&version);
+            assert_eq!(found, contexts, "{version}");
+        }
     }
 
     #[test]

@@ -21,8 +21,9 @@ fn reply(
 use csi_proto::json;
 use csi_proto::schema::{Kind, Message};
 use csi_proto::tables::METHODS;
-use csi_proto::wire;
+use csi_proto::{v1, wire};
 use examples::{Change, EXAMPLES, Example};
+use prost::Message as _;
 use serde_json::{Value as Json, json};
 
 const SPEC: Checks = Checks {
@@ -450,4 +451,36 @@ fn many_violations_are_counted_and_text_of_a_driver_is_escaped_and_cut() {
         !problems.contains('\u{1b}') && problems.len() < 500,
         "{problems}"
     );
+}
+
+#[test]
+fn a_time_that_no_calendar_has_is_refused() {
+    let create = method("CreateSnapshot");
+    let request = json!({"source_volume_id": "v", "name": "s"});
+    let request = bytes(create.request, &request);
+    for (seconds, nanos, is_valid) in [
+        (-62_135_596_800, 0, true),
+        (253_402_300_799, 999_999_999, true),
+        (-62_135_596_801, 0, false),
+        (253_402_300_800, 0, false),
+        (0, -1, false),
+        (0, 1_000_000_000, false),
+    ] {
+        let mut snapshot = v1::Snapshot {
+            snapshot_id: "s".to_owned(),
+            source_volume_id: "v".to_owned(),
+            creation_time: Some(Default::default()),
+            ..Default::default()
+        };
+        let time = snapshot.creation_time.as_mut().unwrap();
+        (time.seconds, time.nanos) = (seconds, nanos);
+        let snapshot = Some(snapshot);
+        let answer = v1::CreateSnapshotResponse { snapshot }.encode_to_vec();
+        let problems = problems(reply(create, &request, &answer, &SPEC), create.response);
+        let expected = match is_valid {
+            true => "",
+            false => "snapshot.creation_time: not a time between the years 1 and 9999",
+        };
+        assert_eq!(problems, expected, "{seconds} {nanos}");
+    }
 }

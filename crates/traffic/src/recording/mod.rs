@@ -5,6 +5,8 @@
 
 pub mod call;
 pub mod drawn;
+#[cfg(test)]
+mod formats;
 pub mod framing;
 mod line;
 mod read;

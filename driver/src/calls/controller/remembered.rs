@@ -101,6 +101,7 @@ fn write(file: &Path, options: &BTreeMap<Export, Vec<String>>) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus;
 
     #[test]
     fn options_outlive_the_process() {
@@ -117,6 +118,23 @@ mod tests {
         assert_eq!(again.get(&export).unwrap(), &["vers=3"]);
         fs::write(&file, "[{").unwrap();
         assert!(Remembered::load(Some(file)).get(&export).is_none());
+    }
+
+    #[test]
+    fn formats_of_options_are_as_in_the_newest_version_and_all_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let exports = [("nas", "/srv"), ("fe80::1", "/a b")]
+            .map(|(server, path)| Export::parse(server, path).unwrap());
+        let options = ["vers=3".to_owned(), "hard".to_owned()].to_vec();
+        let all = exports.clone().map(|export| (export, options.clone()));
+        write(&folder.path().join("options.json"), &all.into()).unwrap();
+        corpus::holds("share-options", corpus::read(folder.path()));
+        for (version, folder) in corpus::versions("share-options") {
+            let found = Remembered::load(Some(folder.join("options.json")));
+            for export in &exports {
+                assert_eq!(found.get(export), Some(&options), "{version}");
+            }
+        }
     }
 
     #[test]

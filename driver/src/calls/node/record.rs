@@ -319,7 +319,9 @@ fn is_nothing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::corpus;
     use csi_nfs_store::export::Export;
+    use csi_nfs_store::share::paths::sub_path::SubPath;
     use std::os::unix::fs::MetadataExt;
 
     fn record(volume: &str, target: &str) -> PublishRecord {
@@ -365,6 +367,50 @@ mod tests {
         assert_eq!(again.all().await.unwrap().len(), 3);
         let mode = dir.path().join("publishes").metadata().unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    /// A record with every field, and one with as few as can be.
+    fn of_the_formats() -> [PublishRecord; 2] {
+        let whole = PublishRecord {
+            volume_id: "nas/srv#0123456789abcdefghijklmno0.r57n10c25d0vpids.n7vpngkb6itntiqn"
+                .into(),
+            target: "/var/lib/kubelet/pods/1/a b".into(),
+            arguments: Arguments {
+                share: Export::parse("fe80::1", "/srv/a b").unwrap(),
+                sub_dir: Some(SubPath::parse("team/web").unwrap()),
+                mode: "MULTI_NODE_READER_ONLY".into(),
+                readonly: true,
+                mount_options: vec!["hard".into(), "vers=4.2".into()],
+            },
+            symlink: Some("/run/csi-nfs/1".into()),
+            staging: Some("/var/lib/kubelet/plugins/1".into()),
+        };
+        [
+            whole,
+            record(
+                "home#0123456789abcdefghijklmno0.r57n10c25d0vpids.n7vpngkb6itntiqn",
+                "/t",
+            ),
+        ]
+    }
+
+    #[tokio::test]
+    async fn formats_of_publishes_are_as_in_the_newest_version_and_all_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        for record in of_the_formats() {
+            open(dir.path()).put(&record).await.unwrap();
+        }
+        corpus::holds("publishes", corpus::read(&dir.path().join("publishes")));
+        for (version, folder) in corpus::versions("publishes") {
+            let dir = tempfile::tempdir().unwrap();
+            let records = open(dir.path());
+            corpus::copy(&folder, &dir.path().join("publishes"));
+            assert_eq!(records.all().await.unwrap().len(), of_the_formats().len());
+            for record in of_the_formats() {
+                let found = records.get(&record.target).await.unwrap();
+                assert_eq!(found, Some(record), "{version}");
+            }
+        }
     }
 
     #[tokio::test]

@@ -86,7 +86,7 @@ pub enum Quotas {
 /// An agent, as it has announced itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agent {
-    format: u64,
+    pub(super) format: u64,
     /// The version of its program.
     pub version: String,
     /// Its process, as claims name processes.

@@ -85,10 +85,10 @@ pub struct Share {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Label {
-    format: u64,
-    uuid: ShareUuid,
-    created: u64,
+pub(super) struct Label {
+    pub format: u64,
+    pub uuid: ShareUuid,
+    pub created: u64,
 }
 
 impl Share {

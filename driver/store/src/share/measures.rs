@@ -29,7 +29,7 @@ const LONGEST: u64 = 4096;
 /// What a volume takes on the disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measure {
-    format: u64,
+    pub(super) format: u64,
     /// Bytes on the disk.
     pub bytes: u64,
     /// All that is no folder.

@@ -414,6 +414,42 @@ mod tests {
     }
 
     #[test]
+    fn later_changes_lie_on_top_of_earlier_ones() {
+        let earlier = Changes {
+            on_delete: Some(OnDelete::Retain),
+            mode: Some(0o700),
+            uid: Some(1),
+            gid: None,
+        };
+        let later = Changes {
+            on_delete: None,
+            mode: Some(0o750),
+            uid: None,
+            gid: Some(2),
+        };
+        let expected = Changes {
+            mode: later.mode,
+            gid: later.gid,
+            ..earlier.clone()
+        };
+        assert_eq!(earlier.and(&later), expected);
+    }
+
+    #[test]
+    fn a_volume_gets_what_is_required_or_else_its_limit() {
+        for (required_bytes, limit_bytes, expected) in
+            [(10, 20, 10), (10, 0, 10), (0, 20, 20), (0, 0, 0)]
+        {
+            let wanted = Wanted {
+                required_bytes,
+                limit_bytes,
+                ..Wanted::default()
+            };
+            assert_eq!(wanted.capacity(), expected);
+        }
+    }
+
+    #[test]
     fn a_retry_matches_the_original_or_what_fits() {
         let mut record = record();
         assert_eq!(record.what.difference(&record.what.wanted.clone()), None);

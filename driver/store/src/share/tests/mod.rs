@@ -9,6 +9,7 @@ mod copies;
 mod crashes;
 mod errors;
 mod forged;
+mod formats;
 mod hazards;
 mod interleaved;
 mod measures;
