@@ -3,6 +3,7 @@
 use csi_proto::schema::Method;
 use csi_proto::tables::METHODS;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 /// What rules are about that hold for every answer: that it shows no secrets, and that an error has a message.
 pub const SECRETS: &str = "secrets";
@@ -29,6 +30,8 @@ pub struct BrokenRule {
     pub(super) may_be_right: bool,
     /// The case that got the reply.
     pub(super) case: String,
+    /// When that was.
+    pub(super) found: Instant,
     /// The number of steps of that case until then.
     pub(super) steps: usize,
     /// The command lines of that case, once it is over.
@@ -136,6 +139,7 @@ mod tests {
             may_be_right: false,
             case: String::new(),
             steps: 0,
+            found: Instant::now(),
             commands: Vec::new(),
         };
         let id = broken("volume.volume_id", "has 140 bytes, at most 128 are allowed");

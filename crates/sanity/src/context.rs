@@ -384,8 +384,13 @@ impl Context {
             self.breaks(case_about_ids(method), path.to_owned(), told, false);
         }
         let status = answer.as_ref().err();
+        let is_cut_off = self.restarts.cut_off(before);
+        if status.is_some_and(|status| status.code() == Code::Unavailable) && !is_cut_off {
+            // What carries the call may say so in the place of a driver that is restarted.
+            lock(&self.run.given_ids).doubt();
+        }
         if let Some(lost) = status.and_then(Lost::of)
-            && !self.restarts.cut_off(before)
+            && !is_cut_off
         {
             let failure = self.made.lose(&self.case, method, &request, lost);
             return Err(Stop::Failed(failure));

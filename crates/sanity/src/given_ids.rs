@@ -26,6 +26,8 @@ pub struct GivenIds {
     doubled: BTreeSet<Id>,
     /// When the driver may last have forgotten what there was.
     forgotten: Option<Instant>,
+    /// When that was seen last without the run's own doing. How long it had been so by then nobody can tell.
+    doubted: Option<Instant>,
 }
 
 /// The calls that delete what has an id.
@@ -42,6 +44,17 @@ impl GivenIds {
     pub(super) fn forget(&mut self) {
         self.there.clear();
         self.forgotten = Some(Instant::now());
+    }
+
+    /// The driver may have been another one for a while, which gave ids anew.
+    pub(super) fn doubt(&mut self) {
+        self.forget();
+        self.doubted = self.forgotten;
+    }
+
+    /// Whether what was found at that time holds.
+    pub(super) fn holds(&self, found: Instant) -> bool {
+        self.doubted.is_none_or(|doubted| doubted < found)
     }
 
     /// A call begins, which may delete something.
@@ -150,6 +163,20 @@ mod tests {
 
     fn made(ids: &mut GivenIds, name: &str, id: &str) -> Option<String> {
         Making::begins(name).ends(ids, id)
+    }
+
+    #[test]
+    fn what_was_found_before_a_driver_was_seen_to_go_does_not_hold() {
+        let mut ids = GivenIds::default();
+        made(&mut ids, "a", "1");
+        let found = Instant::now();
+        assert!(ids.holds(found));
+        ids.forget();
+        assert!(ids.holds(found));
+        ids.doubt();
+        assert!(!ids.holds(found));
+        assert_eq!(made(&mut ids, "b", "1"), None);
+        assert!(ids.holds(Instant::now()));
     }
 
     fn delete(id: &str) -> Bytes {

@@ -155,7 +155,12 @@ pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
     for peer in run.peers() {
         // Not a step of a case: nobody who runs its commands by hand has to ask.
         let session = peer.session.clone().with_timeout(Some(BACK_WITHIN));
-        while let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await {
+        loop {
+            // It may be another one that answers.
+            run.begins(v1::ProbeRequest::METHOD, &Bytes::new());
+            let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await else {
+                break;
+            };
             let reason = match (peer.endpoint.last_error(), Lost::of(&status)) {
                 (Some(error), _) => Some(error.to_string()),
                 (None, Some(lost)) => Some(lost.to_string()),

@@ -14,6 +14,7 @@ use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_rpc::facts::Making;
 use csi_rpc::validation::{self, Checks, Replies};
+use std::time::Instant;
 
 /// The case that judges the replies of an RPC.
 fn case_of(method: &Method) -> &'static str {
@@ -94,6 +95,7 @@ impl Context {
             rule,
             may_be_right,
             case: self.case.clone(),
+            found: Instant::now(),
             steps: lock(&self.steps).all().len(),
             commands: Vec::new(),
         };
@@ -105,7 +107,22 @@ impl Context {
     /// # Errors
     /// When one did.
     pub fn no_answer_broke(&self, about: &str, expected: &str) -> Verdict {
-        let broken = lock(&self.run.broken_rules).about(about);
+        self.none_broken(lock(&self.run.broken_rules).about(about), expected)
+    }
+
+    /// Demands that no two things of the run had one id, while the driver was there.
+    ///
+    /// # Errors
+    /// When two had.
+    pub fn no_id_was_given_twice(&self, about: &str) -> Verdict {
+        let mut broken = lock(&self.run.broken_rules).about(about);
+        let ids = lock(&self.run.given_ids);
+        broken.retain(|one| ids.holds(one.found));
+        drop(ids);
+        self.none_broken(broken, "an id of its own for each name")
+    }
+
+    fn none_broken(&self, broken: Vec<BrokenRule>, expected: &str) -> Verdict {
         let found = broken.iter().map(BrokenRule::words).collect::<Vec<_>>();
         let commands = broken.into_iter().flat_map(|one| one.commands);
         commands.for_each(|line| self.did(line));

@@ -78,6 +78,14 @@ impl Context {
     /// As [`Context::restart`], or when it does not know the volume any more.
     pub fn restart_knowing(&self, volume: &Volume) -> Verdict {
         self.restart()?;
+        self.still_knows(volume)
+    }
+
+    /// Skips the case of a driver that knows a volume of before a restart no more.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn still_knows(&self, volume: &Volume) -> Verdict {
         skip_unless(
             self.knows(volume)?,
             "the driver knows no volume after a restart",
@@ -120,7 +128,7 @@ impl Context {
         lock(&self.run.given_ids).forget();
         let started = Instant::now();
         let answered = self.wait(answers(&self.run, patience))?;
-        if started.elapsed() >= patience {
+        if answered.is_ok() && started.elapsed() >= patience {
             // One that does not get ready in that time does not after the next restart either.
             self.run.is_never_ready.store(true, Ordering::Relaxed);
         }

@@ -220,12 +220,14 @@ fn the_lines_of_a_failure_start_it_and_end_it() {
     let csi = Csi::new();
     let case = "lifecycle/restart-in-mid-call";
     let more = format!("--filter {case} --cap 1,mount");
-    // It forgets, as its state is in memory.
+    let state = csi.home().join("state").display().to_string();
     let driver = words([
         BINARY,
         "mock",
         "--endpoint",
         "{}",
+        "--dir",
+        &state,
         "--defect",
         "CreateVolumeRepeatFails",
     ]);

@@ -94,9 +94,11 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("Calls that a restart cuts off can be repeated, and make no second volume");
     list.also(&[RESTART]).alone("restart-in-mid-call", |c| {
+        let earlier = c.volume()?;
         let request = c.create_request()?;
         let (answer, restarted) = c.at_once(|| c.send(request.clone()), || c.restart())?;
         restarted?;
+        c.still_knows(&earlier)?;
         let id = c.made(&request)?.volume_id;
         if let Ok(reply) = answer? {
             same_id("volume", &reply.volume.unwrap_or_default().volume_id, &id)?;

@@ -30,7 +30,7 @@ pub fn cases(list: &mut Cases) {
             list.rule(&rule.replace("{}", method.name));
             list.add(CaseKind::Last, name, |c| {
                 c.has_replied(method)?;
-                c.no_answer_broke(case_about_ids(method), "an id of its own for each name")
+                c.no_id_was_given_twice(case_about_ids(method))
             });
         }
     }

@@ -21,10 +21,13 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("A new volume has an id of its own, also when one was deleted that is older than another one");
     list.changes("with-an-id-of-its-own", |c| {
-        let (older, _newer) = c.two_volumes()?;
+        let (older, newer) = c.two_volumes()?;
         c.ok(c.delete_request(older.id()))?;
-        // That the id is that of no other volume is judged for the whole run.
-        c.volume()
+        let new = c.volume()?;
+        let actual = format!("{}, that of the volume before it", new.id());
+        c.resting_on("replies/volume-ids", || {
+            ensure(new.id() != newer.id(), "an id of its own", actual)
+        })
     });
     list.rule("CreateVolume takes a name of 128 bytes, and tells two apart that differ only at their ends");
     list.under("Size Limits").changes("with-a-long-name", |c| {
