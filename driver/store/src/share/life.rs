@@ -142,6 +142,26 @@ fn next<K: Kind>(record: &Record<K>, wanted: &K::Wanted) -> Next {
 /// How often an error is met that another call may have caused before it is believed.
 const BELIEVED: usize = 3;
 
+/// Errors that are about others, and the record beside which they were met: its nonce and generation, if there was one.
+#[derive(Default)]
+struct Doubts {
+    beside: Option<(Nonce, u64)>,
+    count: usize,
+}
+
+impl Doubts {
+    /// Another one was met. Whether it is to be believed: that it was met so often beside one record. One that has changed meanwhile
+    /// says that others are at work.
+    fn is_believed(&mut self, beside: Option<(Nonce, u64)>) -> bool {
+        self.count = match self.beside == beside {
+            true => self.count + 1,
+            false => 1,
+        };
+        self.beside = beside;
+        self.count >= BELIEVED
+    }
+}
+
 /// Makes what `wanted` describes, or returns the one that answers it. `location` is the share as it is to stand in a new id,
 /// `progress` that of copying the source, where there is one.
 ///
@@ -155,10 +175,12 @@ pub fn create<K: Life>(
     progress: &Progress,
 ) -> Result<Record<K>, ShareError> {
     let key = NameKey::of(K::name(wanted));
-    let mut doubts = 0;
+    let mut doubts = Doubts::default();
     for attempt in 0..ATTEMPTS {
         pause(attempt);
         let found = store::find::<K>(share, key)?;
+        let record = found.as_ref().map(|found| &found.record);
+        let beside = record.map(|record| (record.nonce, record.generation));
         match advance(share, found, wanted, location, progress) {
             Ok(Some(record)) => return Ok(record),
             // Overtaken, or lost to somebody else: the next look tells.
@@ -166,7 +188,7 @@ pub fn create<K: Life>(
             Err(error) if error.is_stale() => {}
             // This very one, made by another call since the look, will be found.
             Err(ShareError::Overlap { volume, .. }) if volume == K::name(wanted) => {}
-            Err(error) if error.is_about_others() && doubts + 1 < BELIEVED => doubts += 1,
+            Err(error) if error.is_about_others() && !doubts.is_believed(beside) => {}
             Err(error) => return Err(error),
         }
     }
@@ -506,6 +528,26 @@ mod tests {
         for state in [Creating, Ready, Deleting] {
             let refusal = after(state, other_name);
             assert!(matches!(refusal, Next::Refuse(ShareError::KeyTaken { .. })));
+        }
+    }
+
+    #[test]
+    fn an_error_is_believed_that_is_met_three_times_beside_one_record() {
+        let [a, b] = [(); 2].map(|()| Nonce::random().expect("random"));
+        for (met, expected) in [
+            (vec![None, None], false),
+            (vec![None, None, None], true),
+            (vec![Some((a, 1)); 3], true),
+            (vec![Some((a, 1)), Some((b, 1)), Some((a, 1))], false),
+            (vec![Some((a, 1)), Some((a, 1)), Some((a, 2))], false),
+            (
+                vec![None, None, Some((a, 1)), Some((a, 1)), Some((a, 1))],
+                true,
+            ),
+        ] {
+            let mut doubts = Doubts::default();
+            let believed = met.iter().map(|one| doubts.is_believed(*one));
+            assert_eq!(believed.last(), Some(expected), "{met:?}");
         }
     }
 }
