@@ -386,8 +386,7 @@ impl Context {
         let status = answer.as_ref().err();
         let is_cut_off = self.restarts.cut_off(before);
         if status.is_some_and(|status| status.code() == Code::Unavailable) && !is_cut_off {
-            // What carries the call may say so in the place of a driver that is restarted.
-            lock(&self.run.given_ids).doubt();
+            self.run.may_be_another();
         }
         if let Some(lost) = status.and_then(Lost::of)
             && !is_cut_off

@@ -194,6 +194,14 @@ impl Run {
         ids.begins(method, request);
     }
 
+    /// A call was answered as if the driver were gone; what carries the call may say so, too. One that the run has started is another
+    /// one only when the run starts it again.
+    pub(super) fn may_be_another(&self) {
+        if self.own_driver.is_none() {
+            lock(&self.given_ids).doubt();
+        }
+    }
+
     /// How many cases run at a time.
     pub(super) fn jobs(&self) -> usize {
         let sizes = self

@@ -272,12 +272,10 @@ impl Tool for MadeItems {
         let error = answer.as_ref().err().map(|error| &error.status);
         // The id of what is asked for to be taken down nobody else has seen.
         let ended = error.map_or(Ok(Bytes::new()), |status| Err(status.code()));
-        let mut ids = lock(&self.run.given_ids);
-        ids.ends(method, &request, begun, &ended);
+        lock(&self.run.given_ids).ends(method, &request, begun, &ended);
         if ended.is_err_and(|code| code == Code::Unavailable) {
-            ids.doubt();
+            self.run.may_be_another();
         }
-        drop(ids);
         // A driver may say the same at once, and its own clock may be a little ahead.
         let had = limit.map(|limit| limit * 9 / 10);
         let has_hung = error.is_some_and(|status| status.code() == Code::DeadlineExceeded)
