@@ -14,6 +14,7 @@ mod inside;
 #[cfg(test)]
 mod live_tests;
 mod pod;
+mod state;
 mod tls;
 mod watched;
 
@@ -27,7 +28,8 @@ pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
 use cluster::Sought;
-use inside::{Folder, Inside};
+use inside::Inside;
+use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};

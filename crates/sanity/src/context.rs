@@ -6,9 +6,9 @@
 use super::broken_rules::BrokenRules;
 use super::call_times::CallTimes;
 use super::driver_info::DriverInfo;
+use super::given_ids::case_about_ids;
 use super::need::Need;
 use super::premises::{Ground, Premises};
-use super::reply_rules::case_about_ids;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call};
 use super::settings::{Access, Settings};

@@ -3,7 +3,7 @@
 //! Which requests these are stands in `sources.rs`.
 
 use super::context::Context;
-use super::reply_rules::case_about_ids;
+use super::given_ids::case_about_ids;
 use super::verdict::{Stop, Verdict, ensure, same_id, skip_unless};
 use csi_proto::Request;
 use csi_proto::lock::lock;

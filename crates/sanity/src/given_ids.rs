@@ -112,6 +112,16 @@ impl GivenIds {
     }
 }
 
+/// The case about the ids of what an RPC makes; empty where that has no id of its own.
+pub fn case_about_ids(method: &Method) -> &'static str {
+    match csi_rpc::making(method).map(|making| making.thing) {
+        Some(Thing::Volume) => "replies/volume-ids",
+        Some(Thing::Snapshot) => "replies/snapshot-ids",
+        Some(Thing::GroupSnapshot) => "replies/group-snapshot-ids",
+        Some(Thing::PublishedVolume | Thing::StagedVolume | Thing::AttachedVolume) | None => "",
+    }
+}
+
 /// What a reply says was made, and the path of its id there.
 fn made(method: &Method, reply: &Bytes) -> Option<(Id, &'static str)> {
     let making = csi_rpc::making(method)?;

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
-use csi_rpc::facts::Making;
 use csi_rpc::validation::{self, Checks, Replies};
 use std::time::Instant;
 
@@ -20,19 +19,6 @@ use std::time::Instant;
 fn case_of(method: &Method) -> &'static str {
     let found = case_named(&format!("replies/{}", method.kebab_name));
     found.map_or("", |case| &case.name)
-}
-
-/// The case about the ids of what an RPC makes.
-pub fn case_about_ids(method: &Method) -> &'static str {
-    let found = csi_rpc::making(method).and_then(|making| case_named(&ids_of(making)?));
-    found.map_or("", |case| &case.name)
-}
-
-/// The name of the case about the ids of such things; `None` for what has none.
-pub fn ids_of(making: &Making) -> Option<String> {
-    let (_, path) = making.own_id()?;
-    let (thing, _) = path.split_once('.')?;
-    Some(format!("replies/{}-ids", thing.replace('_', "-")))
 }
 
 /// The rules of the specification, and no more.

@@ -7,8 +7,8 @@
 
 use super::case::{Case, CaseKind};
 use super::context::Context;
+use super::given_ids::case_about_ids;
 use super::premises::{Ground, UnderWay};
-use super::reply_rules::case_about_ids;
 use super::report::case_named;
 use super::room::{Lack, Shortage};
 use super::steps::Step;

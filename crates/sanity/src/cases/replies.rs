@@ -1,8 +1,8 @@
 //! The rules for messages, judged once for each RPC after all other cases: whichever case got a reply that breaks one goes on.
 
 use crate::case::CaseKind;
+use crate::given_ids::case_about_ids;
 use crate::need::Need;
-use crate::reply_rules::{case_about_ids, ids_of};
 use crate::vocabulary::*;
 use csi_proto::tables::METHODS;
 
@@ -21,11 +21,7 @@ pub fn cases(list: &mut Cases) {
         list.add(CaseKind::Last, method.kebab_name, |c| {
             c.keeps_reply_rules(method)
         });
-        let name = csi_rpc::making(method).and_then(ids_of);
-        if let Some(name) = name
-            .as_deref()
-            .and_then(|name| name.strip_prefix("replies/"))
-        {
+        if let Some(name) = case_about_ids(method).strip_prefix("replies/") {
             let rule = "The id of what {} makes is that of nothing else of its kind that exists";
             list.rule(&rule.replace("{}", method.name));
             list.add(CaseKind::Last, name, |c| {

@@ -151,7 +151,7 @@ fn purge_for(
         if round.is_empty() {
             return Ok(Purged::ButFor(left));
         }
-        let purger = Purger::new(share, threads, (end, pass), round);
+        let purger = Purger::new(share, threads, end, pass, round);
         purger.pool.work(|| |step| purger.perform(step));
         for name in std::mem::take(&mut *lock(&purger.stayed)) {
             *tries.entry(name).or_default() += 1;
@@ -205,7 +205,8 @@ impl<'a> Purger<'a> {
     fn new(
         share: &'a Share,
         threads: &'a ExtraThreads,
-        (end, pass): (Instant, usize),
+        end: Instant,
+        pass: usize,
         entries: Vec<CString>,
     ) -> Self {
         let entries = entries.into_iter().map(PurgeStep::Entry).collect();

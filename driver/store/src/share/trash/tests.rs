@@ -84,30 +84,14 @@ fn a_purge_ends_when_others_wait() {
         .collect();
     let waiting = enter();
     assert!(waiting.1.is_pending());
-    assert_eq!(
-        purge_for(
-            &share,
-            &threads,
-            &mut Tries::default(),
-            Duration::ZERO,
-            PASS
-        )
-        .unwrap(),
-        Purged::InPart
-    );
+    let purged = || {
+        let tries = &mut Tries::default();
+        purge_for(&share, &threads, tries, Duration::ZERO, PASS).unwrap()
+    };
+    assert_eq!(purged(), Purged::InPart);
     assert!(!is_purged(&dir));
     drop((waiting, turns.pop()));
-    assert_eq!(
-        purge_for(
-            &share,
-            &threads,
-            &mut Tries::default(),
-            Duration::ZERO,
-            PASS
-        )
-        .unwrap(),
-        ALL
-    );
+    assert_eq!(purged(), ALL);
     assert!(is_purged(&dir));
 }
 
@@ -212,7 +196,7 @@ fn a_part_of_an_entry_keeps_its_promise() {
         read: AtomicUsize::new(0),
     };
     let threads = ExtraThreads::default();
-    let purger = Purger::new(&share, &threads, (Instant::now(), PASS), Vec::new());
+    let purger = Purger::new(&share, &threads, Instant::now(), PASS, Vec::new());
     purger.raise(&entry, c"0").unwrap();
     drop(purger);
     fs::unlinkat(&share.trash, &*name, AtFlags::REMOVEDIR).unwrap();
