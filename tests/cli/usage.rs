@@ -1,6 +1,6 @@
 //! Words and manners: helps, waiting, useless flags, and how a stuck program ends.
 
-use crate::support::PATIENCE;
+use crate::support::patience::in_time;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
@@ -299,15 +299,7 @@ fn a_second_signal_ends_a_program_that_nobody_reads_from() {
     for signal in [Signal::TERM, Signal::INT] {
         rustix::process::kill_process(pid, signal).unwrap();
     }
-    let (sender, receiver) = std::sync::mpsc::channel();
-    std::thread::spawn(move || sender.send(child.wait()));
-    let status = match receiver.recv_timeout(PATIENCE) {
-        Ok(status) => status.unwrap(),
-        Err(_) => {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-            panic!("two signals did not end it");
-        }
-    };
+    let status = in_time("two signals end it", move || child.wait().unwrap());
     assert!(matches!(status.signal(), Some(2 | 15)), "{status}");
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -105,6 +106,19 @@ pub async fn patiently<T>(what: &str, coming: impl Future<Output = T>) -> T {
         tokio::select! {
             come = &mut coming => return come,
             () = tokio::time::sleep(BETWEEN) => assert!(patience.lasts(), "never: {what}"),
+        }
+    }
+}
+
+/// Waits for what another thread sends.
+#[track_caller]
+pub fn received<T>(what: &str, from: &Receiver<T>) -> T {
+    let mut patience = Patience::default();
+    loop {
+        match from.recv_timeout(BETWEEN) {
+            Ok(value) => return value,
+            Err(RecvTimeoutError::Timeout) if patience.lasts() => {}
+            Err(why) => panic!("never: {what}: {why}"),
         }
     }
 }

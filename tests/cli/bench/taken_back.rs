@@ -3,6 +3,7 @@
 use super::{calls, created, driver, entries, row, volumes};
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
+use crate::support::patience::until;
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
@@ -106,11 +107,7 @@ fn a_signal_ends_the_load_and_leaves_nothing() {
     let line = "bench create-volume '{i}' --duration 1h --concurrency 4 --params server=localhost,share=/share -o json";
     let process = csi.spawn(line);
     let share = driver.share();
-    let end = std::time::Instant::now() + PATIENCE;
-    while entries(&share).len() < 20 {
-        assert!(std::time::Instant::now() < end, "{}", process.so_far());
-        std::thread::yield_now();
-    }
+    until("twenty volumes", || entries(&share).len() >= 20);
     process.signal(Signal::INT);
     let ended = process.wait(PATIENCE).unwrap();
     assert_eq!(ended.code(), 130);
@@ -253,15 +250,13 @@ fn what_a_failed_cycle_has_made_is_taken_back_while_the_load_goes_on() {
     });
     let csi = Csi::at(driver.endpoint());
     let process = csi.spawn("bench lifecycle --rate 20 --duration 1h --max-errors 1 -o json");
-    let end = std::time::Instant::now() + PATIENCE;
-    let first = loop {
-        assert!(std::time::Instant::now() < end, "{}", process.so_far());
-        std::thread::yield_now();
-        let first = failed.lock().unwrap().clone();
-        if let Some(first) = first.filter(|first| volumes(&driver).1.contains(first)) {
-            break first;
-        }
-    };
+    until("the volume that failed is deleted", || {
+        let first = failed.lock().unwrap();
+        first
+            .as_ref()
+            .is_some_and(|first| volumes(&driver).1.contains(first))
+    });
+    let first = failed.lock().unwrap().clone().unwrap();
     let steps = [
         "NodePublishVolume",
         "NodeUnpublishVolume",

@@ -1,8 +1,9 @@
 //! Drivers that fail in every way there is, servers that are killed, and calls that meet.
 
-use super::served::{Served, eventually};
+use super::served::Served;
 use super::{KEEPS, MOUNTS};
 use crate::support::PATIENCE;
+use crate::support::patience::until;
 use std::fs;
 use std::path::Path;
 
@@ -198,16 +199,18 @@ fn a_caller_that_waits_less_is_answered_in_time_and_one_that_leaves_ends_nothing
     );
     served.run(&format!("-t 300ms {publish}")).exits(LATE);
     // The call-out is killed at the caller's deadline, and then the volume is free.
-    eventually(|| {
+    until("the volume is free", || {
         let left = served.run(&format!("-t 300ms {publish}"));
         left.code == LATE
     });
     let mut leaves = served.csi.spawn(&publish);
     let begun = served.call_outs().len();
-    eventually(|| served.call_outs().len() > begun || !leaves.is_running());
+    until("a call-out, or the end", || {
+        served.call_outs().len() > begun || !leaves.is_running()
+    });
     leaves.kill();
     served.csi.file("go", "");
-    eventually(|| served.run(&publish).code == 0);
+    until("it is published", || served.run(&publish).code == 0);
 }
 
 #[test]
@@ -238,7 +241,9 @@ fn call_outs_of_a_killed_server_end_before_the_next_one_serves() {
     ));
     served.wait_for_call_out("mount");
     let path = served.csi.home().join("child");
-    eventually(|| fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')));
+    until("the call-out has noted its process", || {
+        fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n'))
+    });
     let child = fs::read_to_string(&path).unwrap();
     served.kill();
     assert_ne!(call.wait(PATIENCE).unwrap().code(), 0);

@@ -1,30 +1,19 @@
 //! A running `csi flex serve`, over a script that is written for a test.
 
-use crate::support::PATIENCE;
 use crate::support::driver::unmount_below;
 use crate::support::executable;
+use crate::support::patience::until;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use rustix::process::Signal;
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 /// A server with a home of its own, in which its socket, its state (`kept`) and its targets are.
 pub struct Served {
     pub csi: Csi,
     process: Process,
     line: String,
-}
-
-/// Waits until it is so, which nothing announces.
-#[track_caller]
-pub fn eventually(mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "it was never so");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Writes a driver: what it does at each call-out, as cases of a shell script, which runs in the home. It keeps what it was
@@ -92,7 +81,9 @@ impl Served {
 
     /// Waits until a call-out has begun.
     pub fn wait_for_call_out(&self, start: &str) {
-        eventually(|| self.lines().lines().any(|line| line.starts_with(start)));
+        until("a call-out has begun", || {
+            self.lines().lines().any(|line| line.starts_with(start))
+        });
     }
 
     fn lines(&self) -> String {

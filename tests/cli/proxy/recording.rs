@@ -1,6 +1,7 @@
 //! What `--record` keeps, whatever happens to the proxy or the disk.
 
 use super::{Proxy, plugin_info};
+use crate::support::patience::until;
 use crate::support::program::Csi;
 use crate::support::scripted::ScriptedDriver;
 use serde_json::Value as Json;
@@ -21,11 +22,9 @@ fn a_header_and_a_line_a_call_survive_kill() {
     for done in 1..=3 {
         proxy.run("-m x-own=secret identity plugin-info").succeeds();
         // The line is written when the answer is on its way.
-        let end = std::time::Instant::now() + crate::support::PATIENCE;
-        while lines(&std::fs::read_to_string(&path).unwrap()).len() <= done {
-            assert!(std::time::Instant::now() < end);
-            std::thread::yield_now();
-        }
+        until("the line is written", || {
+            lines(&std::fs::read_to_string(&path).unwrap()).len() > done
+        });
     }
     proxy.process.kill();
     assert!(

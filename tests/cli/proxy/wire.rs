@@ -1,5 +1,6 @@
 //! A driver and a caller that speak HTTP/2 frame by frame, for what no gRPC library lets one see or do.
 
+use crate::support::patience::received;
 use bytes::Bytes;
 use h2::client::SendRequest;
 use h2::server::SendResponse;
@@ -66,7 +67,7 @@ impl Stranger {
     /// What it notices next.
     #[track_caller]
     pub fn next(&self) -> Seen {
-        self.seen.recv_timeout(crate::support::PATIENCE).unwrap()
+        received("it notices something", &self.seen)
     }
 }
 

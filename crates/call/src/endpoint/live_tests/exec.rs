@@ -31,7 +31,7 @@ fn lives(group: Pid) -> bool {
 
 /// A killed process lives until the kernel next turns to it.
 fn dies(group: Pid) -> bool {
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while lives(group) {
         if std::time::Instant::now() > deadline {
             return false;
