@@ -8,6 +8,8 @@ mod dispatch;
 mod man;
 #[cfg(test)]
 mod shipped_files;
+#[cfg(all(test, feature = "embedded"))]
+mod surface;
 mod tree;
 #[cfg(test)]
 mod whole_tree;

@@ -75,6 +75,40 @@ pub fn holds<P: AsRef<Path>>(format: &str, files: impl IntoIterator<Item = (P, V
     }
 }
 
+/// Demands that `names`, which are promised today, are among them all that a release before promised, unless this version may break
+/// what that one promised. A new version has a file of its own, where it has more.
+#[allow(dead_code, reason = "most formats are files")]
+pub fn keeps(format: &str, names: &BTreeSet<String>) {
+    let today: String = names.iter().map(|name| format!("{name}\n")).collect();
+    let newest = folders(format).pop();
+    let binding = newest.filter(|(version, _)| major(version) == major(TODAY));
+    if let Some((version, folder)) = binding {
+        let kept = fs::read_to_string(folder.join("names")).expect("names");
+        let gone: Vec<&str> = kept.lines().filter(|name| !names.contains(*name)).collect();
+        assert!(
+            gone.is_empty(),
+            "{version} promised what is not there any more, as docs/stability.md says: {gone:#?}"
+        );
+        if version == TODAY || kept == today {
+            return;
+        }
+    }
+    assert!(
+        std::env::var(NEW).is_ok_and(|version| version == TODAY),
+        "{TODAY} promises more than the version before: {NEW}={TODAY} writes that into tests/formats"
+    );
+    let folder = root().join(TODAY).join(format);
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("names"), today).expect("written");
+}
+
+/// The first numbers of a version, up to one that is not 0: what another version has to keep while they stay.
+fn major(version: &str) -> Vec<u64> {
+    let numbers = numbers(version);
+    let end = numbers.iter().position(|number| *number > 0);
+    numbers[..=end.unwrap_or(numbers.len() - 1)].to_vec()
+}
+
 /// A copy of a folder, with what is in it.
 #[allow(dead_code, reason = "few formats are changed where they lie")]
 pub fn copy(from: &Path, to: &Path) {

@@ -6,6 +6,7 @@
 pub mod alerts;
 pub mod calls;
 pub mod certificates;
+pub mod corpus;
 pub mod dice;
 pub mod disk;
 pub mod driver;
