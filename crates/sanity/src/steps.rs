@@ -129,19 +129,31 @@ impl Steps {
         ends.map(|(end, _)| *end).max()
     }
 
-    /// The most volumes of at least that size that they have had at a time.
+    /// The most volumes of at least that size that they have had at a time for certain: from the answer that told of one until its
+    /// deletion was asked for. What a driver does to calls that run at once may come in any order.
     pub(super) fn most_volumes(&self, size: i64) -> usize {
-        let (mut there, mut most) = (BTreeSet::new(), 0);
         let plain = |method, request: &Bytes| with_secrets(method, request, &BTreeMap::new());
+        let mut changes = Vec::new();
         for call in self.calls() {
-            let Some(reply) = call.reply() else { continue };
             let (method, request) = (call.method, &call.request);
-            let is_large = || required(method, request) >= Some(size);
-            if let Some(making) = csi_rpc::making(method).filter(|_| is_large()) {
-                let undo = undoing(method, making, request, Some(reply));
-                there.extend(undo.map(|undo| plain(making.undone_by, &undo)));
+            if let Some(making) = csi_rpc::making(method) {
+                let Some((end, Ok(reply))) = &call.ended else {
+                    continue;
+                };
+                if required(method, request) >= Some(size) {
+                    let undo = undoing(method, making, request, Some(reply));
+                    changes.extend(undo.map(|undo| (*end, true, plain(making.undone_by, &undo))));
+                }
             } else if csi_rpc::maker_of(method).is_some() {
-                there.remove(&plain(method, request));
+                changes.push((call.began, false, plain(method, request)));
+            }
+        }
+        changes.sort_by_key(|(when, ..)| *when);
+        let (mut there, mut most) = (BTreeSet::new(), 0);
+        for (_, is_made, it) in changes {
+            match is_made {
+                true => drop(there.insert(it)),
+                false => drop(there.remove(&it)),
             }
             most = most.max(there.len());
         }
@@ -189,5 +201,80 @@ fn lean(value: Value<'_>) -> Value<'_> {
         }
         Value::List(list) => Value::List(list.into_iter().map(lean).collect()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::tables::METHODS;
+    use csi_proto::v1;
+    use prost::Message;
+
+    /// A call from one second to another.
+    fn call(rpc: &str, request: impl Message, answer: StepAnswer, seconds: (u64, u64)) -> Step {
+        let begun = Instant::now();
+        let at = |second| begun + Duration::from_secs(second);
+        Step::Call(Call {
+            method: METHODS.iter().find(|method| method.name == rpc).unwrap(),
+            request: request.encode_to_vec().into(),
+            limit: None,
+            began: at(seconds.0),
+            ended: Some((at(seconds.1), answer)),
+        })
+    }
+
+    #[test]
+    fn volumes_are_there_from_their_answer_until_their_deletion_is_asked_for() {
+        let create = |id: &str, from, to| {
+            let range = v1::CapacityRange {
+                required_bytes: 8,
+                limit_bytes: 0,
+            };
+            let request = v1::CreateVolumeRequest {
+                name: id.to_owned(),
+                capacity_range: Some(range),
+                ..v1::CreateVolumeRequest::default()
+            };
+            let volume = v1::Volume {
+                volume_id: id.to_owned(),
+                ..v1::Volume::default()
+            };
+            let reply = v1::CreateVolumeResponse {
+                volume: Some(volume),
+            };
+            let answer = Ok(reply.encode_to_vec().into());
+            call("CreateVolume", request, answer, (from, to))
+        };
+        let delete = |id: &str, from, to| {
+            let request = v1::DeleteVolumeRequest {
+                volume_id: id.to_owned(),
+                ..v1::DeleteVolumeRequest::default()
+            };
+            call("DeleteVolume", request, Ok(Bytes::new()), (from, to))
+        };
+        for (what, size, steps, most) in [
+            (
+                "one after the other",
+                8,
+                vec![create("a", 0, 1), delete("a", 2, 3), create("b", 4, 5)],
+                1,
+            ),
+            (
+                "two at a time",
+                8,
+                vec![create("a", 0, 3), create("b", 1, 2), delete("a", 4, 5)],
+                2,
+            ),
+            ("too small ones", 9, vec![create("a", 0, 1)], 0),
+            (
+                "the place of one that is being deleted, whose deletion is told late",
+                8,
+                vec![create("a", 0, 2), create("b", 1, 5), delete("a", 3, 9)],
+                1,
+            ),
+        ] {
+            assert_eq!(Steps(steps).most_volumes(size), most, "{what}");
+        }
     }
 }
