@@ -149,7 +149,10 @@ fn the_facts_agree_with_the_documentation() {
     for rpc in all() {
         let Method { name, doc, .. } = rpc.method;
         let section = format!(", {name}.");
-        assert!(doc.ends_with(&section), "{name}: {doc}");
+        assert!(
+            doc.ends_with(&section),
+            "the comment of {name} in csi.proto must end with a line `Spec: SECTION{section}`: {doc}"
+        );
         let said = doc.split_once(" capability ").map(|(_, rest)| rest);
         let said = said.map(|rest| rest.split(". ").next().unwrap_or_default());
         let own: Vec<_> = rpc
@@ -159,7 +162,11 @@ fn the_facts_agree_with_the_documentation() {
             .filter(|one| !matches!(one, Capability::Plugin(_)))
             .map(|one| one.name())
             .collect();
-        assert_eq!(said.unwrap_or_default(), own.join(" or "), "{name}");
+        assert_eq!(
+            said.unwrap_or_default(),
+            own.join(" or "),
+            "{name}: `capability NAME.` of its comment in csi.proto, and NEEDS of its block"
+        );
     }
 }
 

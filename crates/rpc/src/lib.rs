@@ -202,9 +202,12 @@ mod tests {
             let count = declared
                 .filter(|rpc| rpc.method.name == method.name)
                 .count();
-            assert_eq!(count, 1, "{}", method.path);
+            assert_eq!(
+                count, 1,
+                "{} needs one block in crates/rpc/src/, and one line in the GROUP of its service",
+                method.path
+            );
         }
-        assert_eq!(METHODS.len(), 32);
     }
 
     #[test]

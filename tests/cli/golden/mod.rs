@@ -173,6 +173,9 @@ fn timeless(text: &str) -> String {
 
 #[test]
 fn every_rpc_has_a_golden_file() {
+    if updating() {
+        return; // The files are being written right now, and an RPC may be new.
+    }
     let covered: BTreeSet<&str> = [
         identity::RPCS,
         controller::RPCS,
@@ -189,10 +192,11 @@ fn every_rpc_has_a_golden_file() {
         .iter()
         .map(|method| method.name)
         .collect();
-    assert_eq!(covered, methods);
-    if updating() {
-        return; // The files are being written right now.
-    }
+    let missing: Vec<_> = methods.difference(&covered).collect();
+    assert!(
+        missing.is_empty(),
+        "add scripted replies to tests/cli/golden/, and run tests/generate: {missing:?}"
+    );
     let files = std::fs::read_dir(folder()).unwrap().count();
     assert_eq!(files, methods.len(), "files in {}", folder().display());
 }

@@ -90,7 +90,12 @@ fn examples() -> impl Iterator<Item = (&'static Method, Example)> {
 fn every_rpc_has_an_example() {
     for method in METHODS {
         let count = EXAMPLES.iter().filter(|(name, _)| *name == method.name);
-        assert_eq!(count.count(), 1, "examples of {}", method.name);
+        assert_eq!(
+            count.count(),
+            1,
+            "{} needs one exchange in EXAMPLES of validation/tests/examples.rs",
+            method.name
+        );
     }
 }
 

@@ -350,12 +350,24 @@ mod tests {
             let mut subjects = subjects.iter();
             let is_subject = subjects.any(|subject| subject.method.path == one.method.path);
             let required = one.facts.required;
-            assert_eq!(is_subject, !required.is_empty(), "{}", one.method.name);
+            assert_eq!(
+                is_subject,
+                !required.is_empty(),
+                "{}: subjects() has a request for each RPC with required fields, {required:?}",
+                one.method.name
+            );
         }
         for subject in &subjects {
             let required = csi_rpc::facts(subject.method).unwrap().required;
             for field in subject.about.iter().chain(&subject.may_be_ok) {
                 assert!(required.contains(field), "{}: {field}", subject.name);
+            }
+            // Else a case would do without what only one of its requests does without.
+            let called = |field| word(subject, field);
+            for field in subject.about {
+                let mut others = required.iter().filter(|other| **other != field);
+                let same = others.find(|other| called(other) == called(field));
+                assert_eq!(same, None, "{}: WORDS calls it as {field}", subject.name);
             }
         }
     }
@@ -408,7 +420,12 @@ mod tests {
             node/stats/without-path
             node/expand/without-id
             node/expand/without-path";
-        assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+        let expected: Vec<_> = expected.split_whitespace().collect();
+        let gone: Vec<_> = expected.iter().filter(|one| !names.contains(one)).collect();
+        assert!(gone.is_empty(), "names of cases are for ever: {gone:?}");
+        let new: Vec<_> = names.iter().filter(|one| !expected.contains(one)).collect();
+        assert!(new.is_empty(), "add new names to the list above: {new:?}");
+        assert_eq!(names, expected, "the order is that of subjects()");
     }
 
     #[test]
