@@ -9,6 +9,8 @@ pub use super::need::{NOT_ADVERTISED, Need, needs};
 pub use super::verdict::{Failure, Stop, Verdict};
 
 use super::context::Context;
+use super::premises::Subject;
+use super::settings::Access;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +27,33 @@ pub struct Case {
     /// The needs of the case: without one of them it is skipped.
     pub needs: Vec<Need>,
     pub(super) body: Box<AnyCalls>,
+}
+
+/// What ends the name of a case's run for block.
+const OF_BLOCK: &str = "@block";
+
+impl Case {
+    /// What it is about.
+    pub(super) fn subject(&'static self) -> Subject {
+        Subject {
+            name: &self.name,
+            section: &self.section,
+            is_first: self.kind == CaseKind::First,
+        }
+    }
+
+    /// The name of the case's run for an access type.
+    pub(super) fn name_for(&self, access: Access) -> String {
+        match access {
+            Access::Mount => self.name.clone(),
+            Access::Block => format!("{}{OF_BLOCK}", self.name),
+        }
+    }
+}
+
+/// The name of the case whose run has this name.
+pub fn without_access(name: &str) -> &str {
+    name.strip_suffix(OF_BLOCK).unwrap_or(name)
 }
 
 impl fmt::Debug for Case {

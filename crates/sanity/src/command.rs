@@ -1,8 +1,9 @@
 //! The command `csi sanity`: settings from flags and file, a run that signals stop, its output and its end.
 
-use super::report::{case_named, instance_name};
 use super::settings::Access;
-use super::{Case, Report, Settings, config, drawn, junit, kept, known_failures, run_watched};
+use super::{
+    Case, Report, Settings, cases, config, drawn, junit, kept, known_failures, run_watched,
+};
 use crate::print::{CLEAR, Detail, Progress, Shown, list};
 use clap::builder::PossibleValue;
 use clap::parser::ValueSource;
@@ -121,7 +122,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
 fn explain(flags: &ExplainFlags, globals: &Globals) -> Result<(), Error> {
     globals.tool_format(&[Format::Table], "it is text; -o json of the run has all")?;
     let name = &flags.case;
-    let Some(case) = case_named(name) else {
+    let Some(case) = cases::named(name) else {
         return Err(Error::usage(format!("no case has the name {}", word(name))).hint(LIST_SHOWS));
     };
     let text = kept::explained(case, name, flags.run.as_deref())?;
@@ -422,7 +423,7 @@ fn check(settings: &Settings) -> Result<(), Error> {
 fn selected(settings: &Settings) -> Result<Vec<&'static Case>, Error> {
     let cases: Vec<_> = super::cases()
         .filter(|case| {
-            let block = instance_name(case, Access::Block);
+            let block = case.name_for(Access::Block);
             settings.selects(&case.name) || settings.selects(&block)
         })
         .collect();

@@ -1,6 +1,5 @@
 //! A run as the data of a page, which `output::page` draws.
 
-use super::finding::Finding;
 use super::report::{CaseOutcome, CaseResult, Report};
 use csi_output::page::cases::{CaseEnd, CasesRun, Evidence, ShownCase};
 
@@ -27,21 +26,17 @@ pub fn run(report: &Report) -> CasesRun {
 }
 
 fn case(result: &CaseResult, report: &Report) -> ShownCase {
-    let found = Finding::of(result).into_iter().flat_map(Finding::evidence);
-    let evidence = found.map(|(recommended, failure)| Evidence {
+    let evidence = result.evidence().map(|(recommended, failure)| Evidence {
         recommended,
         expected: failure.expected.clone(),
         actual: failure.actual.clone(),
     });
     ShownCase {
         name: result.name.clone(),
-        sentence: result.case.sentence.to_string(),
-        section: result.case.section.to_string(),
+        sentence: result.sentence.clone(),
+        section: result.section.clone(),
         end: end(result, report),
-        reason: match &result.outcome {
-            CaseOutcome::Skipped(reason) => reason.clone(),
-            _ => String::new(),
-        },
+        reason: result.reason.clone().unwrap_or_default(),
         took: result.took,
         evidence: evidence.collect(),
         commands: result.commands.clone(),
@@ -49,53 +44,40 @@ fn case(result: &CaseResult, report: &Report) -> ShownCase {
 }
 
 fn end(result: &CaseResult, report: &Report) -> CaseEnd {
-    match &result.outcome {
-        CaseOutcome::Failed(_) if report.known.contains(&result.name) => CaseEnd::Known,
-        CaseOutcome::Failed(_) => CaseEnd::Failed,
+    match result.outcome {
+        CaseOutcome::Failed if report.known.contains(&result.name) => CaseEnd::Known,
+        CaseOutcome::Failed => CaseEnd::Failed,
         CaseOutcome::Passed if !result.warnings.is_empty() => CaseEnd::Warned,
         CaseOutcome::Passed => CaseEnd::Passed,
-        CaseOutcome::Skipped(_) => CaseEnd::Skipped,
+        CaseOutcome::Skipped => CaseEnd::Skipped,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::Failure;
-    use std::time::Duration;
+    use crate::verdict::{Failure, Stop};
 
     #[test]
     fn every_end_of_a_case_has_its_own_on_the_page() {
         let failure = |text: &str| Failure::new(text, text);
         let cases: Vec<_> = crate::cases().take(6).collect();
-        let result = |index: usize, outcome: CaseOutcome, warnings: Vec<Failure>| CaseResult {
-            case: cases[index],
-            name: cases[index].name.clone(),
-            outcome,
+        let result = |index: usize, end, warnings| CaseResult {
             warnings,
-            rests_on: None,
-            commands: Vec::new(),
-            took: Duration::ZERO,
+            ..CaseResult::of(cases[index], cases[index].name.clone(), end)
         };
-        let failed = || CaseOutcome::Failed(failure("a"));
+        let failed = || Err(Stop::Failed(failure("a")));
         let report = Report {
-            driver: String::new(),
-            version: String::new(),
-            endpoint: String::new(),
             run: "run".to_owned(),
-            seed: 1,
             results: vec![
-                result(0, CaseOutcome::Passed, Vec::new()),
-                result(1, CaseOutcome::Passed, vec![failure("b")]),
+                result(0, Ok(()), Vec::new()),
+                result(1, Ok(()), vec![failure("b")]),
                 result(2, failed(), vec![failure("a"), failure("b")]),
                 result(3, failed(), Vec::new()),
-                result(4, CaseOutcome::Skipped("why".to_owned()), Vec::new()),
+                result(4, Err(Stop::skipped("why")), Vec::new()),
             ],
             known: [cases[3].name.clone()].into(),
-            cut_short: None,
-            incomplete: Vec::new(),
-            took: Duration::ZERO,
-            times: Default::default(),
+            ..Report::default()
         };
         let run = run(&report);
         let found: Vec<_> = run

@@ -11,49 +11,24 @@ use std::fmt::Write as _;
 /// The most lines of a finding, with that of its name.
 const LINES: usize = 6;
 
-/// What was found in a case.
-#[derive(Clone, Copy, Debug)]
-pub struct Finding<'a> {
-    /// The rule as a sentence without its full stop.
-    pub sentence: &'a str,
-    /// The heading of the specification under which it stands.
-    pub section: &'a str,
-    /// How the driver broke it.
-    pub failure: Option<&'a Failure>,
-    /// Recommendations that the driver does not follow.
-    pub warnings: &'a [Failure],
-    /// The lines that show it again.
-    pub commands: &'a [String],
-}
-
-impl<'a> Finding<'a> {
-    /// What was found in a case, if anything was.
-    pub(super) fn of(result: &'a CaseResult) -> Option<Self> {
-        let failure = result.failure();
-        let found = failure.is_some() || !result.warnings.is_empty();
-        found.then(|| Self {
-            sentence: &result.case.sentence,
-            section: &result.case.section,
-            failure,
-            warnings: &result.warnings,
-            commands: &result.commands,
-        })
-    }
-
+impl CaseResult {
     /// The failure and then the warnings, each with whether the specification only recommends it.
-    pub(super) fn evidence(self) -> impl Iterator<Item = (bool, &'a Failure)> {
-        let failure = self.failure;
+    pub(super) fn evidence(&self) -> impl Iterator<Item = (bool, &Failure)> {
+        let failure = self.failure.as_ref();
         // With --strict the warning is the failure.
-        let warnings = self
-            .warnings
-            .iter()
-            .filter(move |one| Some(*one) != failure);
+        let warnings = self.warnings.iter();
+        let warnings = warnings.filter(move |one| Some(*one) != failure);
         let warnings = warnings.map(|one| (true, one));
         failure.map(|one| (false, one)).into_iter().chain(warnings)
     }
 
+    /// Whether the driver broke the rule, or does not follow a recommendation.
+    pub(super) fn has_finding(&self) -> bool {
+        self.evidence().next().is_some()
+    }
+
     /// All of it.
-    pub fn whole(&self) -> String {
+    pub(super) fn whole(&self) -> String {
         let mut out = self.rule().join("\n");
         out.push('\n');
         for (recommended, failure) in self.evidence() {
@@ -70,7 +45,7 @@ impl<'a> Finding<'a> {
         if !self.commands.is_empty() {
             out.push_str("   to see it again:\n");
         }
-        for command in self.commands {
+        for command in &self.commands {
             let _ = writeln!(out, "     {command}");
         }
         out
@@ -78,7 +53,7 @@ impl<'a> Finding<'a> {
 
     /// The most important of it, in few lines, which stand below the names of the cases. Each fits so many columns, where
     /// there is a limit.
-    pub fn brief(&self, columns: Option<usize>) -> String {
+    pub(super) fn brief(&self, columns: Option<usize>) -> String {
         let room = LINES - 1;
         let mut evidence = self.evidence();
         let first = evidence.next();
@@ -162,13 +137,15 @@ fn broken(text: &str, columns: usize) -> (String, String) {
 mod tests {
     use super::*;
 
-    fn finding<'a>(failure: &'a Failure, warnings: &'a [Failure]) -> Finding<'a> {
-        Finding {
-            sentence: "DeleteVolume of a volume that is published answers OK or FAILED_PRECONDITION",
-            section: "DeleteVolume Errors",
-            failure: Some(failure),
-            warnings,
-            commands: &[],
+    fn finding(failure: &Failure, warnings: &[Failure]) -> CaseResult {
+        CaseResult {
+            sentence:
+                "DeleteVolume of a volume that is published answers OK or FAILED_PRECONDITION"
+                    .to_owned(),
+            section: "DeleteVolume Errors".to_owned(),
+            failure: Some(failure.clone()),
+            warnings: warnings.to_vec(),
+            ..CaseResult::default()
         }
     }
 

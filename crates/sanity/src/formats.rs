@@ -1,12 +1,11 @@
 //! What a run leaves for later ones is read in the formats of all versions: a list of known failures, the run that is kept, the
 //! journal of one that was killed. Their files are in `tests/formats/`.
 
-use super::call_times::CallTimes;
 use super::corpus;
 use super::journal::{Journal, PREFIX, left_below};
-use super::report::{CaseOutcome, CaseResult, Report, case_named};
-use super::verdict::Failure;
-use super::{json, kept, known_failures};
+use super::report::{CaseResult, Report};
+use super::verdict::{Failure, Stop};
+use super::{cases, kept, known_failures};
 use bytes::Bytes;
 use csi_proto::{tables, v1};
 use csi_undo::made::{Item, Made};
@@ -25,14 +24,9 @@ fn report() -> Report {
         actual: "another \u{1b}one".to_owned(),
         stderr: vec!["panicked".to_owned()],
     };
-    let result = |name: &str, outcome| CaseResult {
-        case: case_named(name).expect(name),
-        name: name.to_owned(),
-        outcome,
-        rests_on: None,
-        warnings: Vec::new(),
-        commands: Vec::new(),
+    let result = |name: &str, end| CaseResult {
         took: Duration::from_millis(5),
+        ..CaseResult::of(cases::named(name).expect(name), name.to_owned(), end)
     };
     Report {
         driver: "driver.example".to_owned(),
@@ -43,22 +37,22 @@ fn report() -> Report {
         results: vec![
             CaseResult {
                 commands: vec!["csi node get-info".to_owned()],
-                ..result(FAILED, CaseOutcome::Failed(failure.clone()))
+                ..result(FAILED, Err(Stop::Failed(failure.clone())))
             },
             CaseResult {
                 warnings: vec![failure],
-                ..result(OF_BLOCK, CaseOutcome::Passed)
+                ..result(OF_BLOCK, Ok(()))
             },
             CaseResult {
                 rests_on: Some(FAILED.to_owned()),
-                ..result(SKIPPED, CaseOutcome::Skipped("no room".to_owned()))
+                ..result(SKIPPED, Err(Stop::skipped("no room")))
             },
         ],
         known: BTreeSet::from([OF_BLOCK.to_owned()]),
         cut_short: Some("the driver is gone".to_owned()),
         incomplete: vec!["something is left".to_owned()],
         took: Duration::from_secs(2),
-        times: CallTimes::default(),
+        ..Report::default()
     }
 }
 
@@ -112,7 +106,7 @@ fn what_runs_leave_is_written_as_in_the_newest_version() {
     let parent = tempfile::tempdir().expect("a folder");
     write_journal(parent.path());
     let mut files = corpus::read(parent.path());
-    let mut run = json::report(&report());
+    let mut run = report().json();
     run["specification"] = "1.0.0".into();
     // The words for a case may change.
     for result in run["results"].as_array_mut().expect("results") {
@@ -140,7 +134,7 @@ fn kept_runs_of_all_versions_are_explained() {
     for (version, folder) in corpus::versions("sanity") {
         let file = folder.join("run.json");
         let told = |name: &str| {
-            let case = case_named(name).expect(name);
+            let case = cases::named(name).expect(name);
             kept::explained(case, name, Some(&file)).expect(&version)
         };
         for (name, parts) in [

@@ -288,7 +288,6 @@ impl Judging {
 mod tests {
     use super::super::report::CaseOutcome;
     use super::*;
-    use crate::verdict::Failure;
     use std::time::Duration;
 
     const NAMES: [&str; 5] = ["a", "b", "b@block", "c", "c@block"];
@@ -299,13 +298,9 @@ mod tests {
 
     fn result(index: usize, outcome: CaseOutcome) -> CaseResult {
         CaseResult {
-            case: super::super::cases().next().unwrap(),
             name: NAMES[index].to_owned(),
             outcome,
-            rests_on: None,
-            warnings: Vec::new(),
-            commands: Vec::new(),
-            took: Duration::ZERO,
+            ..CaseResult::default()
         }
     }
 
@@ -313,10 +308,6 @@ mod tests {
     fn end(judging: &mut Judging, index: usize, result: CaseResult) {
         judging.takes(index, result, Ground::default());
         judging.slots[index].held = None;
-    }
-
-    fn failed() -> CaseOutcome {
-        CaseOutcome::Failed(Failure::new("one", "another"))
     }
 
     /// The results that are settled: the places, and what each rests on.
@@ -508,13 +499,10 @@ mod tests {
         let of_two = || Judging::of([("a", "a".to_owned()), (back, back.to_owned())].into_iter());
         let reason = |judging: &mut Judging| {
             let result = judging.settle(false).unwrap();
-            match &result.outcome {
-                CaseOutcome::Skipped(reason) => reason.clone(),
-                other => format!("{other:?}"),
-            }
+            result.reason.clone().unwrap()
         };
         let mut judging = of_two();
-        judging.takes(0, result(0, failed()), ground());
+        judging.takes(0, result(0, CaseOutcome::Failed), ground());
         assert!(judging.awaits(1) && !judging.awaits(0));
         assert!(judging.settle(false).is_none());
         end(&mut judging, 1, result(1, CaseOutcome::Passed));
@@ -524,27 +512,27 @@ mod tests {
             "{told}"
         );
         let mut judging = of_two();
-        judging.takes(0, result(0, failed()), ground());
-        end(&mut judging, 1, result(1, failed()));
+        judging.takes(0, result(0, CaseOutcome::Failed), ground());
+        end(&mut judging, 1, result(1, CaseOutcome::Failed));
         let told = reason(&mut judging);
         assert!(told.starts_with("not judged: it rests on "), "{told}");
         // Where that case does not run, nothing is known.
         let mut judging = Judging::of([("a", "a".to_owned())].into_iter());
-        judging.takes(0, result(0, failed()), ground());
+        judging.takes(0, result(0, CaseOutcome::Failed), ground());
         assert!(reason(&mut judging).starts_with("no room: "));
     }
 
     #[test]
     fn a_failure_waits_for_the_case_that_it_rests_on() {
         let mut judging = judging();
-        judging.takes(3, result(3, failed()), resting(vec!["b"]));
-        judging.takes(4, result(4, failed()), resting(vec!["b"]));
+        judging.takes(3, result(3, CaseOutcome::Failed), resting(vec!["b"]));
+        judging.takes(4, result(4, CaseOutcome::Failed), resting(vec!["b"]));
         end(&mut judging, 1, result(1, CaseOutcome::Passed));
         assert_eq!(settled(&mut judging, false), [alone("c")]);
         // What the other one rests on itself.
-        judging.takes(2, result(2, failed()), resting(vec!["a"]));
+        judging.takes(2, result(2, CaseOutcome::Failed), resting(vec!["a"]));
         assert_eq!(settled(&mut judging, false), []);
-        judging.takes(0, result(0, failed()), resting(vec!["no/such"]));
+        judging.takes(0, result(0, CaseOutcome::Failed), resting(vec!["no/such"]));
         let all = [alone("a"), on("b@block", "a"), on("c@block", "a")];
         assert_eq!(settled(&mut judging, false), all);
         assert_eq!(judging.results().len(), 5);
@@ -554,9 +542,9 @@ mod tests {
     fn of_failures_that_rest_on_each_other_the_first_stands() {
         let mut judging = judging();
         // It waits for them, and they do not rest on it.
-        judging.takes(0, result(0, failed()), resting(vec!["c"]));
-        judging.takes(1, result(1, failed()), resting(vec!["c"]));
-        judging.takes(3, result(3, failed()), resting(vec!["b"]));
+        judging.takes(0, result(0, CaseOutcome::Failed), resting(vec!["c"]));
+        judging.takes(1, result(1, CaseOutcome::Failed), resting(vec!["c"]));
+        judging.takes(3, result(3, CaseOutcome::Failed), resting(vec!["b"]));
         assert_eq!(settled(&mut judging, false), []);
         let all = [alone("b"), on("c", "b"), on("a", "b")];
         let mut found = settled(&mut judging, true);

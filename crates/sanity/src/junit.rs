@@ -4,8 +4,7 @@
 //! finding are in the case's output. A failure that is known is skipped: JUnit has no other word that fails no build. Whatever
 //! a driver said, the document is well-formed.
 
-use super::finding::Finding;
-use super::report::{CaseOutcome, CaseResult, Report};
+use super::report::{CaseResult, Report};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -61,16 +60,12 @@ fn case(out: &mut String, result: &CaseResult, is_known: bool) {
         attribute(&result.name),
         seconds(result.took)
     );
-    let message = match &result.outcome {
-        CaseOutcome::Passed => None,
-        CaseOutcome::Skipped(why) => Some(why.clone()),
-        CaseOutcome::Failed(failure) if is_known => {
-            Some(format!("known to fail: expected: {failure}"))
-        }
-        CaseOutcome::Failed(failure) => Some(format!("expected: {failure}")),
-    };
+    let known = if is_known { "known to fail: " } else { "" };
+    let failure = result.failure.as_ref();
+    let message = failure.map(|failure| format!("{known}expected: {failure}"));
+    let message = message.or_else(|| result.reason.clone());
     let message = message.map(|message| attribute(&message));
-    let details = Finding::of(result).map(|one| text(&one.whole()));
+    let details = result.has_finding().then(|| text(&result.whole()));
     let mut inside = String::new();
     match (message, details) {
         (Some(message), Some(details)) if result.is_failed() && !is_known => {
@@ -127,40 +122,33 @@ fn attribute(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Failure;
+    use crate::case::{Failure, Stop};
 
     #[test]
     fn a_hostile_driver_cannot_break_the_document() {
         let hostile = "]]><x a='1' b=\"2\">&amp;\u{1b}[31m\0\u{fffe}\r\nend";
         let cases: Vec<_> = crate::cases().take(3).collect();
-        let result = |index: usize, outcome: CaseOutcome| CaseResult {
-            case: cases[index],
-            name: cases[index].name.clone(),
-            outcome,
-            rests_on: None,
-            warnings: Vec::new(),
+        let result = |index: usize, end| CaseResult {
             commands: vec![hostile.to_owned()],
             took: Duration::from_millis(1500),
+            ..CaseResult::of(cases[index], cases[index].name.clone(), end)
         };
         let failure = Failure::new(hostile, hostile);
-        let mut warned = result(0, CaseOutcome::Passed);
+        let mut warned = result(0, Ok(()));
         warned.warnings.push(failure.clone());
         let report = Report {
             driver: hostile.to_owned(),
             version: hostile.to_owned(),
             endpoint: hostile.to_owned(),
-            run: String::new(),
             seed: 1,
             results: vec![
                 warned,
-                result(1, CaseOutcome::Failed(failure)),
-                result(2, CaseOutcome::Skipped(hostile.to_owned())),
+                result(1, Err(Stop::Failed(failure))),
+                result(2, Err(Stop::skipped(hostile))),
             ],
-            known: Default::default(),
             cut_short: Some(hostile.to_owned()),
-            incomplete: Vec::new(),
             took: Duration::from_secs(2),
-            times: Default::default(),
+            ..Report::default()
         };
         let document = document(&report);
         for banned in ["]]>", "\u{1b}", "\0", "\u{fffe}", "\r", "<x"] {

@@ -2,15 +2,12 @@
 //!
 //! Owns the files, and what is told of a case in one of them.
 
-use super::finding::Finding;
-use super::report::Report;
-use super::verdict::Failure;
-use super::{Case, json};
+use super::Case;
+use super::report::{CaseOutcome, CaseResult, Report};
 use csi_call::user_folders;
 use csi_error::{Error, OrError as _};
 use csi_invocation::private_file;
 use csi_proto::text::escaped;
-use serde::Deserialize;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::fs;
@@ -20,29 +17,6 @@ use std::time::SystemTime;
 
 /// The number of runs that are kept.
 pub const KEPT: usize = 10;
-
-/// What is read of a run.
-#[derive(Deserialize)]
-struct KeptRun {
-    driver: String,
-    version: String,
-    results: Vec<KeptCase>,
-}
-
-/// What is read of a case.
-#[derive(Deserialize)]
-struct KeptCase {
-    name: String,
-    outcome: String,
-    sentence: String,
-    section: String,
-    failure: Option<Failure>,
-    reason: Option<String>,
-    #[serde(default)]
-    warnings: Vec<Failure>,
-    #[serde(default)]
-    commands: Vec<String>,
-}
 
 fn folder() -> io::Result<PathBuf> {
     let state = user_folders::state().ok_or_else(|| io::Error::other("this user has no home"))?;
@@ -57,7 +31,7 @@ pub fn keep(report: &Report) -> io::Result<PathBuf> {
     let folder = folder()?;
     fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{}.json", report.run));
-    private_file::replace(&path, json::report(report).to_string().as_bytes())?;
+    private_file::replace(&path, report.json().to_string().as_bytes())?;
     for old in newest_first(&folder).into_iter().skip(KEPT) {
         let _ = fs::remove_file(old);
     }
@@ -97,7 +71,10 @@ pub fn explained(case: &Case, name: &str, file: Option<&Path>) -> Result<String,
         // One that this version cannot read says nothing.
         let run = read(&path).ok()?;
         let found = run.results.iter().find(|one| one.name == name)?;
-        Some((found.outcome == "skipped", text(&run, found, &path)))
+        Some((
+            found.outcome == CaseOutcome::Skipped,
+            text(&run, found, &path),
+        ))
     });
     // The first of those that were tried, if there is one.
     if let Some((_, text)) = told.min_by_key(|(is_skipped, _)| *is_skipped) {
@@ -112,25 +89,22 @@ pub fn explained(case: &Case, name: &str, file: Option<&Path>) -> Result<String,
     )))
 }
 
-fn read(path: &Path) -> io::Result<KeptRun> {
+fn read(path: &Path) -> io::Result<Report> {
     serde_json::from_str(&fs::read_to_string(path)?).map_err(io::Error::other)
 }
 
-fn text(run: &KeptRun, case: &KeptCase, file: &Path) -> String {
+fn text(run: &Report, case: &CaseResult, file: &Path) -> String {
     let (driver, version) = (escaped(&run.driver), escaped(&run.version));
-    let mut out = format!("{}: {} with {driver} {version}", case.name, case.outcome);
+    let mut out = format!(
+        "{}: {} with {driver} {version}",
+        case.name,
+        case.outcome.word()
+    );
     if let Some(reason) = &case.reason {
         let _ = write!(out, ": {}", escaped(reason));
     }
     out.push('\n');
-    let finding = Finding {
-        sentence: &case.sentence,
-        section: &case.section,
-        failure: case.failure.as_ref(),
-        warnings: &case.warnings,
-        commands: &case.commands,
-    };
-    out.push_str(&finding.whole());
+    out.push_str(&case.whole());
     let _ = writeln!(out, "   from the run in {}", file.display());
     out
 }

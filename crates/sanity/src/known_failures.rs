@@ -1,6 +1,7 @@
 //! Lists of known failures: the names of cases, one a line, with comments after `#`.
 
-use super::report::{Report, case_named};
+use super::cases;
+use super::report::Report;
 use csi_proto::text::escaped;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ pub fn parse(text: &str) -> Result<BTreeSet<String>, (usize, String)> {
     let lines = text.lines().zip(1..);
     let names = lines.filter_map(|(line, number)| {
         let name = line.split('#').next().unwrap_or_default().trim();
-        match case_named(name) {
+        match cases::named(name) {
             Some(_) => Some(Ok(name.to_owned())),
             None if name.is_empty() => None,
             None => Some(Err((number, name.to_owned()))),
@@ -30,7 +31,7 @@ pub fn written(report: &Report) -> String {
         escaped(&report.version)
     );
     for result in &report.results {
-        if let Some(failure) = result.failure() {
+        if let Some(failure) = &result.failure {
             let words = failure.to_string();
             let _ = writeln!(out, "{}  # {}", result.name, escaped(&words));
         }

@@ -34,7 +34,6 @@ mod fixtures;
 mod formats;
 mod given_ids;
 mod journal;
-mod json;
 mod judging;
 mod junit;
 mod kept;
@@ -173,6 +172,7 @@ pub async fn run_watched(
     let size = settings.volume_size.unwrap_or(settings::DEFAULT_SIZE);
     let run = Arc::new(Run {
         settings,
+        subjects: cases().map(Case::subject).collect(),
         node,
         controller,
         driver,
@@ -232,6 +232,7 @@ pub async fn run_watched(
         driver: run.driver.name.clone(),
         version: run.driver.version.clone(),
         endpoint: run.driver_named(),
+        specification: csi_proto::SPEC_VERSION.to_owned(),
         run: run.journal.run_name().to_owned(),
         seed,
         results,

@@ -7,6 +7,17 @@ use csi_proto::lock::lock;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+/// What a case is about, for others that rest on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The case.
+    pub(super) name: &'static str,
+    /// The heading of the specification: the name of the RPC, where it is about one.
+    pub(super) section: &'static str,
+    /// Whether most cases depend on it.
+    pub(super) is_first: bool,
+}
+
 /// What a failure or a warning rests on.
 #[derive(Clone, Debug, Default)]
 pub struct Ground {

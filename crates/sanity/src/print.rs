@@ -1,16 +1,15 @@
 //! Prints a run of `csi sanity`: a line for each case while it runs, or one that tells how far the run is, and the end; or JSON.
 //!
-//! What is found in a case is worded in `finding.rs`, the end in `summary.rs`, JSON in `json.rs`; JUnit XML, which goes to a
+//! What is found in a case is worded in `finding.rs`, the end in `summary.rs`, JSON in `report.rs`; JUnit XML, which goes to a
 //! file, in `junit.rs`. Everything that a driver said is escaped.
 
-use super::case::Case;
+use super::case::{Case, CaseKind};
 use super::cases::first::MAKE_AND_REMOVE;
-use super::finding::Finding;
 use super::kept::KEPT;
 use super::observer::{Observer, Plan};
 use super::report::{CaseOutcome, CaseResult, Report};
+use super::summary;
 use super::summary::counted;
-use super::{json, summary};
 use csi_error::say;
 use csi_output::colour::{Brush, Colour};
 use csi_output::columns::{Columns, aligned};
@@ -117,8 +116,8 @@ impl<W: Write> Progress<W> {
     /// When `out` could not be written, now or before.
     pub fn finish(mut self, report: &Report, kept: Option<&Path>) -> io::Result<()> {
         let text = match self.shown.format {
-            Format::Json => format!("{:#}\n", json::report(report)),
-            Format::Jsonl => format!("{}\n", json::summary(report)),
+            Format::Json => format!("{:#}\n", report.json()),
+            Format::Jsonl => format!("{}\n", report.summary()),
             _ => self.ending(report, kept),
         };
         self.write(&text);
@@ -200,14 +199,14 @@ impl<W: Write> Progress<W> {
         let (sign, colour) = match &result.outcome {
             CaseOutcome::Passed if result.is_warned() => ("??", Colour::Yellow),
             CaseOutcome::Passed => ("ok", Colour::Green),
-            CaseOutcome::Failed(_) if self.known.contains(name) => ("~~", Colour::Dim),
-            CaseOutcome::Failed(_) => ("!!", Colour::Red),
-            CaseOutcome::Skipped(_) => ("--", Colour::Dim),
+            CaseOutcome::Failed if self.known.contains(name) => ("~~", Colour::Dim),
+            CaseOutcome::Failed => ("!!", Colour::Red),
+            CaseOutcome::Skipped => ("--", Colour::Dim),
         };
-        let end = match &result.outcome {
-            CaseOutcome::Skipped(why) => format!(" skipped: {}", escaped(why)),
-            CaseOutcome::Failed(_) if self.known.contains(name) => " known to fail".to_owned(),
-            _ => time,
+        let end = match &result.reason {
+            Some(why) => format!(" skipped: {}", escaped(why)),
+            None if sign == "~~" => " known to fail".to_owned(),
+            None => time,
         };
         format!("{} {name:NAME_WIDTH$} {end}\n", brush.paint(colour, sign))
     }
@@ -255,13 +254,13 @@ impl<W: Write> Observer for Progress<W> {
         self.failed += usize::from(result.is_failed() && !is_known);
         match self.shown.format {
             Format::Json => {}
-            Format::Jsonl => self.write(&format!("{}\n", json::result(result))),
+            Format::Jsonl => self.write(&format!("{}\n", object!(result))),
             format => {
                 let mut text = self.line(result);
-                if let Some(finding) = Finding::of(result).filter(|_| !is_known) {
+                if result.has_finding() && !is_known {
                     text.push_str(&match format {
-                        Format::Github => finding.whole() + &annotations(&result.name, finding),
-                        _ => finding.brief(self.shown.columns),
+                        Format::Github => result.whole() + &annotations(result),
+                        _ => result.brief(self.shown.columns),
                     });
                 }
                 self.terse |= result.is_failed() && result.name == MAKE_AND_REMOVE;
@@ -290,16 +289,16 @@ fn from_home(folder: &Path) -> String {
     }
 }
 
-/// What was found in the case of that name, as GitHub's workflow commands.
-fn annotations(name: &str, finding: Finding<'_>) -> String {
-    let mut out = String::new();
-    for (recommended, failure) in finding.evidence() {
+/// What was found in a case, as GitHub's workflow commands.
+fn annotations(result: &CaseResult) -> String {
+    let (name, mut out) = (&result.name, String::new());
+    for (recommended, failure) in result.evidence() {
         let level = match recommended {
             true => "warning",
             false => "error",
         };
         // Line ends are escaped, so that a driver can end no command. A % begins an escape of GitHub's.
-        let text = format!("{}. Expected: {failure}", finding.sentence);
+        let text = format!("{}. Expected: {failure}", result.sentence);
         let text = escaped(&text).replace('%', "%25");
         let _ = writeln!(out, "::{level} title={name}::{text}");
     }
@@ -311,11 +310,11 @@ pub fn list(cases: &[&Case], format: Format) -> String {
     let mut out = String::new();
     match format {
         Format::Json => {
-            let cases: Vec<_> = cases.iter().map(|case| json::case(case)).collect();
+            let cases: Vec<_> = cases.iter().map(|case| json(case)).collect();
             let _ = writeln!(out, "{:#}", Json::from(cases));
         }
         Format::Jsonl => cases.iter().for_each(|case| {
-            let _ = writeln!(out, "{}", json::case(case));
+            let _ = writeln!(out, "{}", json(case));
         }),
         Format::Name => cases.iter().for_each(|case| {
             let _ = writeln!(out, "{}", case.name);
@@ -330,11 +329,24 @@ pub fn list(cases: &[&Case], format: Format) -> String {
     out
 }
 
+/// A case, as the list of cases has it.
+fn json(case: &Case) -> Json {
+    let needs: Vec<_> = case.needs.iter().map(|need| need.name()).collect();
+    object!({
+        "name": case.name,
+        "sentence": case.sentence,
+        "section": case.section,
+        "needs": needs,
+        "changes": !matches!(case.kind, CaseKind::Reads | CaseKind::Last),
+        "alone": matches!(case.kind, CaseKind::Alone | CaseKind::Closing),
+    })
+}
+
 /// Every failure and warning with the commands that lead to it, for the message of a test that fails.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for finding in self.results.iter().filter_map(Finding::of) {
-            f.write_str(&finding.whole())?;
+        for result in self.results.iter().filter(|one| one.has_finding()) {
+            f.write_str(&result.whole())?;
         }
         writeln!(f, "{}", summary::summary(self))
     }

@@ -6,7 +6,6 @@
 
 use super::broken_rules::BrokenRule;
 use super::context::Context;
-use super::report::case_named;
 use super::verdict::{Verdict, ensure, skip_unless};
 use bytes::Bytes;
 use csi_proto::lock::lock;
@@ -14,12 +13,6 @@ use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_rpc::validation::{self, Checks, Replies};
 use std::time::Instant;
-
-/// The case that judges the replies of an RPC.
-fn case_of(method: &Method) -> &'static str {
-    let found = case_named(&format!("replies/{}", method.kebab_name));
-    found.map_or("", |case| &case.name)
-}
 
 /// The rules of the specification, and no more.
 const SPEC: Checks = Checks {
@@ -148,7 +141,11 @@ impl Context {
         }
         // Where the replies of another RPC broke all of them, its own case says so.
         if let Some(all) = before.into_iter().collect::<Option<Vec<_>>>() {
-            all.into_iter().for_each(|one| self.rests_on(case_of(one)));
+            for one in all {
+                let name = format!("replies/{}", one.kebab_name);
+                let judge = self.run.subjects.iter().find(|one| one.name == name);
+                judge.into_iter().for_each(|one| self.rests_on(one.name));
+            }
         }
         ensure(wrong.is_empty(), expected, wrong.join("; "))
     }

@@ -1,15 +1,17 @@
-//! The results of a run, as plain data. `print.rs` and `junit.rs` print them.
+//! The results of a run: one value, which is also its JSON in files and on stdout. `summary.rs`, `junit.rs`, `drawn.rs` and
+//! `print.rs` show it, `kept.rs` keeps it and reads it again.
 
 use super::call_times::CallTimes;
 use super::case::Case;
-use super::settings::Access;
-use super::verdict::Failure;
-use csi_call::secrets::masked;
+use super::verdict::{Failure, Stop, Verdict};
+use csi_output::figure;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The results of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// The driver's name.
@@ -18,56 +20,99 @@ pub struct Report {
     pub version: String,
     /// The endpoint.
     pub endpoint: String,
+    /// The version of the specification.
+    pub specification: String,
     /// The prefix of all names that the run gave.
     pub run: String,
     /// The seed that makes the same order and the same choices.
+    #[serde(serialize_with = "text", skip_deserializing)]
     pub seed: u64,
     /// The results, in the order of the list of cases.
     pub results: Vec<CaseResult>,
     /// The names of the cases that are known to fail.
+    #[serde(skip)]
     pub known: BTreeSet<String>,
     /// Why the run ended before all cases had run.
+    #[serde(skip)]
     pub cut_short: Option<String>,
     /// Why the run is incomplete though it did not end early, in sentences: what could not be tried, what is left.
+    #[serde(skip)]
     pub incomplete: Vec<String>,
     /// The duration of the run.
+    #[serde(skip)]
     pub took: Duration,
     /// The driver's part of it.
+    #[serde(skip)]
     pub times: CallTimes,
 }
 
 /// The result of one case.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CaseResult {
-    /// The case.
-    pub case: &'static Case,
     /// The name; a case that runs for each access type has one with `@block` for that.
     pub name: String,
     /// The end of the case.
     pub outcome: CaseOutcome,
+    /// The rule as a sentence without its full stop.
+    pub sentence: String,
+    /// The heading of the specification under which it stands.
+    pub section: String,
+    /// The duration of the case, without taking down what it made.
+    #[serde(
+        rename = "milliseconds",
+        serialize_with = "milliseconds",
+        skip_deserializing
+    )]
+    pub took: Duration,
+    /// How the driver broke the rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// Why the case was skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The failed case that this one rests on, where that kept it from what it is about. It is skipped then.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rests_on: Option<String>,
     /// Recommendations of the specification that the driver does not follow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Failure>,
     /// Command lines that do the same again; only where something was found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-    /// The duration of the case, without taking down what it made.
-    pub took: Duration,
+}
+
+fn text<S: Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(number)
+}
+
+fn milliseconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(figure::milliseconds(*time))
 }
 
 impl CaseResult {
-    /// Whether the case failed.
-    pub fn is_failed(&self) -> bool {
-        self.failure().is_some()
+    /// The result of a case, or of its run of that name, that ended so.
+    pub(super) fn of(case: &Case, name: String, end: Verdict) -> Self {
+        let (outcome, failure, reason) = match end {
+            Ok(()) => (CaseOutcome::Passed, None, None),
+            Err(Stop::Failed(failure)) => (CaseOutcome::Failed, Some(failure), None),
+            Err(Stop::Skipped(reason)) => (CaseOutcome::Skipped, None, Some(reason)),
+        };
+        Self {
+            name,
+            outcome,
+            sentence: case.sentence.clone(),
+            section: case.section.clone(),
+            failure,
+            reason,
+            ..Self::default()
+        }
     }
 
-    /// How the driver broke the rule.
-    pub(super) fn failure(&self) -> Option<&Failure> {
-        match &self.outcome {
-            CaseOutcome::Failed(failure) => Some(failure),
-            _ => None,
-        }
+    /// Whether the case failed.
+    pub fn is_failed(&self) -> bool {
+        self.outcome == CaseOutcome::Failed
     }
 
     /// Whether the case passed with warnings.
@@ -77,30 +122,32 @@ impl CaseResult {
 
     /// Takes the case for one that shows nothing.
     pub(super) fn skip(&mut self, reason: String) {
-        self.outcome = CaseOutcome::Skipped(reason);
+        (self.outcome, self.failure, self.reason) = (CaseOutcome::Skipped, None, Some(reason));
         self.commands.clear();
         self.warnings.clear();
     }
 }
 
 /// The end of a case.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CaseOutcome {
     /// The driver keeps the rule.
+    #[default]
     Passed,
     /// The driver breaks the rule.
-    Failed(Failure),
-    /// The rule cannot be tested here; the text says why.
-    Skipped(String),
+    Failed,
+    /// The rule cannot be tested here.
+    Skipped,
 }
 
 impl CaseOutcome {
-    /// The same with secrets masked that a driver has repeated.
-    pub(super) fn masked(self, secrets: &[String]) -> Self {
+    /// The word for it, in text and in JSON.
+    pub(super) fn word(self) -> &'static str {
         match self {
-            Self::Passed => Self::Passed,
-            Self::Failed(failure) => Self::Failed(failure.masked(secrets)),
-            Self::Skipped(reason) => Self::Skipped(masked(&reason, secrets).into_owned()),
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
         }
     }
 }
@@ -119,14 +166,48 @@ pub struct Counts {
 }
 
 impl Report {
+    /// The whole run as JSON.
+    pub(super) fn json(&self) -> Json {
+        let mut run = json!(self);
+        run["summary"] = self.summary();
+        run
+    }
+
+    /// The numbers of the run as JSON.
+    pub(super) fn summary(&self) -> Json {
+        let counts = self.counts();
+        let slow = self.times.slow().into_iter();
+        let slow = slow.map(|(what, step, part)| {
+            json!({
+                "what": what,
+                "calls": step.calls,
+                "seconds": figure::seconds(step.spent),
+                "part": figure::ratio(part),
+            })
+        });
+        json!({
+            "passed": counts.passed,
+            "warned": counts.warned,
+            "failed": counts.failed,
+            "known": self.known_failures(),
+            "mended": self.mended().collect::<Vec<_>>(),
+            "skipped": counts.skipped,
+            "cutShort": self.cut_short,
+            "incomplete": self.incomplete,
+            "seconds": figure::seconds(self.took),
+            "driverSeconds": figure::seconds(self.times.busy()),
+            "slow": slow.collect::<Vec<_>>(),
+        })
+    }
+
     /// The numbers of cases by their ends.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for result in &self.results {
             match result.outcome {
                 CaseOutcome::Passed => counts.passed += 1,
-                CaseOutcome::Failed(_) => counts.failed += 1,
-                CaseOutcome::Skipped(_) => counts.skipped += 1,
+                CaseOutcome::Failed => counts.failed += 1,
+                CaseOutcome::Skipped => counts.skipped += 1,
             }
             counts.warned += usize::from(result.is_warned());
         }
@@ -148,7 +229,7 @@ impl Report {
     pub fn causes(&self) -> Vec<(&Failure, Vec<&CaseResult>)> {
         let mut causes: Vec<(String, &Failure, Vec<&CaseResult>)> = Vec::new();
         for result in self.new_failures() {
-            let Some(failure) = result.failure() else {
+            let Some(failure) = &result.failure else {
                 continue;
             };
             let key = self.without_names(&failure.expected) + &self.without_names(&failure.actual);
@@ -198,21 +279,4 @@ impl Report {
         let failed = self.results.iter().filter(|result| result.is_failed());
         failed.map(|result| result.name.as_str())
     }
-}
-
-/// What ends the name of a case's run for block.
-const OF_BLOCK: &str = "@block";
-
-/// The name of a case's run for an access type.
-pub(super) fn instance_name(case: &Case, access: Access) -> String {
-    match access {
-        Access::Mount => case.name.clone(),
-        Access::Block => format!("{}{OF_BLOCK}", case.name),
-    }
-}
-
-/// The case with this name, or with a run of this name.
-pub(super) fn case_named(name: &str) -> Option<&'static Case> {
-    let name = name.strip_suffix(OF_BLOCK).unwrap_or(name);
-    super::cases().find(|case| case.name == name)
 }

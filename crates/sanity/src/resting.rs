@@ -5,11 +5,10 @@
 //!
 //! What becomes of a case that fails and rests on others is `judging.rs`'s.
 
-use super::case::{Case, CaseKind};
+use super::case::without_access;
 use super::context::Context;
 use super::given_ids::case_about_ids;
-use super::premises::{Ground, UnderWay};
-use super::report::case_named;
+use super::premises::{Ground, Subject, UnderWay};
 use super::room::{Lack, Shortage};
 use super::steps::Step;
 use super::verdict::Stop;
@@ -32,30 +31,27 @@ const ADVERTISED: &str = "controller/capabilities/advertised-rpcs-are-there";
 const LOCKS: &str = "lifecycle/gives-locks-back";
 
 /// The cases about the RPCs that take back what others have made, also those on which most others depend.
-pub fn taking_back() -> Vec<&'static str> {
+pub fn taking_back(subjects: &[Subject]) -> Vec<&'static str> {
     let takes_back =
         |name: &str| csi_rpc::makers().any(|(_, making)| making.undone_by.name == name);
-    let is_about = |case: &Case| case.kind == CaseKind::First || takes_back(&case.section);
-    let about = super::cases().filter(|case| is_about(case));
-    about
-        .map(|case| case.name.as_str())
-        .chain([LOCKS])
-        .collect()
-}
-
-/// The first case about an RPC whose name ends like that.
-fn first_about(method: &Method, end: &str) -> Option<&'static str> {
-    let mut cases = super::cases();
-    let found = cases.find(|case| case.section == method.name && case.name.ends_with(end))?;
-    Some(&found.name)
-}
-
-/// The case about the repetition of an RPC.
-fn repetition(method: &Method) -> Option<&'static str> {
-    first_about(method, "/is-idempotent")
+    let about = subjects.iter();
+    let about = about.filter(|one| one.is_first || takes_back(one.section));
+    about.map(|one| one.name).chain([LOCKS]).collect()
 }
 
 impl Context {
+    /// The first case about an RPC whose name ends like that.
+    fn first_about(&self, method: &Method, end: &str) -> Option<&'static str> {
+        let mut all = self.run.subjects.iter();
+        let found = all.find(|one| one.section == method.name && one.name.ends_with(end));
+        found.map(|one| one.name)
+    }
+
+    /// The case about the repetition of an RPC.
+    fn repetition(&self, method: &Method) -> Option<&'static str> {
+        self.first_about(method, "/is-idempotent")
+    }
+
     /// Notes that a call begins. Where it repeats another one, the answers rest on the case about that.
     pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
         let mut premises = lock(&self.premises);
@@ -69,7 +65,7 @@ impl Context {
             false => request.clone(),
         };
         if !premises.asked.insert((method.name, subject)) {
-            premises.answer.extend(repetition(method));
+            premises.answer.extend(self.repetition(method));
         }
         UnderWay(&self.premises)
     }
@@ -97,18 +93,20 @@ impl Context {
         let is_service = facts.is_some_and(|one| one.needs.iter().all(is_of_service));
         let on = match code {
             // Whatever is to be taken back: it is not there, as after the first of two calls.
-            Code::NotFound if undoes => repetition(method),
+            Code::NotFound if undoes => self.repetition(method),
             Code::Unimplemented => {
                 self.answer_rests_on(ADVERTISED);
                 is_service.then_some(SERVICES)
             }
             Code::Aborted => Some(LOCKS),
             // Whatever a case asks with such an RPC, the request is the same.
-            _ if request.is_empty() && method.request.fields.is_empty() => first_about(method, ""),
-            // One that never answers OK is one mistake.
-            _ if !has_worked && !self.is_first() => {
-                repetition(method).or_else(|| first_about(method, ""))
+            _ if request.is_empty() && method.request.fields.is_empty() => {
+                self.first_about(method, "")
             }
+            // One that never answers OK is one mistake.
+            _ if !has_worked && !self.is_first() => self
+                .repetition(method)
+                .or_else(|| self.first_about(method, "")),
             _ => None,
         };
         if let Some(on) = on {
@@ -128,7 +126,10 @@ impl Context {
 
     /// From here on the case rests on what another case is about.
     pub fn rests_on(&self, case: &'static str) {
-        debug_assert!(super::cases().any(|one| one.name == case), "{case}");
+        debug_assert!(
+            self.run.subjects.iter().any(|one| one.name == case),
+            "{case}"
+        );
         lock(&self.premises).rest.push(case);
     }
 
@@ -168,7 +169,7 @@ impl Context {
         let premises = lock(&self.premises);
         let on = premises.rest.iter().chain(&premises.answer).copied();
         let on = on.chain(ids);
-        let own = case_named(&self.case).map_or("", |case| &case.name);
+        let own = without_access(&self.case);
         Ground {
             on: on.filter(|one| *one != own).collect(),
             shortage: premises.shortage.clone(),
@@ -186,6 +187,8 @@ impl Context {
 
     /// Whether the case is one of those on which most others depend.
     fn is_first(&self) -> bool {
-        case_named(&self.case).is_some_and(|one| one.kind == CaseKind::First)
+        let own = without_access(&self.case);
+        let mut all = self.run.subjects.iter();
+        all.any(|one| one.is_first && one.name == own)
     }
 }

@@ -9,6 +9,7 @@ use super::given_ids::GivenIds;
 use super::journal::Journal;
 use super::losses::Losses;
 use super::own_driver::OwnDriver;
+use super::premises::Subject;
 use super::room::{Limits, Shortage};
 use super::settings::{Access, Settings};
 use super::verdict::status_text;
@@ -93,6 +94,8 @@ pub type Exchanged = Result<Vec<Bytes>, Status>;
 /// The state that all cases of a run share.
 pub struct Run {
     pub(super) settings: Settings,
+    /// What all cases are about: some rest on others.
+    pub(super) subjects: Vec<Subject>,
     pub(super) node: Connection,
     pub(super) controller: Connection,
     pub(super) driver: DriverInfo,

@@ -8,12 +8,13 @@ use super::judging::{CutOff, Judging, Next, Try, decide};
 use super::observer::{Asked, Observer};
 use super::premises::Ground;
 use super::presence::{bring_back, has_others};
-use super::report::{CaseOutcome, CaseResult};
+use super::report::CaseResult;
 use super::room::Lack;
 use super::run::{BrokenCall, Run};
 use super::settings::Access;
 use super::summary::counted;
 use super::trial::{Ended, Planned, execute, times};
+use super::verdict::Stop;
 use csi_proto::lock::lock;
 use csi_proto::random;
 use std::collections::VecDeque;
@@ -216,7 +217,7 @@ impl Running<'_> {
             return false;
         }
         if let Some(reason) = missing(self.run, one.case) {
-            let skipped = skipped(one, reason);
+            let skipped = CaseResult::of(one.case, one.name(), Err(Stop::Skipped(reason)));
             self.judging.takes(index, skipped, Ground::default());
             return false;
         }
@@ -320,7 +321,7 @@ impl Running<'_> {
             _ => ground.shortage = None,
         }
         // Without what the first cases need, no other one can show anything.
-        let reason = match (&ground.shortage, result.failure()) {
+        let reason = match (&ground.shortage, &result.failure) {
             (Some(shortage), _) => Some(shortage.reason()),
             (None, Some(failure)) if ground.on.is_empty() => Some(failure.actual.clone()),
             _ => None,
@@ -426,18 +427,6 @@ fn missing(run: &Run, case: &Case) -> Option<String> {
     // What is common to all is said once.
     let more = format!(", {NOT_ADVERTISED}");
     (!lacking.is_empty()).then(|| lacking.join(", ").replace(&more, ", "))
-}
-
-fn skipped(one: Planned, reason: String) -> CaseResult {
-    CaseResult {
-        case: one.case,
-        name: one.name(),
-        outcome: CaseOutcome::Skipped(reason),
-        rests_on: None,
-        warnings: Vec::new(),
-        commands: Vec::new(),
-        took: Duration::ZERO,
-    }
 }
 
 /// Whether something says that the driver is not there.

@@ -7,7 +7,6 @@
 use super::case::needs::{ANY_VOLUME, BLOCK, CREATE_DELETE_VOLUME, MOUNT, NODE_SERVICE};
 use super::case::{Case, Need};
 use super::context::Context;
-use super::report::instance_name;
 use super::run::Run;
 use super::settings::{Access, DEFAULT_SIZE};
 use super::trial::taken_down;
@@ -61,7 +60,7 @@ pub async fn accesses(run: &Arc<Run>) -> Vec<Access> {
 
 /// Whether a case is to run that makes volumes.
 fn needs_volumes(run: &Run, case: &Case) -> bool {
-    let names = Access::ALL.map(|access| instance_name(case, access));
+    let names = Access::ALL.map(|access| case.name_for(access));
     let is_wanted = names.iter().any(|name| run.settings.selects(name));
     let makes = [
         CREATE_DELETE_VOLUME,

@@ -3,8 +3,8 @@
 //! Everything that a driver said is escaped. Prints nothing.
 
 use super::case::{CaseKind, NOT_ADVERTISED};
-use super::finding::Finding;
-use super::report::{CaseOutcome, CaseResult, Report};
+use super::cases;
+use super::report::{CaseResult, Report};
 use csi_output::colour::{Brush, Colour};
 use csi_output::terminal::cut;
 use csi_proto::text::escaped;
@@ -44,8 +44,8 @@ pub fn findings(report: &Report, warnings: bool, columns: usize, brush: Brush) -
             let sign = brush.paint(colour, sign);
             let _ = writeln!(out, "{sign} {}", brush.paint(Colour::Bold, &result.name));
         }
-        let finding = results.first().and_then(|result| Finding::of(result));
-        out.push_str(&finding.map_or_else(String::new, |one| one.brief(Some(columns))));
+        let finding = results.first().map(|result| result.brief(Some(columns)));
+        out.push_str(&finding.unwrap_or_default());
         out.push('\n');
     };
     for (_, results) in report.causes() {
@@ -61,8 +61,8 @@ pub fn findings(report: &Report, warnings: bool, columns: usize, brush: Brush) -
 /// What explains the numbers.
 pub fn notes(report: &Report) -> String {
     let mut out = String::new();
-    let mut first = report.results.iter();
-    if first.any(|one| one.is_failed() && one.case.kind == CaseKind::First) {
+    let is_first = |name| cases::named(name).is_some_and(|case| case.kind == CaseKind::First);
+    if report.failed().any(is_first) {
         out.push_str("what depends on that was skipped\nhint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
     }
     let rest = report.results.iter().filter(|one| one.rests_on.is_some());
@@ -102,16 +102,14 @@ pub fn skipped(report: &Report, columns: usize) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
     let (mut unadvertised, mut capabilities) = (0, BTreeSet::new());
     for result in &report.results {
-        match &result.outcome {
-            CaseOutcome::Skipped(_) if result.rests_on.is_some() => {}
-            CaseOutcome::Skipped(reason) => match reason.strip_prefix(NOT_ADVERTISED) {
-                Some(lacking) => {
-                    unadvertised += 1;
-                    capabilities.extend(lacking.split(", "));
-                }
-                None => *reasons.entry(reason).or_default() += 1,
-            },
-            _ => {}
+        let reason = result.reason.as_ref().filter(|_| result.rests_on.is_none());
+        let Some(reason) = reason else { continue };
+        match reason.strip_prefix(NOT_ADVERTISED) {
+            Some(lacking) => {
+                unadvertised += 1;
+                capabilities.extend(lacking.split(", "));
+            }
+            None => *reasons.entry(reason).or_default() += 1,
         }
     }
     let advertised = Vec::from_iter(capabilities).join(", ");

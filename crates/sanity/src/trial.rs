@@ -9,7 +9,7 @@ use super::losses::Loss;
 use super::observer::Asked;
 use super::premises::Ground;
 use super::presence::{bring_back, goes_away};
-use super::report::{CaseOutcome, CaseResult, instance_name};
+use super::report::CaseResult;
 use super::restarts::Restarts;
 use super::resting::taking_back;
 use super::room::Shortage;
@@ -59,7 +59,7 @@ impl Planned {
     pub(super) fn name(&self) -> String {
         // Only of two runs of a case one has its access type in the name.
         match self.case.needs.contains(&Need::EachAccess) {
-            true => instance_name(self.case, self.access),
+            true => self.case.name_for(self.access),
             false => self.case.name.clone(),
         }
     }
@@ -119,13 +119,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let started = Instant::now();
     let own = run.own_driver.clone();
     let mark = own.as_ref().map(|own| own.mark());
-    let ended = run_body(&context, one.case, started, &mut asked).await;
+    let mut end = run_body(&context, one.case, started, &mut asked).await;
     let took = started.elapsed();
-    let mut outcome = match ended {
-        Ok(()) => CaseOutcome::Passed,
-        Err(Stop::Failed(failure)) => CaseOutcome::Failed(failure),
-        Err(Stop::Skipped(reason)) => CaseOutcome::Skipped(reason),
-    };
     let mut ground = context.ground();
     let refused = lock(&context.steps).last_refusal();
     let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
@@ -134,11 +129,11 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let tidied = context.take_tidied();
     let named = |problem: &String| (context.case.clone(), problem.clone());
     lock(&run.left).extend(problems.iter().map(named));
-    if !problems.is_empty() && !matches!(outcome, CaseOutcome::Failed(_)) {
+    if !problems.is_empty() && !matches!(end, Err(Stop::Failed(_))) {
         let expected = "what the case made can be taken down";
-        outcome = CaseOutcome::Failed(Failure::new(expected, problems.join("; ")));
+        end = Err(Stop::failed(expected, problems.join("; ")));
         ground = Ground {
-            on: taking_back()
+            on: taking_back(&run.subjects)
                 .into_iter()
                 .chain(context.doubled_ids(0))
                 .collect(),
@@ -165,24 +160,24 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         gone = bring_back(&run).await.err();
     }
     if let Some(lost) = &lost {
-        outcome = CaseOutcome::Failed(lost.failure.clone());
+        end = Err(Stop::Failed(lost.failure.clone()));
         ground = Ground::default();
     }
     let warnings = context.take_warnings();
-    if outcome == CaseOutcome::Passed {
+    if end.is_ok() {
         // Best one that nothing else explains. What rests on what the driver lacks recommends nothing.
         let first = warnings.iter().find(|(_, rest)| rest.is_empty());
         let lacking = warnings.iter().find(|(_, rest)| rest.shortage.is_some());
         let strict = first.or(warnings.first()).filter(|_| run.settings.strict);
         if let Some((first, rest)) = strict.or(lacking) {
-            outcome = CaseOutcome::Failed(first.clone());
+            end = Err(Stop::Failed(first.clone()));
             ground.clone_from(rest);
         }
     }
-    if let (CaseOutcome::Failed(failure), Some(own), Some(mark)) = (&mut outcome, own, mark) {
+    if let (Err(Stop::Failed(failure)), Some(own), Some(mark)) = (&mut end, own, mark) {
         own.explain(failure, lost.is_some(), started, mark);
     }
-    if let (CaseOutcome::Failed(failure), true) = (&mut outcome, lost.is_some()) {
+    if let (Err(Stop::Failed(failure)), true) = (&mut end, lost.is_some()) {
         // A call may take it down after its answer.
         if !answered.is_empty() {
             let names = list_text(answered.iter().map(|method| method.name));
@@ -191,22 +186,23 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         lock(&run.losses).tell(&context.case, failure);
     }
     let secrets = lock(&run.seen).secret_values(&run.settings.secrets);
-    let outcome = outcome.masked(&secrets);
-    let warnings = warnings.iter();
-    let warnings: Vec<_> = warnings.map(|(one, _)| one.masked(&secrets)).collect();
-    let failed = matches!(outcome, CaseOutcome::Failed(_));
+    let end = end.map_err(|stop| stop.masked(&secrets));
+    let warnings = warnings.iter().map(|(one, _)| one.masked(&secrets));
+    let mut result = CaseResult {
+        warnings: warnings.collect(),
+        took,
+        ..CaseResult::of(one.case, one.name(), end)
+    };
+    let failed = result.is_failed();
     // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
     let replies_count = !failed || ground.on.iter().any(|one| one.starts_with("replies/"));
     let seen = std::mem::take(&mut *lock(&context.broken_rules));
     let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
     lock(&run.broken_rules).add(seen, replies_count, commands);
-    let commands = match failed || !warnings.is_empty() {
-        true => {
-            remarks(&context, &outcome, &warnings);
-            context.script(&tidied)
-        }
-        false => Vec::new(),
-    };
+    if failed || !result.warnings.is_empty() {
+        remarks(&context, &result);
+        result.commands = context.script(&tidied);
+    }
     let cut_off = match &lost {
         Some(_) => CutOff::InCall,
         None if losses() != losses_before => CutOff::Meanwhile,
@@ -218,15 +214,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         refused,
         ground,
         gone,
-        result: CaseResult {
-            case: one.case,
-            name: one.name(),
-            outcome,
-            rests_on: None,
-            warnings,
-            commands,
-            took,
-        },
+        result,
     }
 }
 
@@ -276,10 +264,10 @@ fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
 }
 
 /// Adds to the steps of a case what it found, and how what it made is taken down.
-fn remarks(context: &Context, outcome: &CaseOutcome, warnings: &[Failure]) {
-    let found = match outcome {
-        CaseOutcome::Failed(failure) => std::slice::from_ref(failure),
-        _ => warnings,
+fn remarks(context: &Context, result: &CaseResult) {
+    let found = match &result.failure {
+        Some(failure) => std::slice::from_ref(failure),
+        None => &result.warnings,
     };
     for one in found {
         let (expected, actual) = (escaped(&one.expected), escaped(&one.actual));

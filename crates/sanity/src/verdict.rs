@@ -61,6 +61,14 @@ impl Stop {
         Self::Failed(Failure::new(expected, actual))
     }
 
+    /// The same with secrets masked that a driver has repeated.
+    pub(super) fn masked(&self, secrets: &[String]) -> Self {
+        match self {
+            Self::Failed(failure) => Self::Failed(failure.masked(secrets)),
+            Self::Skipped(reason) => Self::Skipped(masked(reason, secrets).into_owned()),
+        }
+    }
+
     /// The rule cannot be shown here.
     pub fn skipped(reason: impl Into<String>) -> Self {
         Self::Skipped(reason.into())

@@ -34,7 +34,7 @@ mod snapshots;
 mod validate;
 mod volume_names;
 
-use super::case::{Case, Cases};
+use super::case::{Case, Cases, without_access};
 use std::sync::LazyLock;
 
 /// What writes the cases of each subject, in the order of the list.
@@ -83,6 +83,11 @@ static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
 /// Every case, in the order in which they are listed and run.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     CASES.iter()
+}
+
+/// The case with this name, or with a run of this name.
+pub fn named(name: &str) -> Option<&'static Case> {
+    all().find(|case| case.name == without_access(name))
 }
 
 #[cfg(test)]
