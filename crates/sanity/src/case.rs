@@ -9,7 +9,7 @@ pub use super::need::{NOT_ADVERTISED, Need, needs};
 pub use super::verdict::{Failure, Stop, Verdict};
 
 use super::context::Context;
-use super::premises::Subject;
+use super::dependencies::Subject;
 use super::settings::Access;
 use std::fmt;
 use std::sync::Arc;

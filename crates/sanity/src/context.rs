@@ -5,10 +5,10 @@
 
 use super::broken_rules::BrokenRules;
 use super::call_times::CallTimes;
+use super::dependencies::{Dependencies, Tracked};
 use super::driver_info::DriverInfo;
 use super::given_ids::case_about_ids;
 use super::need::Need;
-use super::premises::{Ground, Premises};
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call};
 use super::settings::{Access, Settings};
@@ -33,8 +33,8 @@ use tonic::{Code, Status};
 /// The places in requests that say that volumes are block ones.
 const BLOCK_VOLUMES: [&str; 2] = ["volume_capabilities.block", "volume_capability.block"];
 
-/// A recommendation that is not followed, and what that rests on.
-pub(super) type Warning = (Failure, Ground);
+/// A recommendation that is not followed, and what that depends on.
+pub(super) type Warning = (Failure, Dependencies);
 
 /// The context of one case.
 pub struct Context {
@@ -47,9 +47,9 @@ pub struct Context {
     names: AtomicUsize,
     pub(super) steps: Mutex<Steps>,
     pub(super) made: MadeItems,
-    /// The recommendations that are not followed, each with what it rests on.
+    /// The recommendations that are not followed, each with what it depends on.
     warnings: Mutex<Vec<Warning>>,
-    pub(super) premises: Mutex<Premises>,
+    pub(super) tracked: Mutex<Tracked>,
     /// The rules for messages that the replies broke.
     pub(super) broken_rules: Mutex<BrokenRules>,
     /// Whether the case must end.
@@ -74,7 +74,7 @@ impl Context {
             names: AtomicUsize::new(0),
             steps: Mutex::default(),
             warnings: Mutex::default(),
-            premises: Mutex::default(),
+            tracked: Mutex::default(),
             broken_rules: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
@@ -256,7 +256,7 @@ impl Context {
 
     /// Reports a failure that is none by the specification.
     pub(super) fn warns_of(&self, failure: Failure) {
-        lock(&self.warnings).push((failure, self.ground()));
+        lock(&self.warnings).push((failure, self.dependencies()));
     }
 
     /// Makes demands that the specification does not make. What is not kept of them is a warning.
@@ -378,6 +378,9 @@ impl Context {
             Err(status) => Err(status.code()),
         };
         self.made.answered(number, method, &request, &ended);
+        if ended.is_ok() {
+            self.run.answered(method);
+        }
         let doubled = lock(&self.run.given_ids).ends(method, &request, begun, &ended);
         lock(&self.steps).end(step, ended);
         if let Some((path, told)) = doubled {

@@ -85,7 +85,7 @@ impl Context {
         for reply in self.all_ok_in_the_end(requests)? {
             let id = Q::id(&identified::<Q>(reply)?).to_owned();
             let actual = format!("{id} for two names");
-            self.resting_on(case_about_ids(Q::METHOD), || {
+            self.demands_of(case_about_ids(Q::METHOD), || {
                 ensure(ids.insert(id), "an id for each name", actual)
             })?;
         }
@@ -109,7 +109,7 @@ impl Context {
                 // Whether these names are told apart is the subject of the case.
                 lock(&self.broken_rules).leave(about_ids);
             }
-            self.resting_on(about_ids, || ensure(is_new, expected, actual))?;
+            self.demands_of(about_ids, || ensure(is_new, expected, actual))?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl Context {
             word(data)
         ));
         let write = || write_at(placed, data.as_bytes().to_vec(), 0);
-        self.resting_on(APART, || self.resting_on(MAKES_THE_TARGET, write))
+        self.demands_of(APART, || self.demands_of(MAKES_THE_TARGET, write))
     }
 
     /// Demands that a published volume holds this data.
@@ -48,8 +48,8 @@ impl Context {
             shell_file(placed)
         ));
         let read = || read_at(placed, data.len(), 0);
-        self.resting_on(APART, || {
-            let found = self.resting_on(MAKES_THE_TARGET, read)?;
+        self.demands_of(APART, || {
+            let found = self.demands_of(MAKES_THE_TARGET, read)?;
             let found = String::from_utf8_lossy(&found).into_owned();
             let expected = format!("the volume holds what was written, {data:?}");
             ensure(found == data, expected, format!("it holds {found:?}"))
@@ -66,11 +66,11 @@ impl Context {
             let (letter, at, file) = (char::from(mark.letter), mark.offset, shell_file(&placed));
             self.did(format!("head -c {MARK_BYTES} /dev/zero | tr '\\0' {letter} | dd of={file} oflag=seek_bytes seek={at} conv=notrunc,fsync status=none"));
             let write = || write_at(&placed, mark.bytes(), mark.offset);
-            self.resting_on(MAKES_THE_TARGET, write)
+            self.demands_of(MAKES_THE_TARGET, write)
         })?;
-        // Whoever looks for the marks again rests on that.
-        self.rests_on(APART);
-        self.rests_on(KEEPS_DATA);
+        // Whoever looks for the marks again depends on that.
+        self.depends_on(APART);
+        self.depends_on(KEEPS_DATA);
         self.unpublish(&placed)
     }
 
@@ -86,7 +86,7 @@ impl Context {
                 "tail -c +{at} {file} | head -c {MARK_BYTES} | od -c"
             ));
             let read = || read_at(&placed, MARK_BYTES, mark.offset);
-            Ok(self.resting_on(MAKES_THE_TARGET, read)? == mark.bytes())
+            Ok(self.demands_of(MAKES_THE_TARGET, read)? == mark.bytes())
         };
         let found = marks.iter().map(is_there).collect::<Result<_, Stop>>()?;
         self.unpublish(&placed)?;
@@ -105,7 +105,7 @@ impl Context {
         let found = look(&placed.target)?;
         self.did(format!("stat -c %F {}", word(&placed.target)));
         let actual = format!("{found} is at {}", placed.target);
-        self.resting_on(MAKES_THE_TARGET, || ensure(found == wanted, what, actual))
+        self.demands_of(MAKES_THE_TARGET, || ensure(found == wanted, what, actual))
     }
 
     /// Demands that nothing stands at a target path.
@@ -118,7 +118,7 @@ impl Context {
         self.did(format!("stat -c %F {}", word(&placed.target)));
         let actual = format!("{found} is at {}", placed.target);
         let gone = || ensure(found == FileKind::Nothing, expected, actual);
-        self.resting_on("node/unpublish/removes-the-target", gone)
+        self.demands_of("node/unpublish/removes-the-target", gone)
     }
 
     /// Whether a file in a published volume can be written.

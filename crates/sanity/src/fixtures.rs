@@ -306,7 +306,7 @@ impl Context {
     pub fn deleted_volume(&self) -> Result<Volume, Stop> {
         let volume = self.volume()?;
         self.ok(self.delete_request(volume.id()))?;
-        self.rests_on(DELETES);
+        self.depends_on(DELETES);
         Ok(volume)
     }
 
@@ -316,8 +316,8 @@ impl Context {
     /// When it does.
     pub fn is_deleted(&self, volume: &Volume) -> Verdict {
         let unknown = || self.refused(self.validate_request(volume), &[Code::NotFound]);
-        self.resting_on(DELETES, || {
-            self.resting_on("controller/validate/of-an-unknown-id", unknown)
+        self.demands_of(DELETES, || {
+            self.demands_of("controller/validate/of-an-unknown-id", unknown)
         })
         .map(drop)
     }
@@ -503,7 +503,7 @@ impl Context {
     pub fn delete_let_go(&self, placed: &Placed) -> Verdict {
         let delete = || self.ok(self.delete_request(placed.id())).map(drop);
         match self.has(PUBLISH_UNPUBLISH_VOLUME) {
-            true => self.resting_on("controller/unpublish/lets-the-volume-go", delete),
+            true => self.demands_of("controller/unpublish/lets-the-volume-go", delete),
             false => delete(),
         }
     }
@@ -516,7 +516,7 @@ impl Context {
         let placed = self.placed()?;
         self.detach(&placed)?;
         self.delete_let_go(&placed)?;
-        self.rests_on(DELETES);
+        self.depends_on(DELETES);
         Ok(placed)
     }
 

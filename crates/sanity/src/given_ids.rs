@@ -1,7 +1,7 @@
 //! The ids that a driver has given to what the run has made, to find one that is that of two things at the same time.
 //!
 //! Plain data. Accuses only where both things are there for certain: none of them may have been deleted meanwhile, nor forgotten
-//! by a driver that was restarted. Which cases rest on that is `resting.rs`'s.
+//! by a driver that was restarted. Which cases depend on that is `tracking.rs`'s.
 
 use super::steps::{Call, StepAnswer};
 use bytes::Bytes;

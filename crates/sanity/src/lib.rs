@@ -5,9 +5,15 @@
 //! settings say so, connect, ask what the driver can do, take down what dead runs left, run the cases. It prints nothing.
 //!
 //! `case.rs` says what a case is. The cases are in `cases/`, one file a subject. They work with `context.rs`, `answers.rs`,
-//! `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, which `vocabulary.rs` gathers. `runner.rs` plans and
-//! starts them, `trial.rs` makes one try of a case, `taking_down.rs` takes down what it made, and `judging.rs` decides what
-//! becomes of the try. `finding.rs`, `script.rs` and `summary.rs` put the results into words.
+//! `creations.rs`, `at_once.rs`, `restart.rs`, `data.rs` and `fixtures.rs`, which `vocabulary.rs` gathers.
+//!
+//! `plan.rs` says which cases are to run, and in which order. `case_states.rs` decides what comes next for each of them, and does
+//! nothing; `runner.rs` carries that out, `trial.rs` makes one try of a case, and `taking_down.rs` takes down what it made. What a
+//! try shows is found by `tracking.rs` (what a case depends on), `room.rs` (what the driver lacks) and `losses.rs` (when it went
+//! away).
+//!
+//! The result is one value, `report.rs`, which is its own JSON. `finding.rs`, `summary.rs`, `print.rs`, `junit.rs` and `drawn.rs`
+//! show it, and `kept.rs` keeps it.
 
 mod answers;
 mod at_once;
@@ -15,6 +21,7 @@ mod broken_rules;
 mod call_counts;
 mod call_times;
 mod case;
+mod case_states;
 mod cases;
 #[doc(hidden)]
 pub mod command;
@@ -25,6 +32,7 @@ mod context;
 mod corpus;
 mod creations;
 mod data;
+mod dependencies;
 mod drawn;
 mod driver_info;
 mod file_values;
@@ -34,7 +42,6 @@ mod fixtures;
 mod formats;
 mod given_ids;
 mod journal;
-mod judging;
 mod junit;
 mod kept;
 mod known_failures;
@@ -43,14 +50,13 @@ mod need;
 mod observer;
 mod own_driver;
 mod paths;
-mod premises;
+mod plan;
 mod presence;
 mod print;
 mod reply_rules;
 mod report;
 mod restart;
 mod restarts;
-mod resting;
 mod room;
 mod run;
 mod runner;
@@ -61,6 +67,7 @@ mod sources;
 mod steps;
 mod summary;
 mod taking_down;
+mod tracking;
 mod trial;
 mod verdict;
 mod vocabulary;
@@ -216,14 +223,11 @@ pub async fn run_watched(
         () = trial::times(&mut asked, 2) => return Err(Error::interrupted().into()),
     };
     let _ = run.accesses.set(accesses);
-    let planned = runner::plan(&run);
+    let planned = plan::plan(&run);
     observer.begins(&Plan {
         driver: (&run.driver.name, &run.driver.version),
         endpoint: &run.driver_named(),
-        cases: planned
-            .iter()
-            .filter(|one| runner::is_asked_for(&run, one))
-            .count(),
+        cases: planned.iter().filter(|one| one.is_asked_for(&run)).count(),
         seed,
         jobs: run.jobs(),
     });

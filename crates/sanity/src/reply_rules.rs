@@ -144,7 +144,7 @@ impl Context {
             for one in all {
                 let name = format!("replies/{}", one.kebab_name);
                 let judge = self.run.subjects.iter().find(|one| one.name == name);
-                judge.into_iter().for_each(|one| self.rests_on(one.name));
+                judge.into_iter().for_each(|one| self.depends_on(one.name));
             }
         }
         ensure(wrong.is_empty(), expected, wrong.join("; "))

@@ -67,7 +67,7 @@ impl Context {
         let Some(restarter) = self.run.restarter() else {
             return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
-        self.rests_on_restart();
+        self.depends_on_restart();
         self.restarts.during(|| self.restart_by(&restarter))
     }
 
@@ -126,6 +126,7 @@ impl Context {
             }
         };
         lock(&self.run.given_ids).forget();
+        lock(&self.run.losses).restarted();
         let started = Instant::now();
         let answered = self.wait(answers(&self.run, patience))?;
         if answered.is_ok() && started.elapsed() >= patience {

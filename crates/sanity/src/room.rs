@@ -1,7 +1,7 @@
 //! What a driver has room for, which is its right to limit: the limits that it tells, the answers that say that it lacks
 //! something.
 //!
-//! What becomes of a case that met such an answer is `judging.rs`'s.
+//! What becomes of a case that met such an answer is `case_states.rs`'s.
 
 use super::driver_info::DriverInfo;
 use super::need::needs::GET_CAPACITY;

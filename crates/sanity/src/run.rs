@@ -4,12 +4,12 @@
 use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
 use super::call_times::CallTimes;
+use super::dependencies::Subject;
 use super::driver_info::DriverInfo;
 use super::given_ids::GivenIds;
 use super::journal::Journal;
 use super::losses::Losses;
 use super::own_driver::OwnDriver;
-use super::premises::Subject;
 use super::room::{Limits, Shortage};
 use super::settings::{Access, Settings};
 use super::verdict::status_text;
@@ -25,7 +25,7 @@ use csi_undo::made::Item;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
@@ -94,7 +94,7 @@ pub type Exchanged = Result<Vec<Bytes>, Status>;
 /// The state that all cases of a run share.
 pub struct Run {
     pub(super) settings: Settings,
-    /// What all cases are about: some rest on others.
+    /// What all cases are about: some depend on others.
     pub(super) subjects: Vec<Subject>,
     pub(super) node: Connection,
     pub(super) controller: Connection,
@@ -195,6 +195,13 @@ impl Run {
             ids.forget();
         }
         ids.begins(method, request);
+    }
+
+    /// Notes that a call was answered with OK.
+    pub(super) fn answered(&self, method: &Method) {
+        if !csi_rpc::only_reads(method) {
+            lock(&self.losses).answered(method.name, Instant::now());
+        }
     }
 
     /// A call was answered as if the driver were gone; what carries the call may say so, too. One that the run has started is another

@@ -1,65 +1,24 @@
 //! Runs cases: beside each other where they and the driver's limits allow it, and again where a try shows nothing.
 //!
-//! Owns the order, what is skipped, and when a run ends early. A single try is `trial.rs`'s, what becomes of it `judging.rs`'s.
+//! Carries out what `case_states.rs` decides of the cases that `plan.rs` has planned, and owns when a run ends early. A single try
+//! is `trial.rs`'s.
 
-use super::case::needs::{CREATE_DELETE_VOLUME, LIST_VOLUMES};
-use super::case::{Case, CaseKind, NOT_ADVERTISED, Need};
-use super::judging::{CutOff, Judging, Next, Try, decide};
+use super::case::CaseKind;
+use super::case_states::{CaseStates, CutOff, Next, Try};
+use super::dependencies::Dependencies;
 use super::observer::{Asked, Observer};
-use super::premises::Ground;
+use super::plan::{Planned, missing, phases};
 use super::presence::{bring_back, has_others};
 use super::report::CaseResult;
 use super::room::Lack;
 use super::run::{BrokenCall, Run};
-use super::settings::Access;
-use super::summary::counted;
-use super::trial::{Ended, Planned, execute, times};
+use super::trial::{Ended, execute, times};
 use super::verdict::Stop;
+use csi_output::figure::counted;
 use csi_proto::lock::lock;
-use csi_proto::random;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinSet;
-
-/// The cases that the settings select, in their order.
-pub fn plan(run: &Run) -> Vec<Planned> {
-    let mut planned = Vec::new();
-    for case in super::cases() {
-        let each = case.needs.contains(&Need::EachAccess);
-        let runs = if each { run.accesses().len() } else { 1 };
-        for &access in &run.accesses()[..runs] {
-            let number = planned.len() + 1;
-            let one = Planned {
-                case,
-                number,
-                access,
-                tries: 0,
-                cut_off: false,
-                deaths: (None, 0),
-            };
-            planned.push(one);
-        }
-    }
-    let mut wanted = planned.clone();
-    wanted.retain(|one| is_asked_for(run, one));
-    // What others depend on is tried also where nobody has asked for it.
-    let depends = |first: &Planned, other: &Planned| {
-        let mut needs = first.case.needs.iter();
-        other.access == first.access && needs.all(|need| other.case.needs.contains(need))
-    };
-    planned.retain(|one| {
-        let is_tried = matches!(one.case.kind, CaseKind::First | CaseKind::Closing)
-            && missing(run, one.case).is_none();
-        is_asked_for(run, one) || (is_tried && wanted.iter().any(|other| depends(one, other)))
-    });
-    planned
-}
-
-/// Whether a case was asked for, and not only tried because others depend on it.
-pub fn is_asked_for(run: &Run, one: &Planned) -> bool {
-    run.settings.selects(&one.name())
-}
 
 /// After so many cases that had room, one more runs at a time again.
 const AGAIN_ONE_MORE: usize = 12;
@@ -67,14 +26,9 @@ const AGAIN_ONE_MORE: usize = 12;
 /// A run of cases on its way.
 struct Running<'a> {
     run: &'a Arc<Run>,
-    planned: Vec<Planned>,
-    judging: Judging,
+    states: CaseStates,
     observer: &'a mut dyn Observer,
     asked: Asked,
-    /// Whether one of the cases that ran alone, and in which the driver went away, did not lead to that again.
-    dies_anyway: bool,
-    /// For how long the run has waited for room.
-    waited: Duration,
     /// Why the run ends early.
     cut_short: Option<String>,
 }
@@ -86,20 +40,15 @@ pub async fn run(
     observer: &mut dyn Observer,
     asked: Asked,
 ) -> (Vec<CaseResult>, Option<String>) {
-    let names = planned
-        .iter()
-        .map(|one| (one.case.name.as_str(), one.name()));
+    let mut phases = phases(run, &planned);
+    let is_asked_for = |one: &Planned| one.is_asked_for(run);
     let mut running = Running {
         run,
-        judging: Judging::of(names),
-        dies_anyway: false,
-        planned,
+        states: CaseStates::of(planned, is_asked_for, run.settings.timeout),
         observer,
         asked,
-        waited: Duration::ZERO,
         cut_short: None,
     };
-    let mut phases = running.phases();
     while let Some((waiting, jobs)) = phases.pop_front() {
         let again = running.phase(waiting, jobs).await;
         if running.cut_short.is_some() {
@@ -113,34 +62,6 @@ pub async fn run(
 }
 
 impl Running<'_> {
-    /// The cases that run beside each other, and how many of them at a time.
-    fn phases(&self) -> VecDeque<(VecDeque<usize>, usize)> {
-        let settings = &self.run.settings;
-        let mut order: Vec<usize> = (0..self.planned.len()).collect();
-        if settings.shuffle {
-            for index in (1..order.len()).rev() {
-                let bound = index as u64 + 1;
-                let other = random::from_seed(self.run.seed, bound) % bound;
-                order.swap(index, usize::try_from(other).unwrap_or(0));
-            }
-        }
-        use CaseKind::{Alone, Changes, Closing, First, Last, Reads};
-        let phases = [
-            (&[First][..], 1),
-            (&[Reads, Changes], self.run.jobs()),
-            (&[Alone], 1),
-            (&[Closing], 1),
-            (&[Last], 1),
-        ];
-        let of_kind = |kinds: &[CaseKind]| {
-            let mut chosen = order.clone();
-            chosen.retain(|index| kinds.contains(&self.planned[*index].case.kind));
-            chosen.into()
-        };
-        let phases = phases.into_iter();
-        phases.map(|(kinds, jobs)| (of_kind(kinds), jobs)).collect()
-    }
-
     /// Runs cases, so many at a time; those that are to run again, alone.
     async fn phase(&mut self, mut waiting: VecDeque<usize>, most: usize) -> VecDeque<usize> {
         let mut again = VecDeque::new();
@@ -152,11 +73,10 @@ impl Running<'_> {
                 let Some(index) = waiting.pop_front() else {
                     break;
                 };
-                if !self.begins(index) {
-                    self.settle(false);
+                let Some(one) = self.begins(index) else {
+                    self.tell(false);
                     continue;
-                }
-                let one = self.planned[index];
+                };
                 let alone = under_way.is_empty() && jobs == 1;
                 let (run, asked) = (Arc::clone(self.run), self.asked.clone());
                 under_way.spawn(async move { (index, alone, execute(run, one, asked).await) });
@@ -177,20 +97,16 @@ impl Running<'_> {
             let is_asked = *self.asked.borrow() > 0;
             let interrupted = is_asked.then(|| "interrupted".to_owned());
             self.cut_short = self.cut_short.take().or(interrupted).or(ended.gone.clone());
-            let lack = ended.shortage().map(|shortage| shortage.lack);
             match self.next(index, alone, &ended).await {
                 Next::AgainAlone => {
+                    let lack = ended.shortage().map(|shortage| shortage.lack);
                     if matches!(lack, Some(Lack::Room | Lack::Places)) {
                         // There is no room for so many at a time.
                         (jobs, had_room) = ((jobs / 2).max(1), 0);
                     }
-                    self.planned[index].tries += 1;
-                    self.planned[index].cut_off |= ended.cut_off != CutOff::No;
                     again.push_back(index);
                 }
                 Next::AgainAfter(pause) => {
-                    self.planned[index].tries += 1;
-                    self.waited += pause;
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = times(&mut self.asked, 1) => {}
@@ -202,35 +118,32 @@ impl Running<'_> {
                     if had_room == AGAIN_ONE_MORE && jobs < most {
                         (jobs, had_room) = (jobs + 1, 0);
                     }
-                    self.counts(index, next, ended).await;
+                    self.ends(index, next, ended).await;
                 }
             }
         }
     }
 
-    /// A case is about to run; whether it does. Where not, that is its result.
-    fn begins(&mut self, index: usize) -> bool {
-        let one = self.planned[index];
-        let is_asked_for = is_asked_for(self.run, &one);
-        if one.case.kind == CaseKind::Closing && !is_asked_for && !self.judging.awaits(index) {
-            self.judging.passed_unasked(index);
-            return false;
+    /// A case is about to run: its try, where it does. Where not, that is its result.
+    fn begins(&mut self, index: usize) -> Option<Planned> {
+        if !self.states.is_needed(index) {
+            return None;
         }
+        let (one, is_asked_for) = self.states.planned(index);
         if let Some(reason) = missing(self.run, one.case) {
             let skipped = CaseResult::of(one.case, one.name(), Err(Stop::Skipped(reason)));
-            self.judging.takes(index, skipped, Ground::default());
-            return false;
+            self.states.ends(index, skipped, Dependencies::default());
+            return None;
         }
         if is_asked_for {
             self.observer.case_begins(&one.name());
         }
-        true
+        Some(one)
     }
 
-    /// Decides about a try.
+    /// What comes after a try.
     async fn next(&mut self, index: usize, alone: bool, ended: &Ended) -> Next {
-        let one = self.planned[index];
-        let (case, tries) = (one.case, one.tries);
+        let (one, _) = self.states.planned(index);
         let shortage = ended.shortage();
         let others = match shortage {
             Some(_) if alone => has_others(self.run).await,
@@ -238,48 +151,34 @@ impl Running<'_> {
         };
         let in_place_of_another = shortage.is_some_and(|one| one.in_place_of_another);
         let has_worked = shortage.is_some_and(|one| self.run.had(one))
-            && (!in_place_of_another || !alone || tries == 0 || self.serves_others().await);
-        let lost = ended.lost.as_ref().filter(|_| alone);
-        let method = lost.map(|lost| lost.method);
-        let (before, deaths) = one.deaths;
-        self.dies_anyway |= before.is_some() && ended.cut_off == CutOff::No;
-        let deaths = if before == method { deaths + 1 } else { 1 };
-        self.planned[index].deaths = (method, deaths);
-        let next = decide(&Try {
-            number: tries,
+            && (!in_place_of_another || !alone || one.tries == 0 || self.serves_others().await);
+        let seen = Try {
             alone,
             failed: ended.result.is_failed(),
             cut_off: ended.cut_off,
-            deaths: method.map_or(0, |_| deaths),
-            dies_anyway: self.dies_anyway,
             gone: ended.gone.is_some(),
             lack: shortage.map(|shortage| shortage.lack),
             in_place_of_another,
-            is_about_it: shortage.is_some_and(|one| one.lack.case() == Some(&*case.name)),
-            is_first: case.kind == CaseKind::First,
+            is_about_it: shortage.is_some_and(|it| it.lack.case() == Some(&*one.case.name)),
             has_worked,
             others,
-            patience_is_over: self.waited > self.run.settings.timeout || self.cut_short.is_some(),
-        });
+            run_ends: self.cut_short.is_some(),
+            ..Try::default()
+        };
+        let next = self.states.after(index, seen, ended.lost.as_ref());
         if let (Next::AgainAlone, Some(lost)) = (next, &ended.lost) {
             let (name, method) = (&ended.result.name, lost.method);
             self.observer.note(&format!(
                 "the driver went away in {name} ({method}), which runs again alone"
             ));
         }
-        match self.cut_short {
-            // No case begins any more.
-            Some(_) if matches!(next, Next::AgainAlone | Next::AgainAfter(_)) => Next::Interrupted,
-            _ => next,
-        }
+        next
     }
 
     /// Whether the driver has all that it needs for the cases on which most others depend, which run once more to show that.
     async fn serves_others(&mut self) -> bool {
-        let is_first = |one: &&mut Planned| one.case.kind == CaseKind::First;
-        for one in self.planned.iter_mut().filter(is_first) {
-            one.tries += 1;
-            let ended = execute(Arc::clone(self.run), *one, self.asked.clone()).await;
+        for one in self.states.first_again() {
+            let ended = execute(Arc::clone(self.run), one, self.asked.clone()).await;
             if ended.shortage().is_some() || ended.cut_off != CutOff::No {
                 return false;
             }
@@ -288,10 +187,10 @@ impl Running<'_> {
     }
 
     /// Takes in a try that does not run again.
-    async fn counts(&mut self, index: usize, next: Next, ended: Ended) {
-        let one = self.planned[index];
+    async fn ends(&mut self, index: usize, next: Next, ended: Ended) {
+        let (one, _) = self.states.planned(index);
         let shortage = ended.shortage().cloned();
-        let (mut result, mut ground) = (ended.result, ended.ground);
+        let (mut result, mut on) = (ended.result, ended.on);
         match next {
             Next::Interrupted => {
                 let reason = match ended.cut_off {
@@ -299,10 +198,13 @@ impl Running<'_> {
                     _ => "interrupted: the driver went away",
                 };
                 result.skip(reason.to_owned());
-                ground = Ground::default();
+                on = Dependencies::default();
             }
             Next::Kills => {
-                lock(&self.run.losses).explain(&result.name);
+                let mut losses = lock(&self.run.losses);
+                let suspects = self.states.suspects(index);
+                losses.explain(&result.name, suspects);
+                on.on.extend(losses.first_with(&one.case.name, suspects));
                 // To ask for it again would take the driver down again, also for what was made before the cases.
                 lock(&self.run.postponed).retain(|(of, _)| *of != result.name && !of.is_empty());
             }
@@ -318,12 +220,12 @@ impl Running<'_> {
                     }
                 }
             }
-            _ => ground.shortage = None,
+            _ => on.shortage = None,
         }
         // Without what the first cases need, no other one can show anything.
-        let reason = match (&ground.shortage, &result.failure) {
+        let reason = match (&on.shortage, &result.failure) {
             (Some(shortage), _) => Some(shortage.reason()),
-            (None, Some(failure)) if ground.on.is_empty() => Some(failure.actual.clone()),
+            (None, Some(failure)) if on.on.is_empty() => Some(failure.actual.clone()),
             _ => None,
         };
         if let (CaseKind::First, Some(reason), Some((method, code))) =
@@ -336,12 +238,8 @@ impl Running<'_> {
                 reason,
             });
         }
-        match (result.is_failed(), is_asked_for(self.run, &one)) {
-            (true, _) => self.judging.takes(index, result, ground),
-            (false, true) => self.judging.takes(index, result, Ground::default()),
-            (false, false) => self.judging.passed_unasked(index),
-        }
-        let failed = self.settle(false);
+        self.states.ends(index, result, on);
+        let failed = self.tell(false);
         if failed && self.run.settings.fail_fast {
             let reason = "--fail-fast: a case failed".to_owned();
             self.cut_short.get_or_insert(reason);
@@ -351,9 +249,9 @@ impl Running<'_> {
     }
 
     /// Tells of all results about which all is known; whether some are failures.
-    fn settle(&mut self, at_the_end: bool) -> bool {
+    fn tell(&mut self, at_the_end: bool) -> bool {
         let mut failed = false;
-        while let Some(result) = self.judging.settle(at_the_end) {
+        while let Some(result) = self.states.judge(at_the_end) {
             failed |= result.is_failed();
             self.observer.case_ended(result);
         }
@@ -362,7 +260,7 @@ impl Running<'_> {
 
     /// The end of the run: its results, and why it ended early.
     fn end(mut self) -> (Vec<CaseResult>, Option<String>) {
-        self.settle(true);
+        self.tell(true);
         let mut left = std::mem::take(&mut *lock(&self.run.left));
         for (case, item) in lock(&self.run.postponed).drain(..) {
             let _ = self.run.journal.take_over(&item);
@@ -378,7 +276,7 @@ impl Running<'_> {
         if !left.is_empty() {
             self.note_journal("that is noted");
         }
-        let results = self.judging.results();
+        let results = self.states.results();
         // A failure tells itself what it leaves.
         let is_told = |case: &String| {
             let is_bad = |one: &CaseResult| one.is_failed() || one.rests_on.is_some();
@@ -399,34 +297,6 @@ impl Running<'_> {
             "{what} in {folder}: the next run against this driver takes it down"
         ));
     }
-}
-
-/// Why a case cannot run here.
-fn missing(run: &Run, case: &Case) -> Option<String> {
-    let settings = &run.settings;
-    if settings.read_only && !matches!(case.kind, CaseKind::Reads | CaseKind::Last) {
-        return Some("it changes something: --read-only".to_owned());
-    }
-    let there = |need: &Need| match need {
-        Need::AnyVolume => {
-            let has = |need| run.driver.has(need) == Some(true);
-            let creates = !settings.read_only && has(CREATE_DELETE_VOLUME);
-            creates || has(LIST_VOLUMES) || settings.volume_id.is_some()
-        }
-        Need::Block => run.accesses().contains(&Access::Block),
-        Need::Mount => run.accesses().contains(&Access::Mount),
-        Need::EachAccess => true,
-        Need::Paths => run.sees_paths(),
-        Need::Restart => run.restarter().is_some(),
-        Need::OtherNode => settings.other_node_id.is_some(),
-        Need::MutableParameters => !settings.mutable_parameters.is_empty(),
-        advertised => run.driver.has(*advertised).unwrap_or(false),
-    };
-    let lacking = case.needs.iter().filter(|need| !there(need));
-    let lacking: Vec<_> = lacking.map(ToString::to_string).collect();
-    // What is common to all is said once.
-    let more = format!(", {NOT_ADVERTISED}");
-    (!lacking.is_empty()).then(|| lacking.join(", ").replace(&more, ", "))
 }
 
 /// Whether something says that the driver is not there.

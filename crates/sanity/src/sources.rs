@@ -128,7 +128,7 @@ impl Context {
         let snapshot = self.snapshot(&volume)?;
         let delete = self.delete_snapshot(&snapshot.snapshot_id);
         self.ok(delete)?;
-        self.rests_on("controller/delete-snapshot/deletes");
+        self.depends_on("controller/delete-snapshot/deletes");
         Ok(snapshot)
     }
 
@@ -153,7 +153,7 @@ impl Context {
                 }
                 let expected = "the last page has no next_token";
                 let is_new = || ensure(next != token, expected, "it has that of its own request");
-                self.resting_on(replies, is_new)?;
+                self.demands_of(replies, is_new)?;
                 token = next;
             }
             let actual = format!("the list had no end after {} entries", found.len());
@@ -161,7 +161,7 @@ impl Context {
         })?
     }
 
-    /// Lists all snapshots, page by page. Whatever becomes of them rests on that the list is whole.
+    /// Lists all snapshots, page by page. Whatever becomes of them depends on that the list is whole.
     ///
     /// # Errors
     /// As [`Context::pages`], or when one does not fit the filters of the request.
@@ -191,16 +191,16 @@ impl Context {
             !fits(&request.snapshot_id, &one.snapshot_id)
                 || (is_of_volume && !fits(&request.source_volume_id, &one.source_volume_id))
         });
-        self.resting_on(LIST_SNAPSHOTS_REPLIES, || match misfit {
+        self.demands_of(LIST_SNAPSHOTS_REPLIES, || match misfit {
             Some(one) => Err(Stop::failed(
                 "only snapshots that fit the request are listed",
                 snapshot_text(one),
             )),
             None => Ok(()),
         })?;
-        self.answer_rests_on("controller/list-snapshots/has-every-snapshot");
+        self.answers_depend_on("controller/list-snapshots/has-every-snapshot");
         if request.max_entries > 0 {
-            self.answer_rests_on("controller/list-snapshots/in-pages");
+            self.answers_depend_on("controller/list-snapshots/in-pages");
         }
         Ok(())
     }

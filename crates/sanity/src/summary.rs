@@ -6,6 +6,7 @@ use super::case::{CaseKind, NOT_ADVERTISED};
 use super::cases;
 use super::report::{CaseResult, Report};
 use csi_output::colour::{Brush, Colour};
+use csi_output::figure::counted;
 use csi_output::terminal::cut;
 use csi_proto::text::escaped;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +92,7 @@ pub fn notes(report: &Report) -> String {
             out,
             "{:.0} % of the driver's time: {what}, {} of {each:.1} s each",
             part * 100.0,
-            counted(step.calls as usize, "call"),
+            counted(step.calls, "call"),
         );
     }
     out
@@ -128,12 +129,6 @@ pub fn skipped(report: &Report, columns: usize) -> String {
         let _ = writeln!(out, "{more:6} skipped for other reasons: -v shows each");
     }
     out
-}
-
-/// `1 case`, `2 cases`.
-pub fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {what}{plural}")
 }
 
 /// The numbers of cases by their ends, and how long all took.

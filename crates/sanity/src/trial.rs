@@ -1,21 +1,21 @@
 //! One try of a case: its time limit, the taking down of what it made, and what came of it. Whether the try counts is
-//! `judging.rs`'s.
+//! `case_states.rs`'s.
 
 use super::broken_rules::BrokenRule;
-use super::case::{Case, Failure, Need, Stop};
+use super::case::{Case, Failure, Stop};
+use super::case_states::CutOff;
 use super::context::Context;
-use super::judging::CutOff;
+use super::dependencies::Dependencies;
 use super::losses::Loss;
 use super::observer::Asked;
-use super::premises::Ground;
+use super::plan::Planned;
 use super::presence::{bring_back, goes_away};
 use super::report::CaseResult;
 use super::restarts::Restarts;
-use super::resting::taking_back;
 use super::room::Shortage;
 use super::run::Run;
-use super::settings::Access;
 use super::steps::Step;
+use super::tracking::taking_back;
 use super::verdict::{Verdict, list_text};
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
@@ -39,32 +39,6 @@ const COMES_TO_ITS_END: &str = "the case comes to its end";
 /// More names than one try uses.
 const NAMES_OF_A_TRY: usize = 10_000;
 
-/// A case that is to run.
-#[derive(Clone, Copy, Debug)]
-pub struct Planned {
-    pub(super) case: &'static Case,
-    /// Its number, which is a part of its names.
-    pub(super) number: usize,
-    pub(super) access: Access,
-    /// The number of tries before.
-    pub(super) tries: usize,
-    /// Whether the driver went away in one of them.
-    pub(super) cut_off: bool,
-    /// Of its last tries in a row that ran alone: the RPC in which the driver went away each time, and how many they are.
-    pub(super) deaths: (Option<&'static str>, usize),
-}
-
-impl Planned {
-    /// The name of the case, or of its run for an access type.
-    pub(super) fn name(&self) -> String {
-        // Only of two runs of a case one has its access type in the name.
-        match self.case.needs.contains(&Need::EachAccess) {
-            true => self.case.name_for(self.access),
-            false => self.case.name.clone(),
-        }
-    }
-}
-
 /// Returns when somebody has asked to stop that often.
 pub async fn times(asked: &mut Asked, count: u8) {
     if asked.wait_for(|times| *times >= count).await.is_err() {
@@ -82,8 +56,8 @@ pub struct Ended {
     pub(super) cut_off: CutOff,
     /// The last call that was refused, and its code.
     pub(super) refused: Option<(&'static Method, Code)>,
-    /// What its failure rests on.
-    pub(super) ground: Ground,
+    /// What its failure depends on.
+    pub(super) on: Dependencies,
     /// Why the driver is gone for good.
     pub(super) gone: Option<String>,
 }
@@ -91,10 +65,8 @@ pub struct Ended {
 impl Ended {
     /// What the driver lacks, where the case failed at that.
     pub(super) fn shortage(&self) -> Option<&Shortage> {
-        self.ground
-            .shortage
-            .as_ref()
-            .filter(|_| self.result.is_failed())
+        let shortage = self.on.shortage.as_ref();
+        shortage.filter(|_| self.result.is_failed())
     }
 }
 
@@ -121,7 +93,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let mark = own.as_ref().map(|own| own.mark());
     let mut end = run_body(&context, one.case, started, &mut asked).await;
     let took = started.elapsed();
-    let mut ground = context.ground();
+    let mut on = context.dependencies();
     let refused = lock(&context.steps).last_refusal();
     let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
     lock(&run.seen).had_at_a_time(most);
@@ -132,7 +104,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     if !problems.is_empty() && !matches!(end, Err(Stop::Failed(_))) {
         let expected = "what the case made can be taken down";
         end = Err(Stop::failed(expected, problems.join("; ")));
-        ground = Ground {
+        on = Dependencies {
             on: taking_back(&run.subjects)
                 .into_iter()
                 .chain(context.doubled_ids(0))
@@ -154,33 +126,35 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             case: one.name(),
             method: last.name,
             failure,
+            suspects: answered.iter().map(|method| method.name).collect(),
         };
-        lock(&run.losses).note(loss.clone());
-        lost = Some(loss);
+        lost = Some(lock(&run.losses).note(loss, Instant::now()));
         gone = bring_back(&run).await.err();
     }
     if let Some(lost) = &lost {
         end = Err(Stop::Failed(lost.failure.clone()));
-        ground = Ground::default();
+        on = Dependencies::default();
     }
     let warnings = context.take_warnings();
     if end.is_ok() {
-        // Best one that nothing else explains. What rests on what the driver lacks recommends nothing.
+        // Best one that nothing else explains. What depends on what the driver lacks recommends nothing.
         let first = warnings.iter().find(|(_, rest)| rest.is_empty());
         let lacking = warnings.iter().find(|(_, rest)| rest.shortage.is_some());
         let strict = first.or(warnings.first()).filter(|_| run.settings.strict);
         if let Some((first, rest)) = strict.or(lacking) {
             end = Err(Stop::Failed(first.clone()));
-            ground.clone_from(rest);
+            on.clone_from(rest);
         }
     }
     if let (Err(Stop::Failed(failure)), Some(own), Some(mark)) = (&mut end, own, mark) {
         own.explain(failure, lost.is_some(), started, mark);
     }
-    if let (Err(Stop::Failed(failure)), true) = (&mut end, lost.is_some()) {
+    if let (Err(Stop::Failed(failure)), Some(lost)) = (&mut end, &lost) {
         // A call may take it down after its answer.
-        if !answered.is_empty() {
-            let names = list_text(answered.iter().map(|method| method.name));
+        let names = answered.iter().map(|method| method.name);
+        let names: Vec<_> = names.filter(|name| lost.suspects.contains(name)).collect();
+        if !names.is_empty() {
+            let names = list_text(names);
             let _ = write!(failure.actual, "; before that it had answered {names}");
         }
         lock(&run.losses).tell(&context.case, failure);
@@ -194,8 +168,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         ..CaseResult::of(one.case, one.name(), end)
     };
     let failed = result.is_failed();
-    // The report of a failure covers the replies that led to it, unless it rests on the judgement of those.
-    let replies_count = !failed || ground.on.iter().any(|one| one.starts_with("replies/"));
+    // The report of a failure covers the replies that led to it, unless it depends on the judgement of those.
+    let replies_count = !failed || on.on.iter().any(|one| one.starts_with("replies/"));
     let seen = std::mem::take(&mut *lock(&context.broken_rules));
     let commands = |rule: &BrokenRule| context.script_with(rule.steps, &rule.words(), &tidied);
     lock(&run.broken_rules).add(seen, replies_count, commands);
@@ -212,7 +186,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         lost,
         cut_off,
         refused,
-        ground,
+        on,
         gone,
         result,
     }

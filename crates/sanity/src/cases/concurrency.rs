@@ -24,7 +24,7 @@ pub fn cases(list: &mut Cases) {
             "CreateVolume answered without the volume's id",
         )?;
         let actual = format!("{count} different ids");
-        c.resting_on("replies/volume-ids", || {
+        c.demands_of("replies/volume-ids", || {
             ensure(count == 8, "8 volumes", actual)
         })
     });
@@ -47,7 +47,7 @@ pub fn cases(list: &mut Cases) {
         }
         let ids = ids_of(replies);
         let actual = format!("the volumes {}", list_text(&ids));
-        c.resting_on("controller/create-volume/at-the-same-time", || {
+        c.demands_of("controller/create-volume/at-the-same-time", || {
             ensure(ids.len() <= 1, "one volume", actual)
         })
     });

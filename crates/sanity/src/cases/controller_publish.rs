@@ -83,7 +83,7 @@ pub fn cases(list: &mut Cases) {
     list.error("ControllerUnpublishVolume of a volume that does not exist answers OK or NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let gone = c.deleted_volume()?;
-        c.resting_on("controller/unpublish/is-idempotent", || {
+        c.demands_of("controller/unpublish/is-idempotent", || {
             c.ok_or(c.detach_request(&gone), &[NotFound])
         })
     });
@@ -107,7 +107,7 @@ pub fn cases(list: &mut Cases) {
         c.ok(everywhere)?;
         // It would be ALREADY_EXISTS if it were still published.
         request.readonly = true;
-        c.resting_on("controller/unpublish/lets-the-volume-go", || c.ok(request))
+        c.demands_of("controller/unpublish/lets-the-volume-go", || c.ok(request))
     });
     list.rule("ControllerUnpublishVolume answers equal calls at the same time with OK, or some with ABORTED");
     list.under("Concurrency").changes("at-the-same-time", |c| {

@@ -14,7 +14,7 @@ fn large_enough(c: &Context, volume: &v1::Volume, source: i64) -> Verdict {
     let kept = size == 0 || source == 0 || size >= source;
     let expected = format!("a volume of at least {source} bytes, the size of its source");
     // A volume smaller than the request is another matter.
-    c.resting_on("replies/create-volume", || {
+    c.demands_of("replies/create-volume", || {
         ensure(kept, expected, format!("{size} bytes"))
     })
 }
@@ -123,7 +123,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("equal-copies-at-once", |c| {
         let (_, snapshot) = c.volume_and_snapshot()?;
         let request = c.restore(&snapshot)?;
-        c.resting_on("controller/create-volume/at-the-same-time", || {
+        c.demands_of("controller/create-volume/at-the-same-time", || {
             c.one_of_equal_calls(request)
         })
     });

@@ -127,7 +127,7 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume_or_skip(request, &[InvalidArgument], reason)?;
         let reply = c.ok(c.validate_request(&volume))?;
         let confirmed = reply.confirmed.is_some();
-        c.resting_on(
+        c.demands_of(
             "controller/validate/confirms-what-it-was-created-with",
             || ensure(confirmed, "both capabilities are confirmed", reply.message),
         )
@@ -164,7 +164,7 @@ pub fn cases(list: &mut Cases) {
         let places: Vec<_> = found.iter().map(|one| pairs_text(&one.segments)).collect();
         let (places, node) = (places.join(" or "), pairs_text(&node));
         let actual = format!("it is in {places}, and the node in {node}");
-        c.resting_on("replies/create-volume", || {
+        c.demands_of("replies/create-volume", || {
             ensure(reached, "a place that the node is in", actual)
         })
     });

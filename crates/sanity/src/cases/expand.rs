@@ -29,7 +29,7 @@ pub fn cases(list: &mut Cases) {
             .capacity_bytes
         {
             0 => Ok(()),
-            found => c.resting_on(REPLIES, || same("the size", &size, &found)),
+            found => c.demands_of(REPLIES, || same("the size", &size, &found)),
         }
     });
     list.rule("ControllerExpandVolume to a size that the volume has already answers OK");
@@ -37,7 +37,7 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume()?;
         let first = c.ok(double(c, &volume))?.capacity_bytes;
         let again = c.ok(double(c, &volume))?.capacity_bytes;
-        c.resting_on(REPLIES, || {
+        c.demands_of(REPLIES, || {
             ensure(first == again, first.to_string(), again.to_string())
         })
     });
@@ -50,7 +50,7 @@ pub fn cases(list: &mut Cases) {
             Ok(reply) => {
                 let found = reply.capacity_bytes;
                 let expected = format!("at least {size} bytes");
-                c.resting_on("replies/create-volume", || {
+                c.demands_of("replies/create-volume", || {
                     ensure(found >= size, expected, found.to_string())
                 })?;
             }
@@ -102,7 +102,7 @@ pub fn cases(list: &mut Cases) {
         let placed = c.published()?;
         let reply = c.ok(double(c, &placed.volume))?;
         if reply.node_expansion_required && c.has(NODE_EXPAND_VOLUME) {
-            c.resting_on(EXPANDS, || c.ok(node_expand(c, &placed, 2 * c.size())))?;
+            c.demands_of(EXPANDS, || c.ok(node_expand(c, &placed, 2 * c.size())))?;
         }
         Ok(())
     });
@@ -131,7 +131,7 @@ pub fn cases(list: &mut Cases) {
         }
         let placed = c.publish(volume)?;
         if at_controller && online {
-            c.resting_on("controller/expand/while-published", || {
+            c.demands_of("controller/expand/while-published", || {
                 c.ok(double(c, &placed.volume))
             })?;
         }
@@ -142,7 +142,7 @@ pub fn cases(list: &mut Cases) {
         };
         // That the size lies in the range is a rule of the message.
         if at_controller {
-            c.rests_on(EXPANDS);
+            c.depends_on(EXPANDS);
         }
         each(0..2, |_| c.ok(node_expand(c, &placed, size)))
     });

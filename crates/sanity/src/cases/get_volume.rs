@@ -15,7 +15,7 @@ pub fn cases(list: &mut Cases) {
     list.also(&[CREATE_DELETE_VOLUME]);
     list.changes("of-a-deleted-volume", |c| {
         let gone = c.deleted_volume()?;
-        c.resting_on(UNKNOWN, || c.refused(get(gone.id()), &[NotFound]))
+        c.demands_of(UNKNOWN, || c.refused(get(gone.id()), &[NotFound]))
     });
     list.rule("ControllerGetVolume answers with the volume that CreateVolume answered with");
     list.also(&[CREATE_DELETE_VOLUME]);
@@ -93,7 +93,7 @@ pub const UNKNOWN: &str = "controller/get-volume/of-an-unknown-id";
 /// The status of a volume. That there is one is a rule of the message.
 fn status(c: &Context, volume: &Volume) -> Result<VolumeStatus, Stop> {
     let status = c.ok(get(volume.id()))?.status;
-    c.resting_on("replies/controller-get-volume", || {
+    c.demands_of("replies/controller-get-volume", || {
         status.ok_or_else(|| Stop::failed("the reply has a status", "it has none"))
     })
 }

@@ -20,7 +20,7 @@ fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
     each(rounds, |_| {
         loop {
             let ended = work();
-            let is_lacking = ended.is_err() && c.ground().shortage.is_some();
+            let is_lacking = ended.is_err() && c.dependencies().shortage.is_some();
             let Some(pause) = is_lacking.then(|| pauses.next()).flatten() else {
                 return ended;
             };

@@ -65,7 +65,7 @@ const REPLIES: &str = "replies/create-volume-group-snapshot";
 
 /// Demands that there is one snapshot of the first volume.
 pub fn lists_once(c: &Context, request: &v1::CreateVolumeGroupSnapshotRequest) -> Verdict {
-    c.resting_on(REPLIES, || {
+    c.demands_of(REPLIES, || {
         c.lists_snapshots(&request.source_volume_ids[0], 1)
     })
 }
@@ -111,7 +111,7 @@ pub fn cases(list: &mut Cases) {
                 .filter(|one| one.source_volume_id == *id);
             let count = of_it.count();
             let expected = format!("one snapshot of {id}");
-            c.resting_on(REPLIES, || {
+            c.demands_of(REPLIES, || {
                 ensure(count == 1, expected, format!("{count} of them"))?;
                 c.lists_snapshots(id, 1)
             })
@@ -198,7 +198,7 @@ pub fn cases(list: &mut Cases) {
     list.also(&[CREATE_DELETE_SNAPSHOT]);
     list.changes("snapshots-are-sources", |c| {
         // A group that says it is ready before its snapshots are is another matter.
-        c.rests_on(REPLIES);
+        c.depends_on(REPLIES);
         each(new_group(c)?.snapshots, |one| c.ok(c.restore(&one)?))
     });
     list.rule("GetSnapshot and ListSnapshots show a group's snapshots as the group does");
@@ -207,7 +207,7 @@ pub fn cases(list: &mut Cases) {
             let id = &snapshot.snapshot_id;
             if c.has(GET_SNAPSHOT) {
                 let now = c.ok(c.get_snapshot(id))?.snapshot;
-                c.resting_on(
+                c.demands_of(
                     "controller/get-snapshot/agrees-with-create-snapshot",
                     || same_snapshot(&snapshot, &now.unwrap_or_default()),
                 )?;

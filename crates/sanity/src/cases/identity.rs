@@ -49,7 +49,7 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("Probe can be called often and at the same time");
     list.reads("can-be-called-at-any-time", |c| {
-        c.resting_on("identity/probe/answers-ready", || {
+        c.demands_of("identity/probe/answers-ready", || {
             c.all_ok(vec![v1::ProbeRequest {}; 16])
         })
     });

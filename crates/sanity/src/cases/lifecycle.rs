@@ -60,7 +60,7 @@ pub fn cases(list: &mut Cases) {
         c.restart()?;
         if c.has(LIST_VOLUMES_PUBLISHED_NODES) && c.has(LIST_VOLUMES) {
             let status = entry_of(c, &placed.id())?.status.unwrap_or_default();
-            c.resting_on("controller/list-volumes/shows-published-nodes", || {
+            c.demands_of("controller/list-volumes/shows-published-nodes", || {
                 names_the_node(c, &status.published_node_ids)
             })?;
         }

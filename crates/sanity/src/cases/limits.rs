@@ -28,7 +28,7 @@ pub fn cases(list: &mut Cases) {
         "ValidateVolumeCapabilities with an id like a path answers NOT_FOUND or INVALID_ARGUMENT",
     );
     list.reads("with-a-hostile-id", |c| {
-        c.resting_on(VALIDATE_UNKNOWN, || {
+        c.demands_of(VALIDATE_UNKNOWN, || {
             each(hostile_ids("csi-sanity"), |id| {
                 c.refused(c.validate_id(id)?, &[NotFound, InvalidArgument])
             })
@@ -38,7 +38,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[GET_VOLUME]);
     list.error("ControllerGetVolume with an id like a path answers NOT_FOUND or INVALID_ARGUMENT");
     list.reads("with-a-hostile-id", |c| {
-        c.resting_on(UNKNOWN, || {
+        c.demands_of(UNKNOWN, || {
             each(hostile_ids("csi-sanity"), |id| {
                 c.refused(get(id), &[NotFound, InvalidArgument])
             })
@@ -56,7 +56,7 @@ pub fn cases(list: &mut Cases) {
                 volume_id,
                 target_path,
             };
-            c.resting_on("node/unpublish/is-idempotent", || {
+            c.demands_of("node/unpublish/is-idempotent", || {
                 c.ok_or(request, &[NotFound, InvalidArgument])
             })
         })
@@ -78,7 +78,7 @@ pub fn cases(list: &mut Cases) {
             if !c.has(CREATE_DELETE_VOLUME) {
                 return c.must_fail(request);
             }
-            c.resting_on("node/publish/of-a-deleted-volume", || {
+            c.demands_of("node/publish/of-a-deleted-volume", || {
                 c.refused(request, &codes).map(drop)
             })
         })
@@ -96,7 +96,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[CONTROLLER_SERVICE]);
     list.rule("ValidateVolumeCapabilities with an id of 128 bytes or more answers NOT_FOUND or INVALID_ARGUMENT");
     list.reads("with-a-long-id", |c| {
-        c.resting_on(VALIDATE_UNKNOWN, || {
+        c.demands_of(VALIDATE_UNKNOWN, || {
             each(LONG, |size| {
                 let request = c.validate_id("x".repeat(size))?;
                 c.refused(request, &[NotFound, InvalidArgument])

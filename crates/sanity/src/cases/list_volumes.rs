@@ -39,7 +39,7 @@ pub fn cases(list: &mut Cases) {
         find_once(&listed, &volumes[0].id())?;
         find_once(&listed, &volumes[2].id())?;
         let still = listed.iter().any(|one| one.volume_id == volumes[1].id());
-        c.resting_on("controller/delete-volume/deletes", || {
+        c.demands_of("controller/delete-volume/deletes", || {
             ensure(!still, "a deleted volume is not listed", volumes[1].id())
         })
     });
@@ -52,7 +52,7 @@ pub fn cases(list: &mut Cases) {
         // Of others' volumes nothing can be said: they may come and go meanwhile.
         each([1, 2, 4], |most| {
             let paged = all(c, most)?;
-            c.answer_rests_on(EVERY_VOLUME);
+            c.answers_depend_on(EVERY_VOLUME);
             each(&ids, |id| find_once(&paged, id))
         })
     });
@@ -143,7 +143,7 @@ pub fn entry_of(c: &Context, id: &str) -> Result<Entry, Stop> {
     let mut listed = entries(c, 0)?.into_iter();
     let id_of = |entry: &Entry| entry.volume.as_ref().map(|one| one.volume_id.clone());
     let found = listed.find(|entry| id_of(entry).as_deref() == Some(id));
-    c.resting_on(EVERY_VOLUME, || {
+    c.demands_of(EVERY_VOLUME, || {
         found.ok_or_else(|| Stop::failed(format!("the volume {id} is listed"), "it is not"))
     })
 }

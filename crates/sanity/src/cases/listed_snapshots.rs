@@ -36,7 +36,7 @@ pub fn cases(list: &mut Cases) {
             same_snapshot(snapshot, first)
         })?;
         let is_gone = listed.iter().all(|one| one.snapshot_id != gone);
-        c.resting_on("controller/delete-snapshot/deletes", || {
+        c.demands_of("controller/delete-snapshot/deletes", || {
             ensure(is_gone, "a deleted snapshot is not listed", gone)
         })
     });

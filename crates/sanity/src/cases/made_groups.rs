@@ -44,7 +44,7 @@ pub fn cases(list: &mut Cases) {
         c.lists_snapshots(&volume.id(), 1)?;
         for snapshot in &group.snapshots {
             if c.has(GET_SNAPSHOT) {
-                c.resting_on("controller/get-snapshot/unknown", || {
+                c.demands_of("controller/get-snapshot/unknown", || {
                     c.refused(c.get_snapshot(&snapshot.snapshot_id), &[NotFound])
                 })?;
             }
@@ -81,7 +81,7 @@ pub fn cases(list: &mut Cases) {
         let group = c.ready(&request)?;
         let now = c.ok(get(c, &group))?.group_snapshot;
         same_group(&group, &now.unwrap_or_default())?;
-        c.resting_on(
+        c.demands_of(
             "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
             || lists_once(c, &request),
         )
@@ -97,7 +97,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[GROUP_SNAPSHOTS]);
     list.error("GetVolumeGroupSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT");
     list.reads("strange-ids", |c| {
-        c.resting_on(UNKNOWN, || {
+        c.demands_of(UNKNOWN, || {
             each(strange_ids(), |id| {
                 c.refused(get(c, &of_id(id)), &[NotFound, InvalidArgument])
             })
@@ -146,7 +146,7 @@ const UNKNOWN: &str = "group-controller/get-volume-group-snapshot/unknown";
 
 /// Demands that a group which is deleted is not there.
 fn is_unknown(c: &Context, gone: &v1::VolumeGroupSnapshot) -> Verdict {
-    c.resting_on(UNKNOWN, || c.refused(get(c, gone), &[NotFound]).map(drop))
+    c.demands_of(UNKNOWN, || c.refused(get(c, gone), &[NotFound]).map(drop))
 }
 
 /// Two groups of one volume.

@@ -16,7 +16,7 @@ const UNKNOWN: &str = "controller/get-snapshot/unknown";
 /// Demands that a snapshot which is deleted is no source any more.
 pub fn no_source(c: &Context, gone: &v1::Snapshot) -> Verdict {
     let request = c.restore(gone)?;
-    c.resting_on("controller/create-volume/from-unknown-snapshot", || {
+    c.demands_of("controller/create-volume/from-unknown-snapshot", || {
         c.refused(request, &[NotFound]).map(drop)
     })
 }
@@ -49,7 +49,7 @@ pub fn cases(list: &mut Cases) {
         c.ok(c.delete_snapshot(id))?;
         c.lists_snapshots(&volume.id(), 0)?;
         if c.has(GET_SNAPSHOT) {
-            c.resting_on(UNKNOWN, || c.refused(c.get_snapshot(id), &[NotFound]))?;
+            c.demands_of(UNKNOWN, || c.refused(c.get_snapshot(id), &[NotFound]))?;
         }
         no_source(c, &snapshot)?;
         request.source_volume_id = other.id();
@@ -70,7 +70,7 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume()?;
         let snapshot = c.snapshot(&volume)?;
         c.equal_calls(c.delete_snapshot(&snapshot.snapshot_id), 6)?;
-        c.resting_on("controller/delete-snapshot/deletes", || {
+        c.demands_of("controller/delete-snapshot/deletes", || {
             c.lists_snapshots(&volume.id(), 0)
         })
     });
@@ -88,7 +88,7 @@ pub fn cases(list: &mut Cases) {
         // Whichever came first, the name leads to a snapshot that can be used.
         let snapshot = c.ready(&request)?;
         c.ok(c.restore(&snapshot)?)?;
-        c.resting_on("controller/create-snapshot/is-idempotent", || {
+        c.demands_of("controller/create-snapshot/is-idempotent", || {
             c.lists_snapshots(&volume.id(), 1)
         })
     });
@@ -141,7 +141,7 @@ pub fn cases(list: &mut Cases) {
         "GetSnapshot with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT",
     );
     list.reads("strange-ids", |c| {
-        c.resting_on(UNKNOWN, || {
+        c.demands_of(UNKNOWN, || {
             each(strange_ids(), |id| {
                 c.refused(c.get_snapshot(&id), &[NotFound, InvalidArgument])
             })

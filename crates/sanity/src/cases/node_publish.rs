@@ -132,7 +132,7 @@ pub fn cases(list: &mut Cases) {
         c.ok(one.unpublish())?;
         c.is_gone(&one)?;
         c.is_published(&other)?;
-        c.resting_on("node/publish/keeps-data", || c.holds(&other, "shared"))
+        c.demands_of("node/publish/keeps-data", || c.holds(&other, "shared"))
     });
     list.rule("NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path answers FAILED_PRECONDITION, as is recommended");
     list.also(&[NODE_SINGLE_NODE_MULTI_WRITER]);

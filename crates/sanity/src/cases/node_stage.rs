@@ -45,7 +45,7 @@ pub fn cases(list: &mut Cases) {
     list.error("NodeUnstageVolume of a volume that does not exist answers OK or NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let placed = c.placed_and_deleted()?;
-        c.resting_on("node/unstage/is-idempotent", || {
+        c.demands_of("node/unstage/is-idempotent", || {
             c.ok_or(placed.unstage(), &[NotFound])
         })
     });

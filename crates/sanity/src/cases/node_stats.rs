@@ -10,7 +10,7 @@ pub fn cases(list: &mut Cases) {
     list.error("NodeGetVolumeStats of a volume that does not exist answers NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let placed = c.placed_and_deleted()?;
-        c.resting_on("node/stats/at-another-path", || {
+        c.demands_of("node/stats/at-another-path", || {
             c.refused(placed.stats(), &[NotFound])
         })
     });
@@ -26,7 +26,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("after-unpublishing", |c| {
         let placed = c.published()?;
         c.ok(placed.unpublish())?;
-        c.resting_on("node/stats/at-another-path", || {
+        c.demands_of("node/stats/at-another-path", || {
             c.refused(placed.stats(), &[NotFound])
         })
     });

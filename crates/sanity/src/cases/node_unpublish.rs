@@ -21,7 +21,7 @@ pub fn cases(list: &mut Cases) {
     list.error("NodeUnpublishVolume of a volume that does not exist answers OK or NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let placed = c.placed_and_deleted()?;
-        c.resting_on("node/unpublish/is-idempotent", || {
+        c.demands_of("node/unpublish/is-idempotent", || {
             c.ok_or(placed.unpublish(), &[NotFound])
         })
     });
@@ -43,7 +43,7 @@ pub fn cases(list: &mut Cases) {
                 c.at_once(|| c.send(placed.publish()), || c.send(placed.unpublish()))?;
             ok_or_aborted(one?)?;
             // It may have come first.
-            c.resting_on("node/unpublish/is-idempotent", || ok_or_aborted(other?))?;
+            c.demands_of("node/unpublish/is-idempotent", || ok_or_aborted(other?))?;
             c.ok(placed.publish())?;
             c.is_published(&placed)?;
             c.ok(placed.unpublish())?;

@@ -29,7 +29,7 @@ pub fn cases(list: &mut Cases) {
     list.also(&[CREATE_DELETE_VOLUME]);
     list.changes("unknown-fields-of-changes-are-ignored", |c| {
         let volume = c.volume()?;
-        c.rests_on("protocol/unknown-fields-are-ignored");
+        c.depends_on("protocol/unknown-fields-are-ignored");
         let again = newer(c, volume.request.clone())?.volume.unwrap_or_default();
         same_id("volume", &volume.id(), &again.volume_id)?;
         newer(c, c.delete_request(volume.id()))

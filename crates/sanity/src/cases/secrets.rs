@@ -30,7 +30,7 @@ pub fn cases(list: &mut Cases) {
     list.rule("A call to the node that is refused does not repeat its secrets");
     list.changes("are-not-in-errors-of-the-node", |c| {
         // One place may word the errors of all calls.
-        c.rests_on("secrets/are-not-in-errors");
+        c.depends_on("secrets/are-not-in-errors");
         let (secrets, value) = made_up(c);
         let request = v1::NodePublishVolumeRequest {
             volume_id: c.name(),
@@ -91,9 +91,9 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[]);
     list.rule("No answer to any call of this run held the value of a secret");
     list.last("were-in-no-answer", |c| {
-        c.rests_on("secrets/are-not-in-errors");
-        c.rests_on("secrets/are-not-in-errors-of-the-node");
-        c.rests_on("secrets/are-not-in-the-volume");
+        c.depends_on("secrets/are-not-in-errors");
+        c.depends_on("secrets/are-not-in-errors-of-the-node");
+        c.depends_on("secrets/are-not-in-the-volume");
         c.no_answer_broke(SECRETS, "no secret in any answer")
     });
     list.about("errors", "Error Scheme");

@@ -243,7 +243,7 @@ pub fn cases(list: &mut Cases) {
         let request = allocated(c, &snapshot);
         let first = ranges(c, request.clone())?;
         let size = first.capacity;
-        c.resting_on("replies/create-volume", || {
+        c.demands_of("replies/create-volume", || {
             each(first.ranges.iter().map(|one| one.byte_offset), |begin| {
                 // The last range of a fixed length may end beyond a volume that is no multiple of it.
                 let actual = format!("one begins at {begin} of {size}");
@@ -255,7 +255,7 @@ pub fn cases(list: &mut Cases) {
     list.rule("GetMetadataAllocated with a starting_offset has everything that comes after it");
     list.also(BLOCK_SNAPSHOTS);
     list.changes("begins-at-the-offset", |c| {
-        c.rests_on("snapshot-metadata/get-metadata-allocated/in-small-messages");
+        c.depends_on("snapshot-metadata/get-metadata-allocated/in-small-messages");
         begins_at(c, allocated(c, &two_snapshots(c)?.1))
     });
     list.rule("GetMetadataAllocated has everything whatever max_results is");
@@ -283,7 +283,7 @@ pub fn cases(list: &mut Cases) {
         let (base, target) = two_snapshots(c)?;
         let before = ranges(c, allocated(c, &base))?.ranges;
         let after = ranges(c, allocated(c, &target))?.ranges;
-        c.rests_on("snapshot-metadata/get-metadata-allocated/in-small-messages");
+        c.depends_on("snapshot-metadata/get-metadata-allocated/in-small-messages");
         let found = covers(&before, FIRST) && covers(&after, FIRST) && covers(&after, SECOND);
         let expected = format!("ranges around {} and {}", FIRST.offset, SECOND.offset);
         let actual = format!("{}, then {}", ranges_text(&before), ranges_text(&after));
@@ -302,7 +302,7 @@ pub fn cases(list: &mut Cases) {
         let snapshot = c.ready_snapshot(&volume)?;
         let gone = c.ready_snapshot(&volume)?;
         c.ok(c.delete_snapshot(&gone.snapshot_id))?;
-        c.rests_on("controller/delete-snapshot/deletes");
+        c.depends_on("controller/delete-snapshot/deletes");
         c.refused(delta(c, &gone, &snapshot), &[NotFound])?;
         c.refused(delta(c, &snapshot, &gone), &[NotFound])
     });
@@ -310,7 +310,7 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[SNAPSHOT_METADATA_SERVICE]);
     list.error("GetMetadataAllocated with an id that no driver makes answers NOT_FOUND, or INVALID_ARGUMENT");
     list.reads("strange-ids", |c| {
-        c.resting_on("snapshot-metadata/get-metadata-allocated/unknown", || {
+        c.demands_of("snapshot-metadata/get-metadata-allocated/unknown", || {
             each(strange_ids(), |snapshot_id| {
                 let mut request = allocated(c, &v1::Snapshot::default());
                 request.snapshot_id = snapshot_id;

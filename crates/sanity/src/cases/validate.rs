@@ -37,7 +37,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("is-constant", |c| {
         let request = c.validate_request(&c.volume()?);
         let replies = c.equal_calls(request, 6)?;
-        c.resting_on(
+        c.demands_of(
             "controller/validate/confirms-what-it-was-created-with",
             || {
                 each(replies, |reply| {

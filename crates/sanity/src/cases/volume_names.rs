@@ -25,7 +25,7 @@ pub fn cases(list: &mut Cases) {
         c.ok(c.delete_request(older.id()))?;
         let new = c.volume()?;
         let actual = format!("{}, that of the volume before it", new.id());
-        c.resting_on("replies/volume-ids", || {
+        c.demands_of("replies/volume-ids", || {
             ensure(new.id() != newer.id(), "an id of its own", actual)
         })
     });

@@ -1,14 +1,14 @@
-//! What a case rests on at a point of its way: rules that other cases are about, and what the driver says it lacks. A case says
+//! What a case depends on at a point of its way: rules that other cases are about, and what the driver says it lacks. A case says
 //! the first itself, of a demand or of all that follows; what follows from the calls alone is found here: a call that is
 //! repeated, something taken back that is not there, an RPC that is not served, a question that is not answered, a lock that is
 //! not given back, a restart, and what the driver lacks.
 //!
-//! What becomes of a case that fails and rests on others is `judging.rs`'s.
+//! What becomes of a case that fails and depends on others is `case_states.rs`'s.
 
 use super::case::without_access;
 use super::context::Context;
+use super::dependencies::{Dependencies, Subject, UnderWay};
 use super::given_ids::case_about_ids;
-use super::premises::{Ground, Subject, UnderWay};
 use super::room::{Lack, Shortage};
 use super::steps::Step;
 use super::verdict::Stop;
@@ -52,29 +52,29 @@ impl Context {
         self.first_about(method, "/is-idempotent")
     }
 
-    /// Notes that a call begins. Where it repeats another one, the answers rest on the case about that.
+    /// Notes that a call begins. Where it repeats another one, the answers depend on the case about that.
     pub(super) fn begins(&self, method: &'static Method, request: &Bytes) -> UnderWay<'_> {
-        let mut premises = lock(&self.premises);
-        if premises.under_way == 0 && !csi_rpc::only_reads(method) {
-            premises.answer.clear();
-            premises.shortage = None;
+        let mut tracked = lock(&self.tracked);
+        if tracked.under_way == 0 && !csi_rpc::only_reads(method) {
+            tracked.answers.clear();
+            tracked.shortage = None;
         }
-        premises.under_way += 1;
+        tracked.under_way += 1;
         let subject = match csi_rpc::making(method).is_some_and(|making| making.has_own_id()) {
             true => name(method, request),
             false => request.clone(),
         };
-        if !premises.asked.insert((method.name, subject)) {
-            premises.answer.extend(self.repetition(method));
+        if !tracked.asked.insert((method.name, subject)) {
+            tracked.answers.extend(self.repetition(method));
         }
-        UnderWay(&self.premises)
+        UnderWay(&self.tracked)
     }
 
     /// Notes that calls begin of which none comes before another: what one of them was answered is not over when the next
     /// begins.
     pub(super) fn begins_many(&self) -> UnderWay<'_> {
-        lock(&self.premises).under_way += 1;
-        UnderWay(&self.premises)
+        lock(&self.tracked).under_way += 1;
+        UnderWay(&self.tracked)
     }
 
     /// Notes that a call was refused.
@@ -85,7 +85,7 @@ impl Context {
             (seen.largest, seen.worked.contains(method.name))
         };
         if let Some(shortage) = Shortage::of(method, request, status, largest) {
-            lock(&self.premises).shortage = Some(shortage);
+            lock(&self.tracked).shortage = Some(shortage);
         }
         let facts = csi_rpc::facts(method);
         let undoes = facts.is_some_and(|one| matches!(one.effect, Effect::Undoes));
@@ -95,7 +95,7 @@ impl Context {
             // Whatever is to be taken back: it is not there, as after the first of two calls.
             Code::NotFound if undoes => self.repetition(method),
             Code::Unimplemented => {
-                self.answer_rests_on(ADVERTISED);
+                self.answers_depend_on(ADVERTISED);
                 is_service.then_some(SERVICES)
             }
             Code::Aborted => Some(LOCKS),
@@ -110,69 +110,69 @@ impl Context {
             _ => None,
         };
         if let Some(on) = on {
-            self.answer_rests_on(on);
+            self.answers_depend_on(on);
         }
     }
 
     /// Notes that another refusal was demanded than the one that came.
     pub(super) fn refused_otherwise(&self) {
         let has_made = lock(&self.steps).have_made();
-        if let Some(shortage) = &mut lock(&self.premises).shortage {
+        if let Some(shortage) = &mut lock(&self.tracked).shortage {
             // A case that has something may have no room for more.
             let is_of_request = matches!(shortage.lack, Lack::Service | Lack::Size);
             shortage.in_place_of_another |= is_of_request || !has_made;
         }
     }
 
-    /// From here on the case rests on what another case is about.
-    pub fn rests_on(&self, case: &'static str) {
+    /// From here on the case depends on what another case is about.
+    pub fn depends_on(&self, case: &'static str) {
         debug_assert!(
             self.run.subjects.iter().any(|one| one.name == case),
             "{case}"
         );
-        lock(&self.premises).rest.push(case);
+        lock(&self.tracked).from_here.push(case);
     }
 
-    /// What the case makes of the answers rests on what another case is about, until it calls again to change something.
-    pub fn answer_rests_on(&self, case: &'static str) {
-        lock(&self.premises).answer.push(case);
+    /// What the case makes of the answers depends on what another case is about, until it calls again to change something.
+    pub fn answers_depend_on(&self, case: &'static str) {
+        lock(&self.tracked).answers.push(case);
     }
 
-    /// From here on the case rests on that the driver remembers what it must over a restart.
-    pub(super) fn rests_on_restart(&self) {
-        self.rests_on(RESTART);
+    /// From here on the case depends on that the driver remembers what it must over a restart.
+    pub(super) fn depends_on_restart(&self) {
+        self.depends_on(RESTART);
     }
 
     /// Makes demands that another case is about.
     ///
     /// # Errors
     /// Those of the demands.
-    pub fn resting_on<T>(
+    pub fn demands_of<T>(
         &self,
         case: &'static str,
         demands: impl FnOnce() -> Result<T, Stop>,
     ) -> Result<T, Stop> {
-        self.rests_on(case);
+        self.depends_on(case);
         let ended = demands();
-        let rest = &mut lock(&self.premises).rest;
-        let place = rest.iter().rposition(|one| *one == case);
+        let cases = &mut lock(&self.tracked).from_here;
+        let place = cases.iter().rposition(|one| *one == case);
         if let (Ok(_), Some(place)) = (&ended, place) {
-            rest.remove(place);
+            cases.remove(place);
         }
         ended
     }
 
-    /// What this case rests on now, beside its own rule.
-    pub(super) fn ground(&self) -> Ground {
+    /// What this case depends on now, beside its own rule.
+    pub(super) fn dependencies(&self) -> Dependencies {
         // The answer to a call is right or wrong, whatever id it has.
         let ids = self.doubled_ids(1);
-        let premises = lock(&self.premises);
-        let on = premises.rest.iter().chain(&premises.answer).copied();
+        let tracked = lock(&self.tracked);
+        let on = tracked.from_here.iter().chain(&tracked.answers).copied();
         let on = on.chain(ids);
         let own = without_access(&self.case);
-        Ground {
+        Dependencies {
             on: on.filter(|one| *one != own).collect(),
-            shortage: premises.shortage.clone(),
+            shortage: tracked.shortage.clone(),
         }
     }
 

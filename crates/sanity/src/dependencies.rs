@@ -1,5 +1,5 @@
-//! What a case rests on at a point of its way: rules that other cases are about, and what the driver says it lacks. Plain
-//! data, which `resting.rs` fills.
+//! What a case depends on at a point of its way: rules that other cases are about, and what the driver says it lacks. Plain
+//! data, which `tracking.rs` fills.
 
 use super::room::{Lack, Shortage};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use csi_proto::lock::lock;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// What a case is about, for others that rest on it.
+/// What a case is about, for others that depend on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject {
     /// The case.
@@ -18,16 +18,16 @@ pub struct Subject {
     pub(super) is_first: bool,
 }
 
-/// What a failure or a warning rests on.
+/// What a failure or a warning depends on.
 #[derive(Clone, Debug, Default)]
-pub struct Ground {
+pub struct Dependencies {
     /// The cases about other rules.
     pub(super) on: Vec<&'static str>,
     /// What the driver lacks, where the answer that did not fit said so.
     pub(super) shortage: Option<Shortage>,
 }
 
-impl Ground {
+impl Dependencies {
     /// The cases about other rules, and about whether what the driver lacks was given back.
     pub(super) fn cases(&self) -> impl Iterator<Item = &'static str> {
         let lack = self.shortage.as_ref().map(|shortage| shortage.lack);
@@ -35,19 +35,19 @@ impl Ground {
         self.on.clone().into_iter().chain(back)
     }
 
-    /// Whether it rests on nothing but the case's own rule.
+    /// Whether there is nothing but the case's own rule.
     pub(super) fn is_empty(&self) -> bool {
         self.on.is_empty() && self.shortage.is_none()
     }
 }
 
-/// What a case rests on at a point of its way.
+/// What a case depends on at a point of its way.
 #[derive(Default)]
-pub struct Premises {
-    /// The cases on whose rules it rests from here on.
-    pub(super) rest: Vec<&'static str>,
-    /// Those on whose rules the answers since the last call that changes something rest.
-    pub(super) answer: Vec<&'static str>,
+pub struct Tracked {
+    /// The cases on whose rules it depends from here on.
+    pub(super) from_here: Vec<&'static str>,
+    /// Those on whose rules the answers since the last call that changes something depend.
+    pub(super) answers: Vec<&'static str>,
     /// What the driver lacks, as an answer since then has said.
     pub(super) shortage: Option<Shortage>,
     /// What was asked for: by its name where it has one, else the request.
@@ -57,7 +57,7 @@ pub struct Premises {
 }
 
 /// A call under way, until it is dropped.
-pub struct UnderWay<'a>(pub(super) &'a Mutex<Premises>);
+pub struct UnderWay<'a>(pub(super) &'a Mutex<Tracked>);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {

@@ -1,0 +1,422 @@
+//! The state of each case of a run, and what comes next for it: it runs, again alone or after a pause, shows nothing, or is judged.
+//!
+//! [`decide`] says what becomes of a try. A failure that depends on other cases waits here for their ends: where one of those fails
+//! too, the failure is not judged, and names that case. So every mistake of a driver is one failure, and what a driver may do, such
+//! as to have no more room, is none.
+//!
+//! Decides from what it is told, and does nothing: `runner.rs` carries it out, `trial.rs` makes a try. What a case depends on is
+//! found by `tracking.rs`.
+
+use super::case::{CaseKind, Need};
+use super::dependencies::Dependencies;
+use super::losses::{Loss, Rpcs};
+use super::plan::Planned;
+use super::report::CaseResult;
+use super::room::Lack;
+use std::time::Duration;
+
+/// The most tries of a case that is cut off each time.
+const CUT_OFF_AT_MOST: usize = 6;
+
+/// How often in a row, alone, a call must take the driver down to be the cause; and how often where the driver is known to go
+/// away without such a call too.
+const KILLS: usize = 2;
+const KILLS_ANYWAY: usize = 4;
+
+/// The tries of a case that the driver has no room for: where somebody else uses the storage, where that is not known, and where
+/// nobody else does.
+const BESIDE_OTHERS: usize = 10;
+const PERHAPS_BESIDE: usize = 3;
+const ALONE: usize = 2;
+
+/// The pause after the first of them; each is followed by twice the pause before, up to the longest.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// What is known of one try of a case.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Try {
+    /// The number of tries before it.
+    pub(super) number: usize,
+    /// Whether no other case ran beside it.
+    pub(super) alone: bool,
+    pub(super) failed: bool,
+    /// Whether the driver went away in one of its calls, or at least while it ran.
+    pub(super) cut_off: CutOff,
+    /// How often in a row it ran alone and the driver went away in the same call, this time included.
+    pub(super) deaths: usize,
+    /// Whether the driver has gone away in a case that ran alone and did not lead to that again.
+    pub(super) dies_anyway: bool,
+    /// Whether the driver does not answer any more.
+    pub(super) gone: bool,
+    /// What the driver said that it lacks, where it failed at that.
+    pub(super) lack: Option<Lack>,
+    /// Whether it said so where another refusal is demanded.
+    pub(super) in_place_of_another: bool,
+    /// Whether the case is the one about whether that is given back. It waits for that itself.
+    pub(super) is_about_it: bool,
+    /// Whether the case is one of those on which most others depend.
+    pub(super) is_first: bool,
+    /// Whether the RPC that the driver lacks something for has ever answered OK, to as large a size; where another refusal is
+    /// demanded, also whether the driver serves others right after.
+    pub(super) has_worked: bool,
+    /// Whether somebody else uses the storage; `None` where the driver does not tell.
+    pub(super) others: Option<bool>,
+    /// Whether the run has waited for room for so long that it waits no more.
+    pub(super) patience_is_over: bool,
+    /// Whether the run ends, so that no case begins any more.
+    pub(super) run_ends: bool,
+}
+
+/// Whether the driver went away during a case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CutOff {
+    /// It did not.
+    #[default]
+    No,
+    /// It did, in a call of another case.
+    Meanwhile,
+    /// It did in a call of this case.
+    InCall,
+}
+
+/// What becomes of a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It counts, as far as the cases are sound that it rests on.
+    Counts,
+    /// It does not: the case runs again with nothing else running.
+    AgainAlone,
+    /// It does not: the case runs again after a pause.
+    AgainAfter(Duration),
+    /// One of its calls takes the driver down each time.
+    Kills,
+    /// It shows nothing, since the driver went away.
+    Interrupted,
+    /// It shows nothing: what it needs is used by others, or is not there.
+    Lacks,
+}
+
+/// Decides about a try.
+pub fn decide(one: &Try) -> Next {
+    match tried(one) {
+        Next::AgainAlone | Next::AgainAfter(_) if one.run_ends => Next::Interrupted,
+        next => next,
+    }
+}
+
+fn tried(one: &Try) -> Next {
+    use CutOff::{InCall, Meanwhile, No};
+    let kills = if one.dies_anyway { KILLS_ANYWAY } else { KILLS };
+    match one.cut_off {
+        No => {}
+        Meanwhile if !one.failed => {}
+        _ if one.gone => return Next::Interrupted,
+        InCall if one.deaths >= kills => return Next::Kills,
+        InCall | Meanwhile if one.number + 1 < CUT_OFF_AT_MOST => return Next::AgainAlone,
+        InCall | Meanwhile => return Next::Interrupted,
+    }
+    let Some(lack) = one.lack.filter(|_| one.failed) else {
+        return Next::Counts;
+    };
+    if one.is_about_it && one.alone {
+        // All that was taken is given back, the case has waited for that, and what worked works no more.
+        return match one.has_worked && one.others == Some(false) {
+            true => Next::Counts,
+            false => Next::Lacks,
+        };
+    }
+    let tries = match (lack, one.others) {
+        // What others show meanwhile is there.
+        (Lack::Size, _) if one.in_place_of_another => ALONE,
+        // Another size is not there the next time either.
+        (Lack::Size, _) => 0,
+        (Lack::Service, _) if one.has_worked => PERHAPS_BESIDE,
+        // It may not have come up yet.
+        (Lack::Service, _) if one.is_first => BESIDE_OTHERS,
+        (Lack::Service, _) => 0,
+        (_, Some(true)) => BESIDE_OTHERS,
+        (_, None) => PERHAPS_BESIDE,
+        (_, Some(false)) => ALONE,
+    };
+    let is_answer = one.in_place_of_another
+        && one.has_worked
+        && match lack {
+            Lack::Service => true,
+            Lack::Room | Lack::Places => one.others != Some(true) || !one.alone,
+            Lack::Size => false,
+        };
+    if one.number + 1 < tries && (is_answer || !one.patience_is_over) {
+        let doubled = 1u32 << one.number.min(16);
+        return match one.alone {
+            true => Next::AgainAfter((PAUSE * doubled).min(LONGEST_PAUSE)),
+            false => Next::AgainAlone,
+        };
+    }
+    // What comes each time, while others are served, is the driver's answer to the request.
+    match is_answer && one.alone {
+        true => Next::Counts,
+        false => Next::Lacks,
+    }
+}
+
+/// All cases of a run.
+pub struct CaseStates {
+    cases: Vec<CaseState>,
+    /// Whether one of the cases that ran alone, and in which the driver went away, did not lead to that again.
+    dies_anyway: bool,
+    /// For how long the run has waited for room, and may wait.
+    waited: Duration,
+    patience: Duration,
+}
+
+/// A case of the plan.
+struct CaseState {
+    planned: Planned,
+    is_asked_for: bool,
+    deaths: Deaths,
+    stage: Stage,
+}
+
+/// The last tries in a row in which the driver went away, each time in the same call.
+#[derive(Default)]
+struct Deaths {
+    method: Option<&'static str>,
+    count: usize,
+    /// The RPCs one of which may be to blame for all of them.
+    suspects: Rpcs,
+}
+
+/// How far a case is.
+enum Stage {
+    /// It has not ended.
+    Open,
+    /// It has ended. Its result waits for the cases that it depends on.
+    Held(CaseResult, Dependencies),
+    /// Its result is known; there is none where nobody asked for one.
+    Judged(Option<CaseResult>),
+}
+
+impl Deaths {
+    fn count(&mut self, loss: Option<&Loss>) {
+        *self = match loss {
+            Some(loss) if self.method == Some(loss.method) => Self {
+                method: self.method,
+                count: self.count + 1,
+                suspects: &self.suspects & &loss.suspects,
+            },
+            Some(loss) => Self {
+                method: Some(loss.method),
+                count: 1,
+                suspects: loss.suspects.clone(),
+            },
+            None => Self::default(),
+        };
+    }
+}
+
+impl CaseState {
+    fn is_judged(&self) -> bool {
+        matches!(self.stage, Stage::Judged(_))
+    }
+
+    /// The case that has failed, where this one is judged: itself, or what it depends on.
+    fn failed(&self) -> Option<String> {
+        let Stage::Judged(Some(result)) = &self.stage else {
+            return None;
+        };
+        match result.is_failed() {
+            true => Some(result.name.clone()),
+            false => result.rests_on.clone(),
+        }
+    }
+}
+
+impl CaseStates {
+    /// None of the planned cases has begun. The names are those of the cases whose results are asked for.
+    pub(super) fn of(
+        planned: Vec<Planned>,
+        is_asked_for: impl Fn(&Planned) -> bool,
+        patience: Duration,
+    ) -> Self {
+        let cases = planned.into_iter().map(|planned| CaseState {
+            is_asked_for: is_asked_for(&planned),
+            planned,
+            deaths: Deaths::default(),
+            stage: Stage::Open,
+        });
+        Self {
+            cases: cases.collect(),
+            dies_anyway: false,
+            waited: Duration::ZERO,
+            patience,
+        }
+    }
+
+    /// The next try of a case, and whether its result is asked for.
+    pub(super) fn planned(&self, index: usize) -> (Planned, bool) {
+        let state = &self.cases[index];
+        (state.planned, state.is_asked_for)
+    }
+
+    /// Whether a case is to run: one of the last is not where no failure depends on it and nobody asked for it.
+    pub(super) fn is_needed(&mut self, index: usize) -> bool {
+        let state = &self.cases[index];
+        let is_closing = state.planned.case.kind == CaseKind::Closing;
+        let is_needed = !is_closing || state.is_asked_for || self.is_awaited(index);
+        if !is_needed {
+            self.cases[index].stage = Stage::Judged(None);
+        }
+        is_needed
+    }
+
+    /// What comes after a try of a case, of which `seen` says what the try itself has shown. `lost` is the call in which the driver
+    /// went away.
+    pub(super) fn after(&mut self, index: usize, seen: Try, lost: Option<&Loss>) -> Next {
+        let state = &mut self.cases[index];
+        let one = &mut state.planned;
+        self.dies_anyway |= state.deaths.count > 0 && seen.cut_off == CutOff::No;
+        // Before a try that was not cut off before nobody has looked whether the case before it takes the driver down.
+        let counts = seen.alone && one.cut_off;
+        state.deaths.count(lost.filter(|_| counts));
+        let next = decide(&Try {
+            number: one.tries,
+            deaths: state.deaths.count,
+            dies_anyway: self.dies_anyway,
+            is_first: one.case.kind == CaseKind::First,
+            patience_is_over: seen.run_ends || self.waited > self.patience,
+            ..seen
+        });
+        if let Next::AgainAlone | Next::AgainAfter(_) = next {
+            one.tries += 1;
+            one.cut_off |= seen.cut_off != CutOff::No;
+        }
+        if let Next::AgainAfter(pause) = next {
+            self.waited += pause;
+        }
+        next
+    }
+
+    /// The RPCs one of which took the driver down in each of the last tries.
+    pub(super) fn suspects(&self, index: usize) -> &Rpcs {
+        &self.cases[index].deaths.suspects
+    }
+
+    /// The cases on which most others depend, for one more try.
+    pub(super) fn first_again(&mut self) -> Vec<Planned> {
+        let all = self.cases.iter_mut().map(|state| &mut state.planned);
+        let first = all.filter(|one| one.case.kind == CaseKind::First);
+        let again = first.map(|one| {
+            one.tries += 1;
+            *one
+        });
+        again.collect()
+    }
+
+    /// A case has ended. Where it has failed, at a demand that depends on others, or on what the driver lacks, it waits for them.
+    pub(super) fn ends(&mut self, index: usize, result: CaseResult, on: Dependencies) {
+        let state = &mut self.cases[index];
+        state.stage = match (result.is_failed(), state.is_asked_for) {
+            (true, _) => Stage::Held(result, on),
+            (false, true) => Stage::Held(result, Dependencies::default()),
+            (false, false) => Stage::Judged(None),
+        };
+    }
+
+    /// Whether a failure depends on a case.
+    fn is_awaited(&self, index: usize) -> bool {
+        let case = &self.cases[index].planned.case.name;
+        self.cases.iter().any(|state| match &state.stage {
+            Stage::Held(_, on) => on.cases().any(|one| one == case),
+            _ => false,
+        })
+    }
+
+    /// The next result about which all is known now, as it is judged. With `at_the_end` what is still open stays
+    /// so: of failures that depend on each other the first in the list has failed by itself.
+    pub(super) fn judge(&mut self, at_the_end: bool) -> Option<&CaseResult> {
+        let known = (0..self.cases.len()).find_map(|index| Some((index, self.base(index)?)));
+        let (index, base) = known.or_else(|| {
+            let first = self.first_held().filter(|_| at_the_end)?;
+            Some((first, None))
+        })?;
+        let stage = &mut self.cases[index].stage;
+        let Stage::Held(mut result, on) = std::mem::replace(stage, Stage::Open) else {
+            return None;
+        };
+        let failed = base.as_ref();
+        let failed = failed.map(|on| format!("not judged: it rests on {on}, which failed"));
+        if let Some(reason) = failed.or_else(|| Some(on.shortage?.reason())) {
+            result.skip(reason);
+            result.rests_on = base;
+        }
+        *stage = Stage::Judged(Some(result));
+        match stage {
+            Stage::Judged(result) => result.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What a failure that is held depends on: the failed case, if there is one. `None` as long as that is open.
+    fn base(&self, index: usize) -> Option<Option<String>> {
+        let state = &self.cases[index];
+        if !matches!(state.stage, Stage::Held(..)) {
+            return None;
+        }
+        let bases: Vec<_> = self.bases(state).map(|at| &self.cases[at]).collect();
+        let failed = bases.iter().find_map(|base| base.failed());
+        let is_known = failed.is_some() || bases.iter().all(|base| base.is_judged());
+        is_known.then_some(failed)
+    }
+
+    /// The places of the cases that a failure which is held depends on: for the same access type, where both run for each.
+    fn bases<'a>(&'a self, of: &'a CaseState) -> impl Iterator<Item = usize> {
+        let cases = match &of.stage {
+            Stage::Held(_, on) => Some(on.cases()),
+            _ => None,
+        };
+        let runs_for_each = |one: &Planned| one.case.needs.contains(&Need::EachAccess);
+        let is_base = move |one: &Planned, case: &str| {
+            let is_same_access = one.access == of.planned.access;
+            let both = runs_for_each(one) && runs_for_each(&of.planned);
+            one.case.name == case && (is_same_access || !both)
+        };
+        cases.into_iter().flatten().flat_map(move |case| {
+            let states = self.cases.iter().enumerate();
+            let found = states.filter(move |(_, one)| is_base(&one.planned, case));
+            found.map(|(place, _)| place)
+        })
+    }
+
+    /// The failure that stands where all wait: the first of those that depend on each other in a circle, or one that depends on a
+    /// case that has not ended.
+    fn first_held(&self) -> Option<usize> {
+        let is_held = |place: &usize| matches!(self.cases[*place].stage, Stage::Held(..));
+        let mut way: Vec<usize> = Vec::new();
+        let mut next = (0..self.cases.len()).find(is_held);
+        while let Some(place) = next {
+            if let Some(begin) = way.iter().position(|one| *one == place) {
+                return way[begin..].iter().min().copied();
+            }
+            way.push(place);
+            next = self.bases(&self.cases[place]).find(is_held);
+        }
+        way.last().copied()
+    }
+
+    /// The results, in the order of the list.
+    pub(super) fn results(self) -> Vec<CaseResult> {
+        let results = self
+            .cases
+            .into_iter()
+            .filter_map(|state| match state.stage {
+                Stage::Open => None,
+                Stage::Held(result, _) => Some(result),
+                Stage::Judged(result) => result,
+            });
+        results.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
