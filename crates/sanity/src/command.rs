@@ -302,7 +302,7 @@ fn execute(
             }
         }
         let mut report = followed(settings, &mut progress, &mut signals, shown.is_live()).await?;
-        report.known = known;
+        report.knows(known);
         let documents: [fn(&Report) -> String; 2] = [junit::document, known_failures::written];
         for ((flag, path), document) in files.into_iter().zip(documents) {
             if let Some(path) = path {

@@ -113,9 +113,11 @@ fn what_runs_leave_is_written_as_in_the_newest_version() {
         result["sentence"] = "It keeps the rule".into();
     }
     files.insert("run.json".into(), run.to_string().into_bytes());
+    let mut failed = report();
+    failed.results.retain(|one| one.reason.is_none());
     files.insert(
         "known".into(),
-        known_failures::written(&report()).into_bytes(),
+        known_failures::written(&failed).into_bytes(),
     );
     corpus::holds("sanity", files);
 }

@@ -72,7 +72,7 @@ pub struct CaseResult {
     /// Why the case was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The failed case that this one rests on, where that kept it from what it is about. It is skipped then.
+    /// The failed case that this one depends on, where that kept it from what it is about. It is skipped then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rests_on: Option<String>,
     /// Recommendations of the specification that the driver does not follow.
@@ -212,6 +212,23 @@ impl Report {
             counts.warned += usize::from(result.is_warned());
         }
         counts
+    }
+
+    /// Takes the failures of a list for known. What they keep from being judged is as little known as what could not be tried, unless
+    /// the list names it, too.
+    pub fn knows(&mut self, known: BTreeSet<String>) {
+        let is_open = |one: &&CaseResult| {
+            let base = one.rests_on.as_ref().filter(|on| known.contains(*on));
+            base.is_some() && !known.contains(&one.name)
+        };
+        let open = self.results.iter().filter(is_open).count();
+        if open > 0 {
+            let cases = figure::counted(open, "case");
+            self.incomplete.push(format!(
+                "known failures keep {cases} from being judged that the list does not name: --write-known-failures names them"
+            ));
+        }
+        self.known = known;
     }
 
     /// Whether every case that could run has passed, or failed as is known, and the run is complete.
