@@ -47,5 +47,9 @@ pub mod text;
 pub mod value;
 pub mod wire;
 
+pub use lock::lock;
+pub use path::contents;
 pub use request::Request;
+pub use schema::Method;
 pub use tables::SPEC_VERSION;
+pub use text::escaped;

@@ -4,10 +4,9 @@ use super::tree::{self, PLUGIN, PodFlags, TOOLS};
 use clap::{ArgMatches, FromArgMatches};
 use csi_error::{Error, Style};
 use csi_invocation::connect::{block_on, endpoint, session};
-use csi_invocation::defaults::{Defaults, Program};
-use csi_invocation::globals::Globals;
 use csi_invocation::rpc_command::Command;
 use csi_invocation::watch::watch;
+use csi_invocation::{Defaults, Globals, Program};
 use csi_rpc::Called;
 
 /// This program, as the shell runs its commands.

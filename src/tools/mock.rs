@@ -5,13 +5,11 @@
 use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command};
 use csi_arguments::size;
-use csi_error::note;
-use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
+use csi_error::{Error, OrError, note};
 use csi_invocation::faults::{FaultFlags, methods_named};
-use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, Offered, with_flags};
 use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
+use csi_invocation::{Defaults, Globals};
 use csi_mock::{Defect, Mock, Settings, SettingsFile, Storage, capability_names};
 use csi_output::json;
 use serde_json::{Value as Json, json as object};

@@ -4,12 +4,11 @@
 
 use bytes::Bytes;
 use csi_call::advertised::{Asks, DriverEnd};
-use csi_call::endpoint::Endpoint;
 use csi_call::error::hint_for;
-use csi_call::session::{CallError, Lost, Session};
+use csi_call::session::Lost;
+use csi_call::{CallError, Endpoint, Session};
 use csi_error::{Error, OrError};
-use csi_proto::Request;
-use csi_proto::schema::Method;
+use csi_proto::{Method, Request};
 use prost::Message as _;
 use std::time::Duration;
 use tonic::Code;

@@ -5,8 +5,7 @@ use clap::Args;
 use csi_arguments::capability;
 use csi_arguments::request::{self, RequestSource};
 use csi_invocation::volume_flags::VolumeFlags;
-use csi_proto::duration;
-use csi_proto::v1;
+use csi_proto::{duration, v1};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -25,13 +25,10 @@ pub use tree::command;
 
 use clap::{ArgMatches, FromArgMatches};
 use client::{Client, Ends};
-use csi_call::advertised::Advertised;
-use csi_call::endpoint::Endpoint;
+use csi_call::{Advertised, Endpoint};
 use csi_error::{Error, OrError};
-use csi_invocation::defaults::{self, Defaults};
-use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
-use csi_invocation::{connect, rpc_command};
+use csi_invocation::{Defaults, Globals, connect, defaults, rpc_command};
 use csi_output::page::{PageFile, Readers};
 use csi_proto::random;
 use csi_rpc::Called;

@@ -4,8 +4,7 @@
 use super::pace::Limits;
 use super::tally::Tally;
 use csi_output::load::{count, per_second};
-use csi_proto::duration;
-use csi_proto::lock::lock;
+use csi_proto::{duration, lock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex};

@@ -6,13 +6,11 @@
 use super::flags::{BenchFlags, CycleFlags};
 use super::template::{Template, TemplateError};
 use bytes::Bytes;
-use csi_call::advertised::Advertised;
+use csi_call::Advertised;
 use csi_call::endpoint::absolute;
 use csi_error::{Error, OrError};
 use csi_invocation::rpc_command;
-use csi_proto::path::contents;
-use csi_proto::schema::Method;
-use csi_proto::{Request, v1};
+use csi_proto::{Method, Request, contents, v1};
 use csi_rpc::context::{Draft, RequestContext};
 use csi_rpc::facts::{ControllerCapability, Given, IdKind, Making, NAME, NodeCapability};
 use prost::Message;

@@ -5,13 +5,11 @@
 
 use super::side::{ItemNumbers, Side};
 use bytes::Bytes;
-use csi_call::session::CallError;
+use csi_call::CallError;
 use csi_error::code_name;
-use csi_proto::lock::lock;
-use csi_proto::schema::Method;
-use csi_proto::text::escaped;
+use csi_proto::{Method, escaped, lock};
+use csi_undo::Item;
 use csi_undo::left::Commands;
-use csi_undo::made::Item;
 use csi_undo::order::waves;
 use csi_undo::taking_back::{Called, TakingBack, Tool, Why};
 use csi_undo::tries::Tries;

@@ -8,7 +8,7 @@ use super::taking_back;
 use super::tally::Tally;
 use super::template::Knowledge;
 use csi_error::{Error, OrError};
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

@@ -3,14 +3,13 @@
 //! They are kept as numbers, so that ones which nobody knows do no harm.
 
 use super::session::CallError;
-use csi_proto::path::contents;
 use csi_proto::schema::Message;
 use csi_proto::v1::plugin_capability::{service, volume_expansion};
 use csi_proto::v1::{
     controller_service_capability, group_controller_service_capability, node_service_capability,
 };
 use csi_proto::wire::{self, Raw};
-use csi_proto::{Request, v1};
+use csi_proto::{Request, contents, v1};
 use prost::Message as _;
 use tonic::Code;
 

@@ -7,7 +7,7 @@ use super::secrets::mask;
 use super::session::{CallError, Lost};
 use super::status_details;
 use csi_error::Error;
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use std::time::Duration;
 use tonic::Code;
 

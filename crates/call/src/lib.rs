@@ -14,3 +14,9 @@ pub mod session;
 pub mod status_details;
 pub mod user_folders;
 pub mod wait;
+
+pub use advertised::Advertised;
+pub use endpoint::Endpoint;
+pub use error::{call_error, connection_error};
+pub use log::Log;
+pub use session::{CallError, Connection, Session};

@@ -5,9 +5,9 @@
 use crate::session::Session;
 use csi_error::say;
 use csi_output::json;
-use csi_proto::schema::{Message, Method};
-use csi_proto::text::escaped;
+use csi_proto::schema::Message;
 use csi_proto::value::{MASK, Secrets};
+use csi_proto::{Method, escaped};
 
 use std::time::Duration;
 use tonic::metadata::{KeyAndValueRef, MetadataMap};

@@ -3,7 +3,7 @@
 //! A group of its own keeps the terminal's Ctrl-C away from the program: `csi` gets Ctrl-C, and then ends the group in order. Owns also
 //! how the program ended, and the last of what it wrote to stderr. Must not know what the program is for.
 
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,

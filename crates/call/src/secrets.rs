@@ -5,7 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use csi_proto::value::{MASK, secret_values};
 use serde_json::Value as Json;
 use std::borrow::Cow;

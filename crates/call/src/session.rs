@@ -6,7 +6,7 @@ use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use crate::secrets::{secrets_in, without};
 use bytes::{Buf, BufMut, Bytes};
 use csi_arguments::metadata::{self, MetadataError, SentValue};
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::error::Error as StdError;

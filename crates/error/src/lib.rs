@@ -6,7 +6,8 @@
 
 pub mod say;
 
-use csi_proto::text::{Escaping, escaped};
+use csi_proto::escaped;
+use csi_proto::text::Escaping;
 use serde::Serialize;
 use serde_json::ser::CompactFormatter;
 use serde_json::{Value as Json, json as object};

@@ -3,12 +3,8 @@
 use super::defaults::Defaults;
 use super::globals::Globals;
 use super::interrupt::{self, Signals, asked_to_stop};
-use csi_call::endpoint::Endpoint;
-use csi_call::error::connection_error;
-use csi_call::session::Session;
-use csi_call::wait;
-use csi_error::say;
-use csi_error::{Error, OrError};
+use csi_call::{Endpoint, Session, connection_error, wait};
+use csi_error::{Error, OrError, say};
 use std::future::Future;
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};

@@ -1,8 +1,8 @@
 //! The flags that disturb calls on purpose, and the names that calls have in them.
 
 use clap::Args;
+use csi_proto::Method;
 use csi_proto::faults::{self, FaultRule, FaultRules};
-use csi_proto::schema::Method;
 use std::time::Duration;
 
 const FAULTS: &str = "Faults on purpose";

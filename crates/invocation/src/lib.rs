@@ -24,3 +24,6 @@ pub mod serving;
 pub mod verbs;
 pub mod volume_flags;
 pub mod watch;
+
+pub use defaults::{Defaults, Program};
+pub use globals::Globals;

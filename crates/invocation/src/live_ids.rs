@@ -3,11 +3,10 @@
 //! Errors are silence here: a completion that fails must not disturb the line that is being typed.
 
 use bytes::Bytes;
-use csi_call::session::Session;
-use csi_proto::path::contents;
+use csi_call::Session;
 use csi_proto::schema::{Kind, Message};
-use csi_proto::v1;
 use csi_proto::wire::{self, Raw};
+use csi_proto::{contents, v1};
 use csi_rpc::facts::IdKind;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};

@@ -3,7 +3,7 @@
 //!
 //! The attribute goes with its folder. Where a file system has none, nobody knows the driver.
 
-use csi_call::endpoint::Endpoint;
+use csi_call::Endpoint;
 use rustix::fs::{OFlags, XattrFlags, lgetxattr, lsetxattr};
 use rustix::process::geteuid;
 use std::fs::{self, File};

@@ -4,8 +4,7 @@
 //! a failed call, or with the reader of its output.
 
 use super::rpc_command::Command;
-use csi_call::endpoint::Endpoint;
-use csi_call::session::Session;
+use csi_call::{Endpoint, Session};
 use csi_error::{Error, ErrorKind};
 use csi_output::layout::{Layout, OwnedRow};
 use csi_output::printer::{Event, Printer};

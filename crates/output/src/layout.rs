@@ -3,8 +3,9 @@
 use super::cell::{self, CellSource, Reader, Row, RowTypes};
 use super::reply::{Format, OutputError, ShownReply};
 use super::view::{CellFormat, View};
+use csi_proto::Method;
 use csi_proto::path::Path;
-use csi_proto::schema::{Cardinality, Field, Kind, Method};
+use csi_proto::schema::{Cardinality, Field, Kind};
 use csi_proto::value::{Secrets, ValueError, decode};
 use csi_proto::wire::{self, fields};
 use serde_json::Value as Json;

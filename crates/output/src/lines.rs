@@ -2,7 +2,7 @@
 //! report.
 
 use super::stdout::SharedStdout;
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

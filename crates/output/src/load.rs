@@ -5,7 +5,7 @@
 use super::columns::{Columns, aligned};
 use super::terminal::columns_of;
 use super::{OutputError, figure, json};
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::{Value as Json, json as object};
 use std::fmt::Write as _;
 use std::io::Write;

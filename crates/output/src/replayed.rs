@@ -2,7 +2,7 @@
 
 use super::json as careful;
 use super::{OutputError, figure};
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Quotes text as one word of a shell, safe to show on a terminal.
 
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use std::fmt::Write as _;
 
 /// `text` as one word for a shell, safe to show.

@@ -1,7 +1,7 @@
 //! Prints the steps of a longer task as they happen: aligned lines for people, one JSON object a line for scripts.
 
 use super::figure;
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::json;
 use std::io::{self, Write};
 use std::time::Duration;

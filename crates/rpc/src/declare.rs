@@ -12,8 +12,7 @@ use super::validation::rule::Rule;
 use clap::{ArgMatches, Args, Command};
 use csi_output::csc::{Csc, CscWriter};
 use csi_output::view::View;
-use csi_proto::path::contents;
-use csi_proto::schema::{self, Method};
+use csi_proto::{Method, contents, schema};
 
 /// Names, fields or command lines.
 pub type Words = &'static [&'static str];

@@ -3,7 +3,8 @@
 //!
 //! Owns the shape of these facts and what follows from them. Knows no command line, no table and no connection.
 
-use csi_proto::schema::{Cardinality, Field, Kind, Method};
+use csi_proto::Method;
+use csi_proto::schema::{Cardinality, Field, Kind};
 pub use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 pub use csi_proto::v1::group_controller_service_capability::rpc::Type as GroupCapability;
 pub use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;

@@ -2,8 +2,8 @@
 
 use super::facts::{Capability, Effect, Given, IdKind, NAME, Source, Thing};
 use super::{all, facts, maker_of, makers, making, only_reads};
-use csi_proto::schema::{Cardinality, Field, Kind, Message, Method};
-use csi_proto::tables;
+use csi_proto::schema::{Cardinality, Field, Kind, Message};
+use csi_proto::{Method, tables};
 
 /// The field at the end of a path, through lists.
 fn field(mut message: &'static Message, path: &str) -> Option<&'static Field> {

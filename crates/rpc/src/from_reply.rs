@@ -5,7 +5,8 @@
 
 use clap::{Arg, ArgMatches};
 use csi_arguments::text::{TextError, TextOrigin};
-use csi_proto::schema::{Cardinality, Field, Message, Method};
+use csi_proto::Method;
+use csi_proto::schema::{Cardinality, Field, Message};
 use csi_proto::tables::METHODS;
 use serde::Deserialize;
 use serde_json::Value as Json;

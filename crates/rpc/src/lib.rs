@@ -22,7 +22,7 @@ pub use declare::{Calls, EncodedRequest, Group, Rpc};
 
 use clap::ArgMatches;
 use csi_output::view::Column;
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use facts::{Facts, Given, IdKind, Making, Thing};
 use std::collections::BTreeSet;
 

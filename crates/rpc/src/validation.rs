@@ -15,7 +15,7 @@ mod walk;
 pub use view::Violations;
 
 use super::facts::Given;
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use exchange::{Exchange, Stream};
 use rule::RpcRules;
 use view::{Broken, MessageView};

@@ -2,8 +2,7 @@
 //! and completion are the same for all.
 
 use clap::{Arg, ArgAction, Args, Command, Subcommand, ValueEnum};
-use csi_invocation::defaults::Program;
-use csi_invocation::verbs;
+use csi_invocation::{Program, verbs};
 use csi_proto::schema::{Cardinality, Kind};
 use csi_rpc::GROUPS;
 use std::path::PathBuf;

@@ -1,16 +1,11 @@
 //! The connections of a session, kept open from line to line, and whether the driver answers.
 
-use csi_call::error::call_error;
-use csi_call::session::Connection;
-use csi_error::say;
-use csi_error::{Error, Style};
-use csi_invocation::connect;
-use csi_invocation::globals::Globals;
+use csi_call::{Connection, call_error};
+use csi_error::{Error, Style, say};
+use csi_invocation::{Globals, connect};
 use csi_output::colour;
 use csi_output::terminal::cut;
-use csi_proto::lock::lock;
-use csi_proto::text::escaped;
-use csi_proto::v1;
+use csi_proto::{escaped, lock, v1};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

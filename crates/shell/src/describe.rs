@@ -3,7 +3,8 @@
 use csi_error::Error;
 use csi_output::figure::some;
 use csi_output::terminal::wrapped;
-use csi_proto::schema::{Enum, Field, Kind, Message, Method, summary};
+use csi_proto::Method;
+use csi_proto::schema::{Enum, Field, Kind, Message, summary};
 use csi_proto::tables::{ENUMS, MESSAGES, METHODS};
 use csi_rpc::{GROUPS, Group, Rpc};
 use std::fmt::Write as _;

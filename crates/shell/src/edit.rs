@@ -2,7 +2,8 @@
 
 use super::describe;
 use csi_error::{Error, OrError};
-use csi_proto::schema::{Cardinality, Field, Kind, Message, Method, summary};
+use csi_proto::Method;
+use csi_proto::schema::{Cardinality, Field, Kind, Message, summary};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

@@ -6,7 +6,7 @@
 use csi_error::Error;
 use csi_invocation::interrupt::{self, Signals};
 use csi_output::stdout::Terminals;
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

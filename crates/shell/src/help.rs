@@ -2,7 +2,7 @@
 
 use super::builtins::{Builtin, tree};
 use clap::{Command, Subcommand};
-use csi_invocation::defaults::Program;
+use csi_invocation::Program;
 use csi_invocation::help::{self, HelpPages};
 use csi_output::terminal::{columns_of, wrapped};
 use csi_rpc::GROUPS;

@@ -32,14 +32,11 @@ mod watch;
 
 use clap::{ArgMatches, Args, Command};
 use complete::Assistant;
-use csi_error::say;
-use csi_error::{Error, ErrorKind};
-use csi_invocation::connect;
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
+use csi_error::{Error, ErrorKind, say};
 use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{Defaults, Globals, connect};
 #[cfg(test)]
-use csi_invocation::{defaults::Program, globals::with_global_flags, parse::with_rpcs};
+use csi_invocation::{Program, globals::with_global_flags, parse::with_rpcs};
 use csi_output::terminal::columns_of;
 use execute::{Flow, Shell};
 use history::History;

@@ -9,9 +9,8 @@ use super::line::{Statement, Word, WordPiece, is_name, quoted};
 use super::pipeline::Pipeline;
 use super::psql::{self, Meant};
 use super::values::{ENVIRONMENT, LAST, Variable};
-use csi_error::say;
-use csi_error::{Error, ErrorKind, OrError};
-use csi_proto::text::escaped;
+use csi_error::{Error, ErrorKind, OrError, say};
+use csi_proto::escaped;
 use std::time::Instant;
 
 /// The file in which what a `;` keeps quiet is lost.

@@ -5,8 +5,8 @@
 use super::line::{Word, WordPiece, is_name};
 use super::value_path::{self, TypedValue, ValuePathError, split, steps};
 use csi_output::columns::{Columns, aligned};
+use csi_proto::escaped;
 use csi_proto::schema::Message;
-use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
 use std::collections::BTreeMap;
 use std::rc::Rc;

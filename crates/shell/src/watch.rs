@@ -1,8 +1,7 @@
 //! `watch`: runs a command again and again, and marks the lines that changed.
 
 use super::execute::Shell;
-use csi_error::say;
-use csi_error::{Error, ErrorKind, Style};
+use csi_error::{Error, ErrorKind, Style, say};
 use csi_output::stdout::Redirected;
 use csi_output::terminal::{self, cut};
 use rustix::fs::{MemfdFlags, memfd_create};

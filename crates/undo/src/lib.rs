@@ -11,3 +11,5 @@ pub mod order;
 pub mod requests;
 pub mod taking_back;
 pub mod tries;
+
+pub use made::{Item, Made};

@@ -4,7 +4,7 @@
 
 use super::requests::{identity, name, undoing};
 use bytes::Bytes;
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use csi_rpc::facts::{Making, Thing};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

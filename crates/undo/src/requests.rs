@@ -3,9 +3,8 @@
 //! Works on bytes with the facts of the RPCs: no message is decoded whole, and no RPC is known by name.
 
 use bytes::Bytes;
-use csi_proto::path::contents;
-use csi_proto::schema::{Field, Method};
-use csi_proto::wire;
+use csi_proto::schema::Field;
+use csi_proto::{Method, contents, wire};
 use csi_rpc::context::Draft;
 use csi_rpc::facts::{Making, NAME, Source};
 use std::collections::BTreeMap;

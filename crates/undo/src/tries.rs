@@ -1,6 +1,7 @@
 //! Decides whether a call that failed is made again.
 
-use csi_call::session::{CallError, Lost};
+use csi_call::CallError;
+use csi_call::session::Lost;
 use std::time::Duration;
 use tonic::Code;
 

@@ -6,12 +6,9 @@
 use super::script::VARIABLE;
 use crate::cli::tree;
 use clap::FromArgMatches;
-use csi_call::endpoint::Endpoint;
-use csi_call::session::Session;
+use csi_call::{Endpoint, Session};
 use csi_invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
-use csi_invocation::connect;
-use csi_invocation::globals::Globals;
-use csi_invocation::live_ids;
+use csi_invocation::{Globals, connect, live_ids};
 use csi_shell::line::{Lexed, Token, Word, WordPiece, lex};
 use std::ffi::OsString;
 use std::fmt::Write as _;

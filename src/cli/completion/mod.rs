@@ -5,9 +5,8 @@ pub mod script;
 
 use clap::{ArgMatches, Args, Command};
 use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{Defaults, Globals};
 use script::{CompletionShell, script};
 
 #[derive(Args)]

@@ -6,9 +6,8 @@ mod page;
 
 use clap::{ArgMatches, Args, Command, ValueHint};
 use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{Defaults, Globals};
 use page::pages;
 use serde_json::json;
 use std::fs;

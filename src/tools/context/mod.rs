@@ -8,14 +8,12 @@ mod shown;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_arguments::secrets::Secrets;
 use csi_arguments::{capability, map};
-use csi_call::endpoint::{Endpoint, EndpointError, TlsOptions, absolute};
-use csi_error::say;
-use csi_error::{Error, OrError};
-use csi_invocation::connect;
+use csi_call::Endpoint;
+use csi_call::endpoint::{EndpointError, TlsOptions, absolute};
+use csi_error::{Error, OrError, say};
 use csi_invocation::contexts::chosen::{Selectors, select};
 use csi_invocation::contexts::file::{self, Context, Contexts};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
+use csi_invocation::{Defaults, Globals, connect};
 use csi_output::Format;
 use std::path::Path;
 

@@ -1,13 +1,12 @@
 //! Contexts as lines or as JSON.
 
 use csi_arguments::map;
-use csi_call::endpoint::Endpoint;
-use csi_error::Error;
-use csi_error::say;
+use csi_call::Endpoint;
+use csi_error::{Error, say};
 use csi_invocation::contexts::file::{Context, Contexts};
 use csi_output::columns::{Columns, aligned};
 use csi_output::{Format, json, table, terminal};
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::{Value as Json, json as object};
 
 /// All contexts; `counts` is the one that counts.

@@ -3,9 +3,8 @@
 //! Every question has a limit, and after one without an answer nothing else is asked.
 
 use super::finding::Finding;
-use csi_call::advertised::{Advertised, Asks, DriverEnd, if_served};
-use csi_call::error::call_error;
-use csi_call::session::{CallError, Connection};
+use csi_call::advertised::{Asks, DriverEnd, if_served};
+use csi_call::{Advertised, CallError, Connection, call_error};
 use csi_error::Error;
 use csi_output::figure::counted;
 use csi_proto::{Request, v1};

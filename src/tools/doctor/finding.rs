@@ -1,7 +1,7 @@
 //! The finding of a check, and the page of all findings, for people and as JSON.
 
 use csi_output::terminal::{columns_of, wrapped};
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::{Value as Json, json};
 
 /// How wide a line of the page may be, where no terminal is narrower.

@@ -5,7 +5,8 @@
 
 use super::driver::VolumeSeen;
 use super::finding::Finding;
-use csi_call::endpoint::{Endpoint, absolute};
+use csi_call::Endpoint;
+use csi_call::endpoint::absolute;
 use csi_invocation::run_folder;
 use csi_output::figure::{counted, some};
 use csi_output::shell_word::word;

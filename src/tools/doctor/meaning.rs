@@ -3,7 +3,7 @@
 //! Decides only.
 
 use super::finding::Finding;
-use csi_call::advertised::Advertised;
+use csi_call::Advertised;
 use csi_rpc::facts::{ControllerCapability as C, NodeCapability as N, PluginCapability as P};
 
 const CHECK: &str = "capabilities";

@@ -3,8 +3,8 @@
 //! [`PodSeen`] looks, and never waits longer than its limit; what follows decides.
 
 use super::finding::Finding;
-use csi_call::endpoint::{Endpoint, EndpointError, Pod, kubectl};
-use csi_call::error::connection_error;
+use csi_call::endpoint::{EndpointError, Pod, kubectl};
+use csi_call::{Endpoint, connection_error};
 use csi_error::Error;
 use csi_output::figure::counted;
 use serde_json::Value as Json;

@@ -1,11 +1,11 @@
 //! Asks the driver, before a lifecycle begins, for its name, its readiness and its capabilities.
 
 use super::calls::StepRunner;
-use csi_call::advertised::{Advertised, Asks, DriverEnd};
+use csi_call::Advertised;
+use csi_call::advertised::{Asks, DriverEnd};
 use csi_error::Error;
-use csi_proto::path::contents;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
-use csi_proto::{Request, v1};
+use csi_proto::{Request, contents, v1};
 use prost::Message as _;
 use std::io::Write;
 use tonic::Code;

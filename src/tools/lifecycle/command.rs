@@ -3,14 +3,11 @@
 use super::calls::{Lifecycle, LifecycleSettings};
 use super::flags::LifecycleFlags;
 use clap::{ArgMatches, Command};
-use csi_call::endpoint::Endpoint;
-use csi_call::session::Connection;
+use csi_call::{Connection, Endpoint};
 use csi_error::{Error, OrError};
-use csi_invocation::connect;
-use csi_invocation::defaults::{self, Defaults};
-use csi_invocation::globals::Globals;
 use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{Defaults, Globals, connect, defaults};
 use csi_output::steps::StepPrinter;
 
 /// The command.

@@ -5,11 +5,9 @@ use super::calls::StepRunner;
 use super::plan::{Further, Plan, larger};
 use super::volume::{Placed, Volume};
 use csi_arguments::size::human;
-use csi_error::Error;
-use csi_error::say;
-use csi_proto::text::escaped;
-use csi_proto::v1;
+use csi_error::{Error, say};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+use csi_proto::{escaped, v1};
 use csi_rpc::facts::{ControllerCapability, NodeCapability};
 use std::io::Write;
 

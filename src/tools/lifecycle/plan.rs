@@ -3,7 +3,7 @@
 //! Decides only.
 
 use clap::ValueEnum;
-use csi_call::advertised::Advertised;
+use csi_call::Advertised;
 use csi_error::{Error, ErrorKind};
 use csi_invocation::parse::word_of;
 use csi_rpc::facts::{ControllerCapability, NodeCapability};

@@ -3,11 +3,10 @@
 use super::calls::{Lifecycle, StepRunner};
 use super::plan::{Expansion, Further, Plan};
 use super::volume::{Placed, Volume};
-use csi_call::advertised::Advertised;
-use csi_error::say;
-use csi_error::{Error, ErrorKind};
+use csi_call::Advertised;
+use csi_error::{Error, ErrorKind, say};
 use csi_invocation::interrupt::Signals;
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use futures_util::future::try_join_all;
 use std::io::Write;
 use std::pin::pin;

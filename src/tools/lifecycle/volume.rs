@@ -2,15 +2,12 @@
 
 use super::calls::{Lifecycle, StepRunner, text};
 use csi_call::endpoint::absolute;
-use csi_error::say;
-use csi_error::{Error, OrError};
+use csi_error::{Error, OrError, say};
 use csi_invocation::run_folder;
-use csi_proto::lock::lock;
-use csi_proto::text::escaped;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::{Request, v1};
-use csi_undo::made::Item;
+use csi_proto::{Request, escaped, lock, v1};
+use csi_undo::Item;
 use prost::Message as _;
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,12 +5,10 @@ use super::names::Names;
 use super::services::{Service, Services};
 use super::template;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
-use csi_error::say;
-use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
+use csi_error::{Error, OrError, say};
+use csi_invocation::{Defaults, Globals};
 use csi_output::json;
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::json as object;
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! Writes the files of a new project: all of them into an empty folder, or none.
 
 use super::template::NewFile;
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -4,16 +4,14 @@
 
 use bytes::Bytes;
 use clap::{ArgMatches, Args, Command};
-use csi_call::error::call_error;
+use csi_call::call_error;
 use csi_error::Error;
 use csi_invocation::connect::{block_on, endpoint, named, session};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{Defaults, Globals};
 use csi_output::json;
-use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
-use csi_proto::{Request as _, v1};
+use csi_proto::{Request as _, escaped, v1};
 use serde_json::{Value as Json, json as object};
 
 #[derive(Args)]

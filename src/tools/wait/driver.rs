@@ -2,10 +2,8 @@
 
 use super::condition::{Lookup, State, may_mend};
 use csi_call::advertised::{Asks, DriverEnd, if_served};
-use csi_call::endpoint::Endpoint;
-use csi_call::error::call_error;
 use csi_call::pages::Pages;
-use csi_call::session::Session;
+use csi_call::{Endpoint, Session, call_error};
 use csi_error::{Error, OrError as _};
 use csi_proto::{Request, random, v1};
 use tonic::Code;

@@ -8,15 +8,14 @@ mod driver;
 
 use clap::{ArgMatches, Args, Command};
 use condition::{Condition, Kind, Lookup, State, Verdict, may_mend, surer_way, way};
-use csi_call::advertised::Advertised;
+use csi_call::Advertised;
 use csi_call::wait::Polling;
 use csi_error::{Error, ErrorKind};
 use csi_invocation::connect::{block_on, endpoint, session};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags, word_of};
+use csi_invocation::{Defaults, Globals};
 use csi_output::json;
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use driver::Driver;
 use serde_json::json as object;
 use std::time::Duration;

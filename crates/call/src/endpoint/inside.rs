@@ -13,8 +13,7 @@ use csi_mock::{Gate, Mock, Server, Settings, SettingsFile, Storage, StorageError
 #[cfg(feature = "embedded")]
 use csi_nfs::process::embedded::Embedded;
 use csi_proto::faults::FaultRules;
-use csi_proto::lock::lock;
-use csi_proto::methods;
+use csi_proto::{lock, methods};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};

@@ -3,7 +3,7 @@
 
 use super::error::EndpointError;
 use super::handshake;
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

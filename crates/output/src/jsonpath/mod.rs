@@ -11,8 +11,9 @@ pub use names::NameError;
 pub use query::{Query, Scope};
 pub use shape::Shape;
 
+use csi_proto::escaped;
 use csi_proto::schema::Message;
-use csi_proto::text::{Escaping, escaped};
+use csi_proto::text::Escaping;
 use names::check;
 use serde::Serialize;
 use serde_json::Value as Json;

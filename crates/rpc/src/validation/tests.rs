@@ -18,10 +18,9 @@ fn reply(
     Replies::new(method, request, checks).check(bytes)
 }
 
-use csi_proto::json;
 use csi_proto::schema::{Kind, Message};
 use csi_proto::tables::METHODS;
-use csi_proto::{v1, wire};
+use csi_proto::{json, v1, wire};
 use examples::{Change, EXAMPLES, Example};
 use prost::Message as _;
 use serde_json::{Value as Json, json};

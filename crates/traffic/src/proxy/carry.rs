@@ -8,7 +8,7 @@ use super::upstream::{Upstream, in_words};
 use crate::recording::call::CallEnd;
 use crate::recording::status::CallStatus;
 use bytes::Bytes;
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};

@@ -16,7 +16,8 @@ mod upstream;
 pub use flags::ProxyFlags;
 
 use crate::recording::{Header, RecordError, Recorder, Unknown};
-use csi_call::endpoint::{ConnectOptions, Endpoint, EndpointError, socket_spelled_out};
+use csi_call::Endpoint;
+use csi_call::endpoint::{ConnectOptions, EndpointError, socket_spelled_out};
 use csi_call::listen::{ListenAddress, ListenError, Listener};
 use csi_output::colour::{self, Brush};
 use csi_proto::faults::Faults;

@@ -2,7 +2,8 @@
 //!
 //! It copies bytes and knows nothing of what they say.
 
-use csi_call::endpoint::{ConnectOptions, Endpoint, EndpointError};
+use csi_call::Endpoint;
+use csi_call::endpoint::{ConnectOptions, EndpointError};
 use std::io::{self, Read};
 use std::thread;
 use thiserror::Error;

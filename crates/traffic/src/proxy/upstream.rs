@@ -1,7 +1,8 @@
 //! The proxy's one connection to the driver, opened when a call needs it and again after each loss.
 
 use bytes::Bytes;
-use csi_call::endpoint::{ByteStream, ConnectOptions, Connector, Endpoint, EndpointError};
+use csi_call::Endpoint;
+use csi_call::endpoint::{ByteStream, ConnectOptions, Connector, EndpointError};
 use h2::client::{Builder, SendRequest};
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};

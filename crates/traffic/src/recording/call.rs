@@ -3,7 +3,7 @@
 use crate::recording::framing::FramedMessage;
 use crate::recording::status::CallStatus;
 use csi_call::secrets;
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use csi_proto::value::{MASK, SECRET_MAP_KEYS};
 use http::{HeaderMap, HeaderName};
 use std::time::{Duration, SystemTime};

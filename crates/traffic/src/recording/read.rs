@@ -2,8 +2,7 @@
 
 use super::VERSION;
 use csi_proto::codes::NAMES as CODE_NAMES;
-use csi_proto::methods;
-use csi_proto::schema::Method;
+use csi_proto::{Method, methods};
 use serde_json::Value as Json;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@ use super::line::time;
 use super::{Line, Unknown, VERSION};
 use crate::recording::call::RecordedCall;
 use csi_error::note;
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use serde_json::json;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};

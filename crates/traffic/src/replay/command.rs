@@ -4,10 +4,8 @@ use super::{Replay, ReplayFlags, note};
 use crate::recording::{Recording, drawn};
 use clap::{ArgMatches, Command};
 use csi_error::Error;
-use csi_invocation::connect;
-use csi_invocation::defaults::{self, Defaults};
-use csi_invocation::globals::Globals;
 use csi_invocation::parse::{self, with_flags};
+use csi_invocation::{Defaults, Globals, connect, defaults};
 use csi_output::replayed::ReplayPrinter;
 
 /// The command.

@@ -1,7 +1,6 @@
 //! The folders that an orchestrator makes before it calls a driver: made before a replayed call, removed at the end.
 
-use csi_proto::path::contents;
-use csi_proto::schema::Method;
+use csi_proto::{Method, contents};
 use csi_rpc::facts::Thing;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

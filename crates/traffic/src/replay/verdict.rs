@@ -8,7 +8,7 @@ use crate::recording::{Recorded, RecordedOutcome};
 use bytes::Bytes;
 use csi_error::{Error, OrError, code_name};
 use csi_output::replayed::{Difference, ReplayOutcome};
-use csi_proto::schema::Method;
+use csi_proto::Method;
 use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;
 use tonic::Code;

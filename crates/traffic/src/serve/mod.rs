@@ -5,12 +5,10 @@ mod answers;
 use crate::recording::Recording;
 use answers::{RecordedAnswers, Skipped};
 use clap::{ArgMatches, Args, Command};
-use csi_error::note;
-use csi_error::{Error, OrError};
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
+use csi_error::{Error, OrError, note};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
+use csi_invocation::{Defaults, Globals};
 use csi_mock::Server;
 use std::path::PathBuf;
 

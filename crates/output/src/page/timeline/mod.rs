@@ -7,7 +7,7 @@ use crate::load::{count, time};
 use crate::replayed::ReplayOutcome;
 use crate::{figure, json};
 use axis::{Cut, TimeAxis};
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use maud::{Markup, html};
 use serde_json::{Value as Json, json as object};
 use std::time::Duration;
