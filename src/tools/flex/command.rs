@@ -10,24 +10,17 @@ use super::taken::Taken;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_call::endpoint::absolute;
 use csi_call::user_folders;
-use csi_error::note;
-use csi_error::{Error, OrError};
-use csi_invocation::connect;
-use csi_invocation::defaults::Defaults;
-use csi_invocation::globals::Globals;
+use csi_error::{Error, OrError, note};
 use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
+use csi_invocation::{Defaults, Globals, connect};
 use csi_mock::Server;
 use csi_proto::duration;
-use csi_proto::v1::controller_server::ControllerServer;
-use csi_proto::v1::identity_server::IdentityServer;
-use csi_proto::v1::node_server::NodeServer;
 use csi_rpc::validation::syntax::is_plugin_name;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tonic::service::Routes;
 
 #[derive(Subcommand)]
 enum Task {
@@ -140,17 +133,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let abilities = Abilities::of(said, flags.attach, flags.expand);
     let who = format!("the FlexVolume driver {}", identity.name);
     let flex = Flex::new(identity, abilities, call_outs, store);
-    endpoint.serve(&who, &Server::new(routes(&flex)))
-}
-
-/// The services that the driver has.
-fn routes(flex: &Flex) -> Routes {
-    let routes =
-        Routes::new(IdentityServer::new(flex.clone())).add_service(NodeServer::new(flex.clone()));
-    match flex.abilities().attaches {
-        true => routes.add_service(ControllerServer::new(flex.clone())),
-        false => routes,
-    }
+    endpoint.serve(&who, &Server::new(flex))
 }
 
 /// What the driver says of itself.

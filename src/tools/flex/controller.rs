@@ -2,91 +2,24 @@
 //! FlexVolume are there before.
 
 use super::answer::Problem;
-use super::driver::{Call, CallSubject, Flex};
+use super::driver::Call;
 use super::error::FlexError;
 use super::node::bring_up;
-use super::options::{DEVICE, options};
+use super::options::{DEVICE, argument, options};
 use super::plan::{Refusal, Up, Wanted, up};
 use super::request::{How, RequestError, name, new_size};
 use super::state::{State, Use, VolumeLocation};
-use csi_proto::v1::controller_server::Controller;
-use csi_proto::v1::controller_service_capability::rpc::Type as Capability;
+use csi_proto::v1;
 use csi_proto::v1::validate_volume_capabilities_response::Confirmed;
-use csi_proto::v1::{
-    ControllerExpandVolumeRequest, ControllerExpandVolumeResponse,
-    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse,
-    ControllerPublishVolumeRequest, ControllerPublishVolumeResponse,
-    ControllerUnpublishVolumeRequest, ControllerUnpublishVolumeResponse,
-    ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse,
-};
-use tonic::{Request, Response, Status};
 
-#[tonic::async_trait]
-impl Controller for Flex {
-    async fn controller_get_capabilities(
-        &self,
-        _: Request<ControllerGetCapabilitiesRequest>,
-    ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
-        let all = [
-            (true, Capability::PublishUnpublishVolume),
-            (true, Capability::PublishReadonly),
-            (true, Capability::SingleNodeMultiWriter),
-            (self.abilities().expands, Capability::ExpandVolume),
-        ];
-        let able = all.into_iter().filter(|(able, _)| *able);
-        Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: able.map(|(_, one)| one.into()).collect(),
-        }))
-    }
-
-    async fn controller_publish_volume(
-        &self,
-        request: Request<ControllerPublishVolumeRequest>,
-    ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
-        let subject =
-            |q: &ControllerPublishVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, attach).await
-    }
-
-    async fn controller_unpublish_volume(
-        &self,
-        request: Request<ControllerUnpublishVolumeRequest>,
-    ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
-        let subject =
-            |q: &ControllerUnpublishVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, detach).await
-    }
-
-    async fn validate_volume_capabilities(
-        &self,
-        request: Request<ValidateVolumeCapabilitiesRequest>,
-    ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
-        let subject =
-            |q: &ValidateVolumeCapabilitiesRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, validate).await
-    }
-
-    async fn controller_expand_volume(
-        &self,
-        request: Request<ControllerExpandVolumeRequest>,
-    ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
-        if !self.abilities().expands {
-            return Err(FlexError::NotAdvertised.status(&[]));
-        }
-        let subject =
-            |q: &ControllerExpandVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, expand).await
-    }
-}
-
-async fn attach(
+pub async fn attach(
     call: Call,
-    request: ControllerPublishVolumeRequest,
-) -> Result<ControllerPublishVolumeResponse, FlexError> {
+    request: v1::ControllerPublishVolumeRequest,
+) -> Result<v1::ControllerPublishVolumeResponse, FlexError> {
     let node = name(&request.node_id, "node_id")?;
     let how = How::of(request.volume_capability.as_ref(), request.readonly)?;
     let options = options(&call.volume, &how, &[&request.volume_context]);
-    let argument = call.argument(&options);
+    let argument = argument(&options, &request.secrets);
     let wanted = Wanted {
         volume: &call.volume,
         place: &VolumeLocation::Node(node.clone()),
@@ -133,16 +66,16 @@ async fn name_of(call: &Call, argument: &str) -> Result<String, FlexError> {
     }
 }
 
-fn context_of(attached: Use) -> ControllerPublishVolumeResponse {
-    ControllerPublishVolumeResponse {
+fn context_of(attached: Use) -> v1::ControllerPublishVolumeResponse {
+    v1::ControllerPublishVolumeResponse {
         publish_context: [(DEVICE.to_owned(), attached.device)].into(),
     }
 }
 
-async fn detach(
+pub async fn detach(
     call: Call,
-    request: ControllerUnpublishVolumeRequest,
-) -> Result<ControllerUnpublishVolumeResponse, FlexError> {
+    request: v1::ControllerUnpublishVolumeRequest,
+) -> Result<v1::ControllerUnpublishVolumeResponse, FlexError> {
     for known in attached(&call.store().now(), &call.volume, &request.node_id) {
         let VolumeLocation::Node(node) = &known.place else {
             continue;
@@ -155,7 +88,7 @@ async fn detach(
             }
         }
     }
-    Ok(ControllerUnpublishVolumeResponse {})
+    Ok(v1::ControllerUnpublishVolumeResponse {})
 }
 
 /// Where a volume is attached: to a node, or without a name to any.
@@ -168,10 +101,10 @@ fn attached(state: &State, volume: &str, node: &str) -> Vec<Use> {
 }
 
 /// Whether a volume can be used so. The only question about a volume that FlexVolume has, and that changes nothing, is its name.
-async fn validate(
+pub async fn validate(
     call: Call,
-    request: ValidateVolumeCapabilitiesRequest,
-) -> Result<ValidateVolumeCapabilitiesResponse, FlexError> {
+    request: v1::ValidateVolumeCapabilitiesRequest,
+) -> Result<v1::ValidateVolumeCapabilitiesResponse, FlexError> {
     if request.volume_capabilities.is_empty() {
         return Err(RequestError::Missing("volume_capabilities").into());
     }
@@ -179,7 +112,7 @@ async fn validate(
         match How::of(Some(one), false) {
             // Why the volume cannot be used so is no failure of the question.
             Err(RequestError::Invalid(message)) => {
-                return Ok(ValidateVolumeCapabilitiesResponse {
+                return Ok(v1::ValidateVolumeCapabilitiesResponse {
                     message,
                     ..Default::default()
                 });
@@ -190,13 +123,13 @@ async fn validate(
     }
     let how = How::of(request.volume_capabilities.first(), false)?;
     let options = options(&call.volume, &how, &[&request.volume_context]);
-    match name_of(&call, &call.argument(&options)).await {
+    match name_of(&call, &argument(&options, &request.secrets)).await {
         Err(FlexError::CallOut(error)) if matches!(error.problem, Problem::Failure { .. }) => {
             return Err(FlexError::NoVolume(error));
         }
         named => named?,
     };
-    Ok(ValidateVolumeCapabilitiesResponse {
+    Ok(v1::ValidateVolumeCapabilitiesResponse {
         confirmed: Some(Confirmed {
             volume_context: request.volume_context,
             volume_capabilities: request.volume_capabilities,
@@ -207,10 +140,10 @@ async fn validate(
     })
 }
 
-async fn expand(
+pub async fn expand(
     call: Call,
-    request: ControllerExpandVolumeRequest,
-) -> Result<ControllerExpandVolumeResponse, FlexError> {
+    request: v1::ControllerExpandVolumeRequest,
+) -> Result<v1::ControllerExpandVolumeResponse, FlexError> {
     let range = request
         .capacity_range
         .ok_or(RequestError::Missing("capacity_range"))?;
@@ -220,7 +153,7 @@ async fn expand(
     };
     let wanted = new_size(&range, known.size)?;
     let (new, old) = (wanted.to_string(), known.size.to_string());
-    let argument = call.argument(&known.options);
+    let argument = argument(&known.options, &request.secrets);
     let arguments = [argument.as_str(), &known.device, &new, &old];
     let size = match call.out("expandvolume", &arguments).await?.new_size {
         0 => wanted,
@@ -228,7 +161,7 @@ async fn expand(
     };
     let grown = |state: &mut State| state.put(Use { size, ..known });
     call.store().change(grown).await?;
-    Ok(ControllerExpandVolumeResponse {
+    Ok(v1::ControllerExpandVolumeResponse {
         capacity_bytes: size,
         node_expansion_required: true,
     })

@@ -4,18 +4,20 @@
 use super::answer::{Answer, CallOutError, Capabilities};
 use super::call_out::CallOuts;
 use super::error::{FlexError, shown};
-use super::options::{self, Options, texts_of};
+use super::options::texts_of;
 use super::paths::Bounds;
 use super::request;
 use super::state::Store;
 use super::taken::{Running, Taken};
+use bytes::Bytes;
 use csi_error::note;
-use csi_proto::grpc_timeout;
-use std::collections::BTreeMap;
+use csi_proto::value::secret_values;
+use csi_proto::{Request, contents};
+use prost::Message as _;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::time::Instant;
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
 /// Whether a driver can do it, as it says itself or as it is said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,30 +66,14 @@ struct Inner {
     running: Running,
 }
 
-/// What a request is about, and with what.
-pub struct CallSubject {
-    volume: String,
-    aspect: &'static str,
-    secrets: BTreeMap<String, String>,
-}
-
-impl CallSubject {
-    /// A volume, with the secrets of its request.
-    pub fn volume(volume: &str, secrets: &BTreeMap<String, String>) -> Self {
-        Self {
-            volume: volume.to_owned(),
-            aspect: "",
-            secrets: secrets.clone(),
-        }
-    }
-
-    /// Something of a volume that may be asked while the volume is taken.
-    pub fn question(volume: &str) -> Self {
-        Self {
-            aspect: "\0question",
-            ..Self::volume(volume, &BTreeMap::new())
-        }
-    }
+/// A call as it has come.
+pub struct Asked {
+    /// The driver.
+    pub flex: Flex,
+    /// The request.
+    pub message: Bytes,
+    /// When its caller no longer waits.
+    pub deadline: Option<Instant>,
 }
 
 /// A call that runs and has its volume.
@@ -98,7 +84,7 @@ pub struct Call {
     pub volume: String,
     taken: Taken,
     deadline: Option<Instant>,
-    secrets: BTreeMap<String, String>,
+    secrets: Vec<String>,
 }
 
 impl Flex {
@@ -140,49 +126,68 @@ impl Flex {
     pub fn is_there(&self) -> Result<(), FlexError> {
         self.0.call_outs.can_run().map_err(FlexError::Gone)
     }
+}
 
-    /// Carries out a request while no other one has its volume. The work goes on when the caller has gone: what has been begun
-    /// is to be noted.
+impl Asked {
+    /// Carries out the request while no other one has its volume.
     ///
     /// # Errors
     /// The work's own; ABORTED when another call has the volume.
-    pub async fn carry_out<Q, T, W>(
-        &self,
-        request: Request<Q>,
-        subject: impl FnOnce(&Q) -> CallSubject,
+    pub async fn carried_out<Q: Request, W>(
+        self,
         work: impl FnOnce(Call, Q) -> W,
-    ) -> Result<Response<T>, Status>
+    ) -> Result<Vec<u8>, Status>
     where
-        Q: csi_proto::Request,
-        T: Send + 'static,
-        W: Future<Output = Result<T, FlexError>> + Send + 'static,
+        W: Future<Output = Result<Q::Reply, FlexError>> + Send + 'static,
     {
-        let time = grpc_timeout::of(request.metadata());
-        let deadline = time.and_then(|time| Instant::now().checked_add(time));
-        let request = request.into_inner();
-        let CallSubject {
-            volume,
-            aspect,
-            secrets,
-        } = subject(&request);
-        let texts = texts_of(&secrets);
+        self.beside("", work).await
+    }
+
+    /// Answers a question about a volume, also while the volume is taken.
+    ///
+    /// # Errors
+    /// The work's own; ABORTED when another question of the kind is open.
+    pub async fn looked_up<Q: Request, W>(
+        self,
+        work: impl FnOnce(Call, Q) -> W,
+    ) -> Result<Vec<u8>, Status>
+    where
+        W: Future<Output = Result<Q::Reply, FlexError>> + Send + 'static,
+    {
+        self.beside("\0question", work).await
+    }
+
+    /// The work goes on when the caller has gone: what has been begun is to be noted.
+    async fn beside<Q: Request, W>(
+        self,
+        aspect: &str,
+        work: impl FnOnce(Call, Q) -> W,
+    ) -> Result<Vec<u8>, Status>
+    where
+        W: Future<Output = Result<Q::Reply, FlexError>> + Send + 'static,
+    {
+        let of = Q::METHOD.request;
+        let volume = contents(of, &self.message, "volume_id").pop();
+        let volume = String::from_utf8_lossy(volume.unwrap_or_default()).into_owned();
+        let secrets = texts_of(&secret_values(of, &self.message));
+        let request = Q::decode(self.message.clone());
+        let request = request.map_err(|error| Status::internal(error.to_string()))?;
         let running = async {
             let volume = request::name(&volume, "volume_id")?;
             let key = format!("{volume}{aspect}");
-            let taken = Taken::take(&self.0.running, key, Q::METHOD.name)?;
+            let taken = Taken::take(&self.flex.0.running, key, Q::METHOD.name)?;
             let call = Call {
-                flex: self.clone(),
+                flex: self.flex.clone(),
                 volume,
                 taken,
-                deadline,
-                secrets,
+                deadline: self.deadline,
+                secrets: secrets.clone(),
             };
             let done = tokio::spawn(work(call, request)).await;
             done.unwrap_or(Err(FlexError::Died))
         };
-        let done = running.await;
-        done.map(Response::new)
-            .map_err(|error| error.status(&texts))
+        let done = running.await.map(|reply| reply.encode_to_vec());
+        done.map_err(|error| error.status(&secrets))
     }
 }
 
@@ -219,15 +224,10 @@ impl Call {
         }
     }
 
-    /// The argument of a call-out that has options: with the secrets of this call.
-    pub fn argument(&self, options: &Options) -> String {
-        options::argument(options, &self.secrets)
-    }
-
     /// Tells on stderr what no answer tells.
     pub fn note(&self, text: &str) {
         let text = format!("{}: {text}", self.volume);
-        note!("note: {}", shown(&text, &texts_of(&self.secrets)));
+        note!("note: {}", shown(&text, &self.secrets));
     }
 
     /// What the driver has done.

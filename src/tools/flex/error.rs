@@ -6,7 +6,7 @@ use super::request::RequestError;
 use super::state::StateError;
 use super::taken::Busy;
 use csi_call::secrets::{looked_for, masked};
-use csi_proto::text::escaped;
+use csi_proto::escaped;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;

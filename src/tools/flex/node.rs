@@ -1,137 +1,23 @@
 //! The Node service: mounts for a node and for workloads, and takes them down again.
 
 use super::answer::Problem;
-use super::driver::{Call, CallSubject, Flex};
+use super::driver::Call;
 use super::error::FlexError;
-use super::options::{DEVICE, options};
+use super::options::{DEVICE, argument, options};
 use super::paths::{self, MountPoint, MountPoints};
 use super::plan::{Down, Refusal, Up, Wanted, down, up};
 use super::request::{How, new_size, path};
 use super::state::{Use, VolumeLocation};
-use csi_proto::v1::node_server::Node;
-use csi_proto::v1::node_service_capability::rpc::Type as Capability;
+use csi_proto::v1;
 use csi_proto::v1::volume_usage::Unit;
-use csi_proto::v1::{
-    CapacityRange, NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetCapabilitiesRequest,
-    NodeGetCapabilitiesResponse, NodeGetInfoRequest, NodeGetInfoResponse,
-    NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, NodePublishVolumeRequest,
-    NodePublishVolumeResponse, NodeStageVolumeRequest, NodeStageVolumeResponse,
-    NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse, NodeUnstageVolumeRequest,
-    NodeUnstageVolumeResponse, VolumeUsage,
-};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
-use tonic::{Request, Response, Status};
 
-#[tonic::async_trait]
-impl Node for Flex {
-    async fn node_get_info(
-        &self,
-        _: Request<NodeGetInfoRequest>,
-    ) -> Result<Response<NodeGetInfoResponse>, Status> {
-        Ok(Response::new(NodeGetInfoResponse {
-            node_id: self.identity().node_id.clone(),
-            ..Default::default()
-        }))
-    }
-
-    async fn node_get_capabilities(
-        &self,
-        _: Request<NodeGetCapabilitiesRequest>,
-    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let able = self.abilities();
-        let all = [
-            (able.attaches, Capability::StageUnstageVolume),
-            (able.has_stats, Capability::GetVolumeStats),
-            (able.expands, Capability::ExpandVolume),
-            (able.takes_group, Capability::VolumeMountGroup),
-            (true, Capability::SingleNodeMultiWriter),
-        ];
-        let able = all.into_iter().filter(|(able, _)| *able);
-        Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: able.map(|(_, one)| one.into()).collect(),
-        }))
-    }
-
-    async fn node_stage_volume(
-        &self,
-        request: Request<NodeStageVolumeRequest>,
-    ) -> Result<Response<NodeStageVolumeResponse>, Status> {
-        self.needs(self.abilities().attaches)?;
-        let subject = |q: &NodeStageVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, stage).await
-    }
-
-    async fn node_unstage_volume(
-        &self,
-        request: Request<NodeUnstageVolumeRequest>,
-    ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
-        self.needs(self.abilities().attaches)?;
-        let subject =
-            |q: &NodeUnstageVolumeRequest| CallSubject::volume(&q.volume_id, &BTreeMap::new());
-        let unstage = |call, request: NodeUnstageVolumeRequest| async move {
-            let place = path(&request.staging_target_path, "staging_target_path")?;
-            take_down(&call, "unmountdevice", VolumeLocation::Staging(place)).await?;
-            Ok(NodeUnstageVolumeResponse {})
-        };
-        self.carry_out(request, subject, unstage).await
-    }
-
-    async fn node_publish_volume(
-        &self,
-        request: Request<NodePublishVolumeRequest>,
-    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
-        let subject = |q: &NodePublishVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, publish).await
-    }
-
-    async fn node_unpublish_volume(
-        &self,
-        request: Request<NodeUnpublishVolumeRequest>,
-    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
-        let subject =
-            |q: &NodeUnpublishVolumeRequest| CallSubject::volume(&q.volume_id, &BTreeMap::new());
-        let unpublish = |call, request: NodeUnpublishVolumeRequest| async move {
-            let place = path(&request.target_path, "target_path")?;
-            take_down(&call, "unmount", VolumeLocation::Target(place)).await?;
-            Ok(NodeUnpublishVolumeResponse {})
-        };
-        self.carry_out(request, subject, unpublish).await
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        request: Request<NodeGetVolumeStatsRequest>,
-    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        self.needs(self.abilities().has_stats)?;
-        let subject = |q: &NodeGetVolumeStatsRequest| CallSubject::question(&q.volume_id);
-        self.carry_out(request, subject, stats).await
-    }
-
-    async fn node_expand_volume(
-        &self,
-        request: Request<NodeExpandVolumeRequest>,
-    ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
-        self.needs(self.abilities().expands)?;
-        let subject = |q: &NodeExpandVolumeRequest| CallSubject::volume(&q.volume_id, &q.secrets);
-        self.carry_out(request, subject, expand).await
-    }
-}
-
-impl Flex {
-    fn needs(&self, ability: bool) -> Result<(), Status> {
-        match ability {
-            true => Ok(()),
-            false => Err(FlexError::NotAdvertised.status(&[])),
-        }
-    }
-}
-
-async fn stage(
+pub async fn stage(
     call: Call,
-    request: NodeStageVolumeRequest,
-) -> Result<NodeStageVolumeResponse, FlexError> {
+    request: v1::NodeStageVolumeRequest,
+) -> Result<v1::NodeStageVolumeResponse, FlexError> {
     let staging = path(&request.staging_target_path, "staging_target_path")?;
     let how = How::of(request.volume_capability.as_ref(), false)?;
     let device = request.publish_context.get(DEVICE);
@@ -139,9 +25,9 @@ async fn stage(
     let contexts = [&request.volume_context, &request.publish_context];
     let place = VolumeLocation::Staging(staging.clone());
     let Some(new) = begun(&call, place, how, contexts).await? else {
-        return Ok(NodeStageVolumeResponse {});
+        return Ok(v1::NodeStageVolumeResponse {});
     };
-    let argument = call.argument(&new.options);
+    let argument = argument(&new.options, &request.secrets);
     let staged = bring_up(&call, new, |mut new| async {
         paths::make_folder(&staging, &call.bounds()).await?;
         new.device = match call.out("waitforattach", &[&device, &argument]).await {
@@ -159,13 +45,13 @@ async fn stage(
             Err(error) => Err(error.into()),
         }
     });
-    staged.await.map(|_| NodeStageVolumeResponse {})
+    staged.await.map(|_| v1::NodeStageVolumeResponse {})
 }
 
-async fn publish(
+pub async fn publish(
     call: Call,
-    request: NodePublishVolumeRequest,
-) -> Result<NodePublishVolumeResponse, FlexError> {
+    request: v1::NodePublishVolumeRequest,
+) -> Result<v1::NodePublishVolumeResponse, FlexError> {
     let target = path(&request.target_path, "target_path")?;
     let how = How::of(request.volume_capability.as_ref(), request.readonly)?;
     let staged = match call.flex.abilities().attaches {
@@ -178,9 +64,9 @@ async fn publish(
     );
     let place = VolumeLocation::Target(target.clone());
     let Some(new) = begun(&call, place, how, contexts).await? else {
-        return Ok(NodePublishVolumeResponse {});
+        return Ok(v1::NodePublishVolumeResponse {});
     };
-    let argument = call.argument(&new.options);
+    let argument = argument(&new.options, &request.secrets);
     let new = Use {
         device: staged.as_ref().map_or("", |(_, device)| device).to_owned(),
         ..new
@@ -199,7 +85,7 @@ async fn publish(
             (Err(error), _) => Err(error.into()),
         }
     });
-    published.await.map(|_| NodePublishVolumeResponse {})
+    published.await.map(|_| v1::NodePublishVolumeResponse {})
 }
 
 /// Where the volume is staged, and its device.
@@ -290,6 +176,24 @@ where
     }
 }
 
+pub async fn unstage(
+    call: Call,
+    request: v1::NodeUnstageVolumeRequest,
+) -> Result<v1::NodeUnstageVolumeResponse, FlexError> {
+    let place = path(&request.staging_target_path, "staging_target_path")?;
+    take_down(&call, "unmountdevice", VolumeLocation::Staging(place)).await?;
+    Ok(v1::NodeUnstageVolumeResponse {})
+}
+
+pub async fn unpublish(
+    call: Call,
+    request: v1::NodeUnpublishVolumeRequest,
+) -> Result<v1::NodeUnpublishVolumeResponse, FlexError> {
+    let place = path(&request.target_path, "target_path")?;
+    take_down(&call, "unmount", VolumeLocation::Target(place)).await?;
+    Ok(v1::NodeUnpublishVolumeResponse {})
+}
+
 /// Takes a volume down from a path, where it is or may be.
 async fn take_down(
     call: &Call,
@@ -338,38 +242,38 @@ async fn take_down(
     Ok(forgotten.await?)
 }
 
-async fn stats(
+pub async fn stats(
     call: Call,
-    request: NodeGetVolumeStatsRequest,
-) -> Result<NodeGetVolumeStatsResponse, FlexError> {
+    request: v1::NodeGetVolumeStatsRequest,
+) -> Result<v1::NodeGetVolumeStatsResponse, FlexError> {
     let place = path(&request.volume_path, "volume_path")?;
     known_at(&call, &place)?;
     let usage = paths::usage(&place, &call.bounds()).await?;
-    let of = |unit: Unit, [total, used, available]: [i64; 3]| VolumeUsage {
+    let of = |unit: Unit, [total, used, available]: [i64; 3]| v1::VolumeUsage {
         available,
         total,
         used,
         unit: unit.into(),
     };
-    Ok(NodeGetVolumeStatsResponse {
+    Ok(v1::NodeGetVolumeStatsResponse {
         usage: vec![of(Unit::Bytes, usage.bytes), of(Unit::Inodes, usage.inodes)],
         volume_condition: None,
     })
 }
 
-async fn expand(
+pub async fn expand(
     call: Call,
-    request: NodeExpandVolumeRequest,
-) -> Result<NodeExpandVolumeResponse, FlexError> {
+    request: v1::NodeExpandVolumeRequest,
+) -> Result<v1::NodeExpandVolumeResponse, FlexError> {
     let place = path(&request.volume_path, "volume_path")?;
     let known = known_at(&call, &place)?;
     let [old, ..] = paths::usage(&place, &call.bounds()).await?.bytes;
     // Without a size, the volume has its size by now, and the file system is to fill it.
     let new = match &request.capacity_range {
-        Some(range) if *range != CapacityRange::default() => new_size(range, 0)?,
+        Some(range) if *range != v1::CapacityRange::default() => new_size(range, 0)?,
         _ => old,
     };
-    let argument = call.argument(&known.options);
+    let argument = argument(&known.options, &request.secrets);
     let sizes = [new.to_string(), old.to_string()];
     let arguments = [
         &argument,
@@ -379,7 +283,7 @@ async fn expand(
         &sizes[1],
     ];
     let answer = call.out("expandfs", &arguments.map(String::as_str)).await?;
-    Ok(NodeExpandVolumeResponse {
+    Ok(v1::NodeExpandVolumeResponse {
         capacity_bytes: match answer.new_size {
             0 => new,
             size => size,

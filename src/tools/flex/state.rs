@@ -4,7 +4,7 @@
 use super::options::Options;
 use super::request::How;
 use csi_invocation::private_file;
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File};

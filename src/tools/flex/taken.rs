@@ -1,6 +1,6 @@
 //! The rule that one call at a time has a volume.
 
-use csi_proto::lock::lock;
+use csi_proto::lock;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -1,0 +1,125 @@
+//! The RPCs of the driver: for each what the executable has to be able to do, and what carries it out; and the answers that are known
+//! without it.
+
+use super::controller::{attach, detach, expand, validate};
+use super::driver::{Asked, Flex};
+use super::error::FlexError;
+use super::node;
+use csi_mock::{Answers, Running, answer_of, message_of};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
+use csi_proto::v1::plugin_capability::{service, volume_expansion};
+use csi_proto::{grpc_timeout, methods, v1};
+use http::{Request, Response};
+use prost::Message;
+use tokio::time::Instant;
+use tonic::Status;
+use tonic::body::Body;
+
+impl Answers for Flex {
+    async fn answer(&self, request: Request<Body>, _running: Running) -> Response<Body> {
+        let method = methods::by_path(request.uri().path());
+        let time = request.headers().get(grpc_timeout::HEADER);
+        let time = time.and_then(|time| grpc_timeout::parse(time.as_bytes()));
+        let deadline = time.and_then(|time| Instant::now().checked_add(time));
+        let asked = message_of(request).await.map(|message| Asked {
+            flex: self.clone(),
+            message,
+            deadline,
+        });
+        let answer = match (asked, method) {
+            (Ok(asked), Some(method)) => answer(asked, method.name).await,
+            (Ok(_), None) => Err(Status::unimplemented("CSI has no such method")),
+            (Err(status), _) => Err(status),
+        };
+        match answer {
+            Ok(message) => answer_of(vec![message], Status::ok("")),
+            Err(status) => status.into_http(),
+        }
+    }
+}
+
+async fn answer(asked: Asked, rpc: &str) -> Result<Vec<u8>, Status> {
+    let flex = asked.flex.clone();
+    let can = flex.abilities();
+    match rpc {
+        "GetPluginInfo" => Ok(plugin_info(&flex).encode_to_vec()),
+        "GetPluginCapabilities" => Ok(plugin_capabilities(&flex).encode_to_vec()),
+        "Probe" => probe(&flex).map(|reply| reply.encode_to_vec()),
+        "ControllerGetCapabilities" if can.attaches => {
+            Ok(controller_capabilities(&flex).encode_to_vec())
+        }
+        "ControllerPublishVolume" if can.attaches => asked.carried_out(attach).await,
+        "ControllerUnpublishVolume" if can.attaches => asked.carried_out(detach).await,
+        "ValidateVolumeCapabilities" if can.attaches => asked.carried_out(validate).await,
+        "ControllerExpandVolume" if can.attaches && can.expands => asked.carried_out(expand).await,
+        "NodeGetInfo" => Ok(node_info(&flex).encode_to_vec()),
+        "NodeGetCapabilities" => Ok(node_capabilities(&flex).encode_to_vec()),
+        "NodeStageVolume" if can.attaches => asked.carried_out(node::stage).await,
+        "NodeUnstageVolume" if can.attaches => asked.carried_out(node::unstage).await,
+        "NodePublishVolume" => asked.carried_out(node::publish).await,
+        "NodeUnpublishVolume" => asked.carried_out(node::unpublish).await,
+        "NodeGetVolumeStats" if can.has_stats => asked.looked_up(node::stats).await,
+        "NodeExpandVolume" if can.expands => asked.carried_out(node::expand).await,
+        _ => Err(FlexError::NotAdvertised.status(&[])),
+    }
+}
+
+fn plugin_info(flex: &Flex) -> v1::GetPluginInfoResponse {
+    v1::GetPluginInfoResponse {
+        name: flex.identity().name.clone(),
+        vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Default::default()
+    }
+}
+
+fn plugin_capabilities(flex: &Flex) -> v1::GetPluginCapabilitiesResponse {
+    let able = flex.abilities();
+    let capabilities = able_to([
+        (able.attaches, service::Type::ControllerService.into()),
+        (able.expands, volume_expansion::Type::Online.into()),
+    ]);
+    v1::GetPluginCapabilitiesResponse { capabilities }
+}
+
+fn probe(flex: &Flex) -> Result<v1::ProbeResponse, Status> {
+    flex.is_there().map_err(|error| error.status(&[]))?;
+    Ok(v1::ProbeResponse { ready: Some(true) })
+}
+
+fn controller_capabilities(flex: &Flex) -> v1::ControllerGetCapabilitiesResponse {
+    use ControllerCapability as C;
+    let capabilities = able_to([
+        (true, C::PublishUnpublishVolume.into()),
+        (true, C::PublishReadonly.into()),
+        (true, C::SingleNodeMultiWriter.into()),
+        (flex.abilities().expands, C::ExpandVolume.into()),
+    ]);
+    v1::ControllerGetCapabilitiesResponse { capabilities }
+}
+
+fn node_info(flex: &Flex) -> v1::NodeGetInfoResponse {
+    v1::NodeGetInfoResponse {
+        node_id: flex.identity().node_id.clone(),
+        ..Default::default()
+    }
+}
+
+fn node_capabilities(flex: &Flex) -> v1::NodeGetCapabilitiesResponse {
+    use NodeCapability as N;
+    let able = flex.abilities();
+    let capabilities = able_to([
+        (able.attaches, N::StageUnstageVolume.into()),
+        (able.has_stats, N::GetVolumeStats.into()),
+        (able.expands, N::ExpandVolume.into()),
+        (able.takes_group, N::VolumeMountGroup.into()),
+        (true, N::SingleNodeMultiWriter.into()),
+    ]);
+    v1::NodeGetCapabilitiesResponse { capabilities }
+}
+
+/// Those of which it is true.
+fn able_to<C>(all: impl IntoIterator<Item = (bool, C)>) -> Vec<C> {
+    let able = all.into_iter().filter(|(able, _)| *able);
+    able.map(|(_, one)| one).collect()
+}
