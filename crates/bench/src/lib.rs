@@ -31,10 +31,10 @@ use csi_invocation::interrupt::Signals;
 use csi_invocation::{Defaults, Globals, connect, defaults, rpc_command};
 use csi_output::page::{PageFile, Readers};
 use csi_proto::random;
-use csi_rpc::Called;
 use csi_rpc::context::{RequestContext, RequestFlags};
+use flags::{BenchFlags, CycleFlags};
 use running::LoadRun;
-use scenario::{CycleParts, Scenario};
+use scenario::{Cycle, CycleParts, Scenario};
 use side::Side;
 use std::sync::Arc;
 use tree::{Bench, Load};
@@ -65,7 +65,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         .as_deref()
         .map(parsed)
         .transpose()?;
-    if prepared.publishes(bench) {
+    if prepared.publishes() {
         // One namespace is enough for both.
         let embedded = |endpoint: &&Endpoint| endpoint.is_embedded();
         if let Some(endpoint) = endpoints.iter().find(embedded) {
@@ -80,11 +80,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             sides = connecting => sides?,
             () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = LoadRun::new(
-            bench,
-            sides,
-            prepared.secrets_file(bench, globals, defaults),
-        );
+        let ran = LoadRun::new(bench, sides, secrets_file(bench, globals, defaults));
         let result = ran.all(globals, page, &mut signals).await;
         for endpoint in endpoints.iter().chain(&controller) {
             connect::settle(endpoint, &mut signals).await;
@@ -120,88 +116,72 @@ fn parsed(text: &str) -> Result<Endpoint, Error> {
 }
 
 /// The part of a load that is parsed and checked before there is a connection.
-enum Prepared {
+enum Prepared<'a> {
     Rpc(Box<rpc_command::Command>, RequestContext),
-    Cycle(RequestContext),
+    Cycle(Cycle, &'a CycleFlags, RequestContext),
 }
 
-impl Prepared {
-    fn of(bench: &Bench, globals: &Globals, defaults: &Defaults) -> Result<Self, Error> {
+impl<'a> Prepared<'a> {
+    fn of(bench: &'a Bench<'_>, globals: &Globals, defaults: &Defaults) -> Result<Self, Error> {
         match &bench.load {
-            Load::Rpc {
-                group,
-                rpc,
-                matches,
-            } => {
-                let flags = RequestFlags::from_arg_matches(matches).or_usage()?;
-                let called = Called {
-                    group,
-                    rpc,
-                    matches,
-                };
-                let context = rpc_command::request_context(&flags, &called, globals, defaults)?;
+            Load::Rpc(called) => {
+                let flags = RequestFlags::from_arg_matches(called.matches).or_usage()?;
+                let context = rpc_command::request_context(&flags, called, globals, defaults)?;
                 let command =
-                    rpc_command::Command::in_context(&flags, &called, globals, defaults, &context)?;
+                    rpc_command::Command::in_context(&flags, called, globals, defaults, &context)?;
                 scenario::of_rpc(&command, &bench.flags, &context)?;
                 Ok(Self::Rpc(Box::new(command), context))
             }
-            Load::Cycle(_, flags) => {
+            Load::Cycle(cycle, flags) => {
                 let file = defaults.secrets_file(&flags.secrets_file, globals);
                 let secrets = defaults::secrets(file.as_deref(), &[])?;
-                Ok(Self::Cycle(defaults.request_context(globals, secrets)))
+                let context = defaults.request_context(globals, secrets);
+                Ok(Self::Cycle(*cycle, flags, context))
             }
         }
     }
 
     /// Whether mounts may be made in this process.
-    fn publishes(&self, bench: &Bench) -> bool {
-        match (self, &bench.load) {
-            (Self::Rpc(command, _), _) => {
+    fn publishes(&self) -> bool {
+        match self {
+            Self::Rpc(command, _) => {
                 let making = command.rpc.facts.effect.making();
                 making.is_some_and(|making| making.thing.is_mount())
             }
-            (_, Load::Cycle(cycle, _)) => matches!(
-                cycle,
-                scenario::Cycle::PublishUnpublish | scenario::Cycle::Lifecycle
-            ),
-            _ => false,
+            Self::Cycle(cycle, ..) => {
+                matches!(cycle, Cycle::PublishUnpublish | Cycle::Lifecycle)
+            }
         }
     }
 
-    /// The file of the secrets, for commands that are shown.
-    fn secrets_file(
-        &self,
-        bench: &Bench,
-        globals: &Globals,
-        defaults: &Defaults,
-    ) -> Option<String> {
-        let flag = match &bench.load {
-            Load::Rpc { matches, .. } => matches.get_one::<String>("secrets_file").cloned(),
-            Load::Cycle(_, flags) => flags.secrets_file.clone(),
-        };
-        defaults.secrets_file(&flag, globals)
-    }
-
-    fn scenario(&self, bench: &Bench, advertised: Advertised) -> Result<Scenario, Error> {
-        match (self, &bench.load) {
-            (Self::Rpc(command, context), _) => scenario::of_rpc(command, &bench.flags, context),
-            (Self::Cycle(context), Load::Cycle(cycle, flags)) => CycleParts {
+    fn scenario(&self, load: &BenchFlags, advertised: Advertised) -> Result<Scenario, Error> {
+        match self {
+            Self::Rpc(command, context) => scenario::of_rpc(command, load, context),
+            Self::Cycle(cycle, flags, context) => CycleParts {
                 cycle: *cycle,
                 flags,
                 context,
                 advertised,
-                load: &bench.flags,
+                load,
             }
             .scenario(),
-            (Self::Cycle(_), Load::Rpc { .. }) => Err(Error::local("not a cycle")),
         }
     }
 }
 
+/// The file of the secrets, for commands that are shown.
+fn secrets_file(bench: &Bench<'_>, globals: &Globals, defaults: &Defaults) -> Option<String> {
+    let flag = match &bench.load {
+        Load::Rpc(called) => called.matches.get_one::<String>("secrets_file").cloned(),
+        Load::Cycle(_, flags) => flags.secrets_file.clone(),
+    };
+    defaults.secrets_file(&flag, globals)
+}
+
 /// Connects to every driver, and asks what it has where that matters.
 async fn sides(
-    bench: &Bench,
-    prepared: &Prepared,
+    bench: &Bench<'_>,
+    prepared: &Prepared<'_>,
     endpoints: &[Endpoint],
     controller: Option<&Endpoint>,
     globals: &Globals,
@@ -216,13 +196,13 @@ async fn sides(
             Some(endpoint) => Arc::new(connected(endpoint, connections, globals).await?),
         };
         let mut advertised = Advertised::default();
-        if let Prepared::Cycle(_) = prepared {
+        if let Prepared::Cycle(..) = prepared {
             let (node, controller) = (&*node, &*controller);
             let mut ends = Ends { node, controller };
             advertised.ask_node(&mut ends).await?;
             advertised.ask_controller(&mut ends).await?;
         }
-        let scenario = prepared.scenario(bench, advertised)?;
+        let scenario = prepared.scenario(&bench.flags, advertised)?;
         let flags = &bench.flags;
         sides.push(Arc::new(Side::new(node, controller, scenario, &run, flags)));
     }

@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// A load that runs.
 pub(crate) struct LoadRun<'a> {
-    bench: &'a Bench,
+    bench: &'a Bench<'a>,
     sides: Vec<Arc<Side>>,
     /// The turns so far: the index of the side, and its tally.
     turns: Mutex<Vec<(usize, Arc<Mutex<Tally>>)>>,
@@ -45,7 +45,7 @@ pub(crate) struct LoadRun<'a> {
 
 impl<'a> LoadRun<'a> {
     /// A load at these drivers that has not begun; `secrets_file` is named in commands that are shown.
-    pub fn new(bench: &'a Bench, sides: Vec<Arc<Side>>, secrets_file: Option<String>) -> Self {
+    pub fn new(bench: &'a Bench<'a>, sides: Vec<Arc<Side>>, secrets_file: Option<String>) -> Self {
         Self {
             bench,
             sides,

@@ -6,29 +6,22 @@ use super::scenario::{CYCLES, Cycle};
 use clap::{ArgMatches, Command, FromArgMatches};
 use csi_invocation::parse::with_flags;
 use csi_invocation::verbs;
-use csi_rpc::{GROUPS, Group, Rpc};
+use csi_rpc::{Called, GROUPS, Group, Rpc};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// A parsed command line of `csi bench`.
-pub(crate) struct Bench {
+pub(crate) struct Bench<'a> {
     /// The flags that every load has.
     pub flags: BenchFlags,
     /// The load.
-    pub load: Load,
+    pub load: Load<'a>,
 }
 
 /// The work that is repeated.
-pub(crate) enum Load {
+pub(crate) enum Load<'a> {
     /// One RPC.
-    Rpc {
-        /// The RPC's group.
-        group: &'static Group,
-        /// It.
-        rpc: &'static Rpc,
-        /// The RPC's flags.
-        matches: ArgMatches,
-    },
+    Rpc(Called<'a>),
     /// A named cycle.
     Cycle(Cycle, CycleFlags),
 }
@@ -103,7 +96,7 @@ fn joined_names(rpc: &Rpc) -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// When the matches are not of [`command`]: clap's own error.
-pub fn task(matches: &ArgMatches) -> Result<Bench, clap::Error> {
+pub fn task(matches: &ArgMatches) -> Result<Bench<'_>, clap::Error> {
     let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
     let flags = BenchFlags::from_arg_matches(matches)?;
     let (name, inner) = matches.subcommand().ok_or_else(missing)?;
@@ -111,21 +104,21 @@ pub fn task(matches: &ArgMatches) -> Result<Bench, clap::Error> {
         let load = Load::Cycle(*cycle, CycleFlags::from_arg_matches(inner)?);
         return Ok(Bench { flags, load });
     }
-    let (group, rpc, matches) = match csi_rpc::called(matches) {
-        Some(called) => (called.group, called.rpc, called.matches),
+    let called = match csi_rpc::called(matches) {
+        Some(called) => called,
         None => {
             let mut all = csi_rpc::with_groups();
             let named = all.find(|(_, rpc)| rpc.method.kebab_name == name);
             let (group, rpc) = named.ok_or_else(missing)?;
-            (group, rpc, inner)
+            let matches = inner;
+            Called {
+                group,
+                rpc,
+                matches,
+            }
         }
     };
-    let matches = matches.clone();
-    let load = Load::Rpc {
-        group,
-        rpc,
-        matches,
-    };
+    let load = Load::Rpc(called);
     Ok(Bench { flags, load })
 }
 
@@ -135,11 +128,11 @@ mod tests {
     use csi_invocation::globals::with_global_flags;
     use csi_invocation::parse::with_rpcs;
 
-    fn bench(line: &str) -> Bench {
+    fn bench(line: &str) -> Bench<'static> {
         let matches = with_rpcs(with_global_flags(Command::new("csi")).subcommand(command()))
             .try_get_matches_from(line.split(' '));
         let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
-        match matches.subcommand() {
+        match Box::leak(Box::new(matches)).subcommand() {
             Some(("bench", matches)) => task(matches).unwrap(),
             _ => panic!("{line}: no load"),
         }
@@ -162,10 +155,10 @@ mod tests {
                     let bench = bench(&format!(
                         "csi bench --rate 5 {name} --request {{}} --count 3"
                     ));
-                    let Load::Rpc { rpc: found, .. } = bench.load else {
+                    let Load::Rpc(found) = bench.load else {
                         panic!("{name} is a cycle");
                     };
-                    assert_eq!(found.method.path, rpc.method.path, "{name}");
+                    assert_eq!(found.rpc.method.path, rpc.method.path, "{name}");
                     assert_eq!(bench.flags.rate, Some(5.0));
                     assert_eq!(bench.flags.limits().count, Some(3));
                     assert_eq!(bench.flags.limits().duration, None);
@@ -176,10 +169,10 @@ mod tests {
 
     #[test]
     fn a_verb_of_one_group_alone_is_a_load() {
-        let Load::Rpc { rpc, .. } = bench("csi bench plugin-info --count 3").load else {
+        let Load::Rpc(called) = bench("csi bench plugin-info --count 3").load else {
             panic!("a cycle");
         };
-        assert_eq!(rpc.method.name, "GetPluginInfo");
+        assert_eq!(called.rpc.method.name, "GetPluginInfo");
     }
 
     #[test]

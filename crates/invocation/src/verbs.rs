@@ -22,7 +22,11 @@ pub fn with_group_if_missing<W: AsRef<OsStr> + From<&'static str>>(
 ) -> Vec<W> {
     let texts = words.iter().map(|word| word.as_ref().to_str());
     let texts: Vec<&str> = texts.map(Option::unwrap_or_default).collect();
+    let mut has_help = false;
     let first = neither_flag_nor_value(tree, &texts).find_map(|place| {
+        if texts[place] == HELP && std::mem::replace(&mut has_help, true) {
+            return Some((place, None));
+        }
         let group = group_of(texts[place]);
         let is_known = group.is_some() || is_command(tree, texts[place]);
         is_known.then_some((place, group))
@@ -179,6 +183,7 @@ mod tests {
             ("csi publish", "csi publish"),
             ("csi help list-volumes", "csi help controller list-volumes"),
             ("csi help bench list-volumes", "csi help bench list-volumes"),
+            ("csi help help list-volumes", "csi help help list-volumes"),
             ("csi", "csi"),
         ] {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -3,7 +3,8 @@
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use csi_arguments::capability;
 use csi_proto::{Request, tables, v1};
-use csi_rpc::context::{Draft, RequestContext};
+use csi_rpc::context::RequestContext;
+use csi_rpc::draft::Draft;
 use csi_rpc::flags::{CAPACITY, Flag, PARAMETERS, VOLUME_CONTEXT};
 use prost::Message as _;
 

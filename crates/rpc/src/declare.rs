@@ -7,7 +7,6 @@ use super::facts::{Capability, Effect, Facts, Given};
 use super::flags::Flag;
 use super::from_reply;
 use super::validation::exchange::Agreement;
-use super::validation::rule::RpcRules;
 use super::validation::rule::Rule;
 use clap::{ArgMatches, Args, Command};
 use csi_output::csc::{Csc, CscWriter};
@@ -60,8 +59,12 @@ pub struct Rpc {
     pub method: &'static Method,
     /// The facts of the RPC: its effect, its needs, its required fields, the ids in its reply.
     pub facts: Facts,
-    /// The rules beyond those of all messages.
-    pub rules: RpcRules,
+    /// The rules of its request, beyond those of all messages and their required fields.
+    pub request_rules: Rules,
+    /// Those of its reply.
+    pub reply_rules: Rules,
+    /// Those between the two.
+    pub agreements: Agreements,
     /// The verb, then its aliases.
     pub names: Words,
     /// The table of its replies.
@@ -105,11 +108,9 @@ impl Rpc {
                 required: T::METHOD.request.required,
                 gives: T::GIVES,
             },
-            rules: RpcRules {
-                request: T::REQUEST_RULES,
-                reply: T::REPLY_RULES,
-                exchange: T::AGREEMENTS,
-            },
+            request_rules: T::REQUEST_RULES,
+            reply_rules: T::REPLY_RULES,
+            agreements: T::AGREEMENTS,
             names: T::NAMES,
             view: &T::VIEW,
             csc: T::CSC,

@@ -3,7 +3,8 @@
 //! Most flags are a field of the request: one of a flag's names is the field's, the field's type says what the flag
 //! takes, and the field's comment is the help.
 
-use super::context::{Draft, RequestContext, RequestError};
+use super::context::{RequestContext, RequestError};
+use super::draft::Draft;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use csi_arguments::map::{self, TextMap};
 use csi_arguments::{capability, size, topology, volume_paths};

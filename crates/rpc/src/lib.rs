@@ -6,6 +6,7 @@
 pub mod context;
 mod controller;
 mod declare;
+pub mod draft;
 pub mod facts;
 pub mod flags;
 pub mod from_reply;

@@ -17,7 +17,6 @@ pub use view::Violations;
 use super::facts::Given;
 use csi_proto::Method;
 use exchange::{Exchange, Stream};
-use rule::RpcRules;
 use view::{Broken, MessageView};
 
 /// The checks that a command line asks for.
@@ -33,11 +32,6 @@ pub struct Checks {
     pub publish_context: bool,
 }
 
-/// The rules of an RPC; none for one that is not in the specification.
-fn rules(method: &Method) -> RpcRules {
-    super::find(method).map_or(RpcRules::NONE, |rpc| rpc.rules)
-}
-
 /// Checks a request's `bytes`.
 ///
 /// # Errors
@@ -46,7 +40,8 @@ pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result
     let mut found = Broken::default();
     let message = method.request;
     if checks.spec {
-        walk::message(message, bytes, rules(method).request, &mut found);
+        let rules = super::find(method).map_or(&[][..], |rpc| rpc.request_rules);
+        walk::message(message, bytes, rules, &mut found);
     }
     let view = MessageView::new(message, bytes);
     let secrets = message.fields.iter().filter(|field| field.secret);
@@ -91,16 +86,17 @@ impl<'a> Replies<'a> {
     pub fn check(&mut self, bytes: &[u8]) -> Result<(), Violations> {
         let mut found = Broken::default();
         let message = self.method.response;
-        let rules = rules(self.method);
+        let rpc = super::find(self.method);
         let reply = MessageView::new(message, bytes);
         if self.checks.spec {
-            walk::message(message, bytes, rules.reply, &mut found);
+            let rules = rpc.map_or(&[][..], |rpc| rpc.reply_rules);
+            walk::message(message, bytes, rules, &mut found);
             let mut exchange = Exchange {
                 request: MessageView::new(self.method.request, self.request),
                 reply,
                 stream: &mut self.stream,
             };
-            for agreement in rules.exchange {
+            for agreement in rpc.map_or(&[][..], |rpc| rpc.agreements) {
                 agreement.check(&mut exchange, &mut found);
             }
         }

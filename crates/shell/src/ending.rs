@@ -5,7 +5,7 @@
 
 use csi_error::Error;
 use csi_invocation::interrupt::{self, Signals};
-use csi_output::stdout::Terminals;
+use csi_output::redirected::Terminals;
 use csi_proto::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! Sends a command's output to a file or a program: `> FILE`, `| PROGRAM`.
 
 use csi_error::{Error, OrError};
-use csi_output::stdout::{self, Redirected};
+use csi_output::redirected::Redirected;
+use csi_output::stdout;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::fs::File;
@@ -27,20 +28,27 @@ impl Pipeline {
             programs: Vec::new(),
         };
         let file = file.map(|(name, append)| open(&name, append));
-        let mut target = file.transpose()?.map(OwnedFd::from);
-        for words in programs.iter().rev() {
+        let mut file = file.transpose()?.map(OwnedFd::from);
+        let (mut first, mut before) = (None, None);
+        for (index, words) in programs.iter().enumerate() {
             let Some((name, arguments)) = words.split_first() else {
                 continue;
             };
+            let output = match index + 1 < programs.len() {
+                true => Stdio::piped(),
+                false => file.take().map_or_else(Stdio::inherit, Stdio::from),
+            };
             let mut child = Command::new(name)
                 .args(arguments)
-                .stdin(Stdio::piped())
-                .stdout(target.map_or_else(Stdio::inherit, Stdio::from))
+                .stdin(before.take().map_or_else(Stdio::piped, Stdio::from))
+                .stdout(output)
                 .spawn()
                 .or_because(format_args!("{name} cannot be started"))?;
-            target = child.stdin.take().map(OwnedFd::from);
-            pipeline.programs.insert(0, (name.clone(), child));
+            first = first.or(child.stdin.take().map(OwnedFd::from));
+            before = child.stdout.take();
+            pipeline.programs.push((name.clone(), child));
         }
+        let target = first.or(file);
         let redirected = target.map(Redirected::to).transpose();
         pipeline.redirected = redirected.or_because("the output cannot be redirected")?;
         Ok(pipeline)

@@ -2,7 +2,7 @@
 
 use super::execute::Shell;
 use csi_error::{Error, ErrorKind, Style, say};
-use csi_output::stdout::Redirected;
+use csi_output::redirected::Redirected;
 use csi_output::terminal::{self, cut};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use csi_proto::schema::Field;
 use csi_proto::{Method, contents, wire};
-use csi_rpc::context::Draft;
+use csi_rpc::draft::Draft;
 use csi_rpc::facts::{Making, NAME, Source};
 use std::collections::BTreeMap;
 

@@ -69,26 +69,6 @@ pub(crate) fn mount_flags_size(view: &MessageView<'_>, at: &str, found: &mut Bro
     }
 }
 
-/// The rules of an RPC beyond those of all messages and their required fields.
-#[derive(Clone, Copy)]
-pub struct RpcRules {
-    /// The rules of its request.
-    pub request: &'static [Rule],
-    /// The rules of its reply.
-    pub reply: &'static [Rule],
-    /// The rules between the two.
-    pub exchange: &'static [Agreement],
-}
-
-impl RpcRules {
-    /// No rules.
-    pub const NONE: Self = Self {
-        request: &[],
-        reply: &[],
-        exchange: &[],
-    };
-}
-
 /// A name that the caller chooses and the driver may use.
 pub const SUGGESTED_NAME: Rule = Rule::Text(
     "name",

@@ -25,6 +25,11 @@ use examples::{Change, EXAMPLES, Example};
 use prost::Message as _;
 use serde_json::{Value as Json, json};
 
+/// The declaration of a method.
+fn rpc_of(method: &Method) -> &'static crate::Rpc {
+    crate::find(method).expect("a declared method")
+}
+
 const SPEC: Checks = Checks {
     spec: true,
     credentials: false,
@@ -142,10 +147,13 @@ fn each_required_field_of_a_request_and_reply_is_missed() {
                 method.name
             );
         }
-        let numbers = rules(method).reply.iter().filter_map(|rule| match rule {
-            Rule::Required(field) => Some(field),
-            _ => None,
-        });
+        let numbers = rpc_of(method)
+            .reply_rules
+            .iter()
+            .filter_map(|rule| match rule {
+                Rule::Required(field) => Some(field),
+                _ => None,
+            });
         for field in method.response.required.iter().chain(numbers) {
             let reply = changed(&example.reply, &format!("/{field}"), Json::Null);
             let problems = reply_problems(method, &example.request, &reply, &SPEC);
@@ -169,9 +177,9 @@ fn the_rules_of_rpcs_name_fields_that_exist() {
     };
     for method in METHODS {
         let (request, reply) = (method.request, method.response);
-        let replies = rules(method).reply.iter().copied();
-        for (message, rule) in rules(method)
-            .request
+        let replies = rpc_of(method).reply_rules.iter().copied();
+        for (message, rule) in rpc_of(method)
+            .request_rules
             .iter()
             .copied()
             .map(|rule| (request, rule))
@@ -181,7 +189,7 @@ fn the_rules_of_rpcs_name_fields_that_exist() {
                 exists(message, field);
             }
         }
-        for agreement in rules(method).exchange {
+        for agreement in rpc_of(method).agreements {
             match agreement {
                 Agreement::AtMost(list, limit) => {
                     exists(reply, list);

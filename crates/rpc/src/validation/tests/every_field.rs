@@ -1,11 +1,12 @@
 //! Tests that hold for every field of every request and reply: sizes, signs, paths, and the fields that the
 //! documentation calls required.
 
+use super::super::messages;
 use super::super::rule::Rule;
 use super::super::view::{Broken, inside};
 use super::super::walk;
-use super::super::{messages, rules};
 use super::bytes;
+use super::rpc_of;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::tables::METHODS;
 use serde_json::{Value as Json, json};
@@ -39,8 +40,8 @@ fn for_every_field(mut check: impl FnMut(&'static Field, &str, &dyn Fn(Json) -> 
                 let violations = |value: Json| {
                     let mut found = Broken::default();
                     let rules = match is_request {
-                        true => rules(method).request,
-                        false => rules(method).reply,
+                        true => rpc_of(method).request_rules,
+                        false => rpc_of(method).reply_rules,
                     };
                     walk::message(message, &bytes(message, &wrap(value)), rules, &mut found);
                     let lines = found.shown.into_iter();
@@ -181,9 +182,9 @@ fn the_fields_whose_documentation_says_so_are_required() {
         let name = message.short_name();
         let owner = METHODS.iter().find_map(|method| {
             if method.request.name == message.name {
-                Some(rules(method).request)
+                Some(rpc_of(method).request_rules)
             } else if method.response.name == message.name {
-                Some(rules(method).reply)
+                Some(rpc_of(method).reply_rules)
             } else {
                 None
             }
