@@ -81,7 +81,11 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
         let session = session(&endpoint, globals).await?;
         let sent = match command.watch {
             Some(pause) => watch(&command, &session, &endpoint, pause, out).await,
-            None => command.send(&session, &endpoint, out, &mut |_| {}).await,
+            None => {
+                command
+                    .send(&session, &endpoint, out, &mut |_| Ok(()))
+                    .await
+            }
         };
         endpoint.settled().await;
         sent

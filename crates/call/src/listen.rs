@@ -47,16 +47,6 @@ pub enum ListenError {
     System(String, #[source] io::Error),
 }
 
-impl ListenError {
-    /// No place was named.
-    pub fn nowhere() -> Self {
-        Self::Syntax {
-            text: String::new(),
-            problem: "it is missing".to_owned(),
-        }
-    }
-}
-
 /// Permission bits that let somebody connect, which takes the right to write.
 ///
 /// # Errors

@@ -28,6 +28,7 @@ use csi_rpc::{
     from_reply,
 };
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -58,7 +59,7 @@ pub struct Command {
 }
 
 /// Gets the replies of a command while it runs, or parts of them: a page of a list, a message of a stream.
-pub type OnReply<'a> = &'a mut dyn FnMut(&ShownReply<'_>);
+pub type OnReply<'a> = &'a mut dyn FnMut(&ShownReply<'_>) -> Result<(), OutputError>;
 
 impl Command {
     /// The command that matches ask for, ready to be sent.
@@ -178,8 +179,8 @@ impl Command {
                 .one(session, endpoint, request, &mut printer, on_reply)
                 .await;
             match result {
-                Ok(AfterReply::Continue) => {}
-                Ok(AfterReply::Stop) => break,
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => break,
                 Err(error) => {
                     let error = error.doing(self.doing(&request.subject));
                     if !self.keep_going {
@@ -230,7 +231,7 @@ impl Command {
         request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
         on_reply: OnReply<'_>,
-    ) -> Result<AfterReply, Error> {
+    ) -> Result<ControlFlow<()>, Error> {
         validation::request(self.rpc.method, &request.bytes, &self.checks).or_usage()?;
         let mut bytes = request.bytes.clone();
         let mut pages = Pages::default();
@@ -247,7 +248,7 @@ impl Command {
                 }
                 Err(CommandFailure::Output(error)) => {
                     no_broken_pipe(error)?;
-                    return Ok(AfterReply::Stop);
+                    return Ok(ControlFlow::Break(()));
                 }
                 Err(CommandFailure::Other(error)) => return Err(error),
                 Err(CommandFailure::Call(error)) => {
@@ -255,17 +256,17 @@ impl Command {
                     self.log.call(&doing, code, started.elapsed());
                     if self.is_success(error.status.code()) {
                         say!("note: {doing}: {code} taken for success");
-                        return Ok(AfterReply::Continue);
+                        return Ok(ControlFlow::Continue(()));
                     }
                     return Err(call_error(&error, endpoint));
                 }
             };
             let Some(reply) = reply.filter(|_| self.calls.follow_pages) else {
-                return Ok(AfterReply::Continue);
+                return Ok(ControlFlow::Continue(()));
             };
             let next = next_token(self.rpc.method.response, &reply)?;
             if !pages.go_on(&next)? {
-                return Ok(AfterReply::Continue);
+                return Ok(ControlFlow::Continue(()));
             }
             // The last occurrence of a field counts: this replaces the token of the page before.
             if let Some(field) = self.rpc.method.request.field("starting_token") {
@@ -323,7 +324,7 @@ impl Command {
             bytes,
             more: self.calls.follow_pages && !next.is_empty(),
         };
-        on_reply(&reply);
+        on_reply(&reply)?;
         printer.reply(&reply)?;
         let shows_token = matches!(
             self.output.format,
@@ -389,12 +390,6 @@ pub fn request_context(
         base: base.transpose().or_usage()?,
         ..defaults.request_context(globals, secrets)
     })
-}
-
-enum AfterReply {
-    Continue,
-    /// The reader of the output is gone, and nothing is changed by the calls.
-    Stop,
 }
 
 enum CommandFailure {

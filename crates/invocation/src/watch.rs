@@ -39,7 +39,7 @@ pub async fn watch(
             let now = match asked {
                 Err(error) if is_gone(&error) && !before.is_empty() => Vec::new(),
                 Err(error) => return Err(error),
-                Ok(()) => rows.seen?,
+                Ok(()) => rows.seen,
             };
             for (event, seen) in changes(before, &now) {
                 match printer.event(event, seen.row.row()) {
@@ -77,7 +77,7 @@ struct Seen {
 /// The rows of the replies to one request.
 struct Rows<'a> {
     layout: &'a Layout,
-    seen: Result<Vec<Seen>, OutputError>,
+    seen: Vec<Seen>,
     names: HashMap<String, usize>,
 }
 
@@ -85,33 +85,23 @@ impl<'a> Rows<'a> {
     fn of(layout: &'a Layout) -> Self {
         Self {
             layout,
-            seen: Ok(Vec::new()),
+            seen: Vec::new(),
             names: HashMap::new(),
         }
     }
 
-    fn add(&mut self, reply: &ShownReply<'_>) {
-        let read = self.read(reply);
-        match (&mut self.seen, read) {
-            (Ok(seen), Ok(more)) => seen.extend(more),
-            (Ok(_), Err(error)) => self.seen = Err(error),
-            (Err(_), _) => {}
-        }
-    }
-
-    fn read(&mut self, reply: &ShownReply<'_>) -> Result<Vec<Seen>, OutputError> {
-        let mut seen = Vec::new();
+    fn add(&mut self, reply: &ShownReply<'_>) -> Result<(), OutputError> {
         for row in self.layout.owned_rows(reply)? {
             let name = self.layout.name_of(row.row())?;
             let count = self.names.entry(name.clone()).or_default();
-            seen.push(Seen {
+            self.seen.push(Seen {
                 key: (name, *count),
                 value: self.layout.json_of(row.row())?,
                 row,
             });
             *count += 1;
         }
-        Ok(seen)
+        Ok(())
     }
 }
 

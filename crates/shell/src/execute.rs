@@ -320,7 +320,10 @@ impl Shell {
                     watch(&command, &session, endpoint, pause, csi_output::stdout()).await
                 }
                 None => {
-                    let mut keep = |reply: &ShownReply<'_>| keeper.keep(reply);
+                    let mut keep = |reply: &ShownReply<'_>| {
+                        keeper.keep(reply);
+                        Ok(())
+                    };
                     command.send(&session, endpoint, &mut out, &mut keep).await
                 }
             }

@@ -122,14 +122,7 @@ impl Values {
     /// # Errors
     /// When a path leads nowhere.
     pub fn expand(&self, word: &Word) -> Result<String, ValuePathError> {
-        let mut text = String::new();
-        for piece in &word.pieces {
-            match piece {
-                WordPiece::Text(part) => text.push_str(part),
-                WordPiece::Variable(path) => text.push_str(&self.text(path)?),
-            }
-        }
-        Ok(text)
+        self.joined(word, |path| self.text(path))
     }
 
     /// A word as it may be shown: what comes from the environment, often a secret, stays as it was typed.
@@ -137,17 +130,22 @@ impl Values {
     /// # Errors
     /// When a path leads nowhere.
     pub fn shown(&self, word: &Word) -> Result<String, ValuePathError> {
-        let mut text = String::new();
-        for piece in &word.pieces {
-            match piece {
-                WordPiece::Text(part) => text.push_str(part),
-                WordPiece::Variable(path) if split(path).0 == ENVIRONMENT => {
-                    text.push_str(&format!("${path}"));
-                }
-                WordPiece::Variable(path) => text.push_str(&self.text(path)?),
-            }
-        }
-        Ok(text)
+        self.joined(word, |path| match split(path).0 {
+            ENVIRONMENT => Ok(format!("${path}")),
+            _ => self.text(path),
+        })
+    }
+
+    fn joined(
+        &self,
+        word: &Word,
+        variable: impl Fn(&str) -> Result<String, ValuePathError>,
+    ) -> Result<String, ValuePathError> {
+        let pieces = word.pieces.iter().map(|piece| match piece {
+            WordPiece::Text(text) => Ok(text.clone()),
+            WordPiece::Variable(path) => variable(path),
+        });
+        pieces.collect()
     }
 
     /// The text of what is at `path`, which begins with a variable's name. Behind `:-` stands the text for what is missing

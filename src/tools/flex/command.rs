@@ -5,8 +5,9 @@ use super::call_out::CallOuts;
 use super::driver::{Abilities, Flex, Identity};
 use super::orphans::Mark;
 use super::request;
+use super::services::Services;
 use super::state::Store;
-use super::taken::Taken;
+use super::taken::{Running, Taken};
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_call::endpoint::absolute;
 use csi_call::user_folders;
@@ -20,6 +21,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Subcommand)]
@@ -132,8 +134,14 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     };
     let abilities = Abilities::of(said, flags.attach, flags.expand);
     let who = format!("the FlexVolume driver {}", identity.name);
-    let flex = Flex::new(identity, abilities, call_outs, store);
-    endpoint.serve(&who, &Server::new(flex))
+    let flex = Flex {
+        identity,
+        abilities,
+        call_outs,
+        store,
+        running: Running::default(),
+    };
+    endpoint.serve(&who, &Server::new(Services(Arc::new(flex))))
 }
 
 /// What the driver says of itself.

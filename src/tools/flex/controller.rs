@@ -6,7 +6,7 @@ use super::driver::Call;
 use super::error::FlexError;
 use super::node::bring_up;
 use super::options::{DEVICE, argument, options};
-use super::plan::{Refusal, Up, Wanted, up};
+use super::plan::{Refusal, up};
 use super::request::{How, RequestError, name, new_size};
 use super::state::{State, Use, VolumeLocation};
 use csi_proto::v1;
@@ -20,20 +20,17 @@ pub async fn attach(
     let how = How::of(request.volume_capability.as_ref(), request.readonly)?;
     let options = options(&call.volume, &how, &[&request.volume_context]);
     let argument = argument(&options, &request.secrets);
-    let wanted = Wanted {
-        volume: &call.volume,
-        place: &VolumeLocation::Node(node.clone()),
-        how: &how,
-    };
-    let state = call.store().now();
-    if let Up::There(known) = up(&state, &wanted, |_| false)?
+    let place = VolumeLocation::Node(node.clone());
+    let new = Use::begun(&call.volume, place, how, options);
+    let state = call.flex.store.now();
+    if let Some(known) = up(&state, &new, false)?
         && is_attached(&call, &argument, &node).await?
     {
         return Ok(context_of(known.clone()));
     }
     let new = Use {
         name: name_of(&call, &argument).await?,
-        ..wanted.begun(options)
+        ..new
     };
     let attached = bring_up(&call, new, |mut new| async {
         new.device = match call.out("attach", &[&argument, &node]).await {
@@ -76,7 +73,7 @@ pub async fn detach(
     call: Call,
     request: v1::ControllerUnpublishVolumeRequest,
 ) -> Result<v1::ControllerUnpublishVolumeResponse, FlexError> {
-    for known in attached(&call.store().now(), &call.volume, &request.node_id) {
+    for known in attached(&call.flex.store.now(), &call.volume, &request.node_id) {
         let VolumeLocation::Node(node) = &known.place else {
             continue;
         };
@@ -84,7 +81,7 @@ pub async fn detach(
             Err(error) if !error.is_not_supported() => return Err(error.into()),
             _ => {
                 let detached = |state: &mut State| state.forget(&known.volume, &known.place);
-                call.store().change(detached).await?;
+                call.flex.store.change(detached).await?;
             }
         }
     }
@@ -147,7 +144,7 @@ pub async fn expand(
     let range = request
         .capacity_range
         .ok_or(RequestError::Missing("capacity_range"))?;
-    let all = attached(&call.store().now(), &call.volume, "");
+    let all = attached(&call.flex.store.now(), &call.volume, "");
     let Some(known) = all.into_iter().next() else {
         return Err(Refusal::NoOptions.into());
     };
@@ -160,7 +157,7 @@ pub async fn expand(
         size => size,
     };
     let grown = |state: &mut State| state.put(Use { size, ..known });
-    call.store().change(grown).await?;
+    call.flex.store.change(grown).await?;
     Ok(v1::ControllerExpandVolumeResponse {
         capacity_bytes: size,
         node_expansion_required: true,

@@ -54,22 +54,24 @@ pub struct Identity {
     pub is_verbose: bool,
 }
 
-/// A driver. Clones are the same one.
-#[derive(Clone)]
-pub struct Flex(Arc<Inner>);
-
-struct Inner {
-    identity: Identity,
-    abilities: Abilities,
-    call_outs: CallOuts,
-    store: Store,
-    running: Running,
+/// A driver.
+pub struct Flex {
+    /// Who it is.
+    pub identity: Identity,
+    /// What it can do.
+    pub abilities: Abilities,
+    /// Its executable.
+    pub call_outs: CallOuts,
+    /// What it has done.
+    pub store: Store,
+    /// The calls that have a volume.
+    pub running: Running,
 }
 
 /// A call as it has come.
 pub struct Asked {
     /// The driver.
-    pub flex: Flex,
+    pub flex: Arc<Flex>,
     /// The request.
     pub message: Bytes,
     /// When its caller no longer waits.
@@ -79,7 +81,7 @@ pub struct Asked {
 /// A call that runs and has its volume.
 pub struct Call {
     /// The driver.
-    pub flex: Flex,
+    pub flex: Arc<Flex>,
     /// The volume's id.
     pub volume: String,
     taken: Taken,
@@ -87,48 +89,20 @@ pub struct Call {
     secrets: Vec<String>,
 }
 
-impl Flex {
-    /// The driver behind these call-outs.
-    pub fn new(
-        identity: Identity,
-        abilities: Abilities,
-        call_outs: CallOuts,
-        store: Store,
-    ) -> Self {
-        Self(Arc::new(Inner {
-            identity,
-            abilities,
-            call_outs,
-            store,
-            running: Running::default(),
-        }))
-    }
-
-    /// Who it is.
-    pub fn identity(&self) -> &Identity {
-        &self.0.identity
-    }
-
-    /// What it can do.
-    pub fn abilities(&self) -> Abilities {
-        self.0.abilities
-    }
-
-    /// What it has done.
-    pub fn store(&self) -> &Store {
-        &self.0.store
-    }
-
-    /// Whether its executable can be run.
+impl Asked {
+    /// Answers what is known without the executable.
     ///
     /// # Errors
-    /// Why not.
-    pub fn is_there(&self) -> Result<(), FlexError> {
-        self.0.call_outs.can_run().map_err(FlexError::Gone)
+    /// When the request is none.
+    pub fn known<Q: Request>(&self, reply: Q::Reply) -> Result<Vec<u8>, Status> {
+        self.request::<Q>().map(|_| reply.encode_to_vec())
     }
-}
 
-impl Asked {
+    fn request<Q: Request>(&self) -> Result<Q, Status> {
+        let request = Q::decode(self.message.clone());
+        request.map_err(|error| Status::internal(error.to_string()))
+    }
+
     /// Carries out the request while no other one has its volume.
     ///
     /// # Errors
@@ -170,12 +144,11 @@ impl Asked {
         let volume = contents(of, &self.message, "volume_id").pop();
         let volume = String::from_utf8_lossy(volume.unwrap_or_default()).into_owned();
         let secrets = texts_of(&secret_values(of, &self.message));
-        let request = Q::decode(self.message.clone());
-        let request = request.map_err(|error| Status::internal(error.to_string()))?;
+        let request = self.request()?;
         let running = async {
             let volume = request::name(&volume, "volume_id")?;
             let key = format!("{volume}{aspect}");
-            let taken = Taken::take(&self.flex.0.running, key, Q::METHOD.name)?;
+            let taken = Taken::take(&self.flex.running, key, Q::METHOD.name)?;
             let call = Call {
                 flex: self.flex.clone(),
                 volume,
@@ -202,10 +175,10 @@ impl Call {
         arguments: &[&str],
     ) -> Result<Answer, CallOutError> {
         let began = Instant::now();
-        let call_outs = &self.flex.0.call_outs;
+        let call_outs = &self.flex.call_outs;
         let answer = call_outs.run(call, arguments, self.deadline, &self.taken);
         let answer = answer.await;
-        if self.flex.identity().is_verbose {
+        if self.flex.identity.is_verbose {
             let outcome = match &answer {
                 Ok(_) => "Success".to_owned(),
                 Err(error) => error.problem.to_string(),
@@ -219,7 +192,7 @@ impl Call {
     /// What bounds the next work at a path, which may take as long as a call-out.
     pub fn bounds(&self) -> Bounds {
         Bounds {
-            deadline: self.flex.0.call_outs.deadline(self.deadline),
+            deadline: self.flex.call_outs.deadline(self.deadline),
             taken: self.taken.clone(),
         }
     }
@@ -228,11 +201,6 @@ impl Call {
     pub fn note(&self, text: &str) {
         let text = format!("{}: {text}", self.volume);
         note!("note: {}", shown(&text, &self.secrets));
-    }
-
-    /// What the driver has done.
-    pub fn store(&self) -> &Store {
-        self.flex.store()
     }
 }
 

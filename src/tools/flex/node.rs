@@ -5,7 +5,7 @@ use super::driver::Call;
 use super::error::FlexError;
 use super::options::{DEVICE, argument, options};
 use super::paths::{self, MountPoint, MountPoints};
-use super::plan::{Down, Refusal, Up, Wanted, down, up};
+use super::plan::{Down, Refusal, down, up};
 use super::request::{How, new_size, path};
 use super::state::{Use, VolumeLocation};
 use csi_proto::v1;
@@ -54,7 +54,7 @@ pub async fn publish(
 ) -> Result<v1::NodePublishVolumeResponse, FlexError> {
     let target = path(&request.target_path, "target_path")?;
     let how = How::of(request.volume_capability.as_ref(), request.readonly)?;
-    let staged = match call.flex.abilities().attaches {
+    let staged = match call.flex.abilities.attaches {
         true => Some(staged_at(&call, &request.staging_target_path)?),
         false => None,
     };
@@ -94,7 +94,7 @@ fn staged_at(call: &Call, staging: &str) -> Result<(PathBuf, String), FlexError>
         return Err(Refusal::NotStaged.into());
     }
     let staging = path(staging, "staging_target_path")?;
-    let state = call.store().now();
+    let state = call.flex.store.now();
     let staged = state.at(&call.volume, &VolumeLocation::Staging(staging.clone()));
     match staged.filter(|staged| staged.done && staged.volume == call.volume) {
         Some(staged) => Ok((staging, staged.device.clone())),
@@ -116,18 +116,10 @@ async fn begun(
         }
         None => false,
     };
-    let wanted = Wanted {
-        volume: &call.volume,
-        place: &place,
-        how: &how,
-    };
-    match up(&call.store().now(), &wanted, |_| is_mounted)? {
-        Up::There(_) => Ok(None),
-        Up::Act => {
-            let options = options(&call.volume, &how, &contexts);
-            Ok(Some(wanted.begun(options)))
-        }
-    }
+    let options = options(&call.volume, &how, &contexts);
+    let new = Use::begun(&call.volume, place, how, options);
+    let is_there = up(&call.flex.store.now(), &new, is_mounted)?.is_some();
+    Ok((!is_there).then_some(new))
 }
 
 /// Notes that a volume may be at a place from now on, brings it there, and notes how that went.
@@ -139,7 +131,7 @@ pub async fn bring_up<W>(
 where
     W: Future<Output = Result<Use, FlexError>>,
 {
-    let store = call.store();
+    let store = &call.flex.store;
     let point = match new.place.path() {
         Some(path) => Some(MountPoint::of(path, &call.bounds()).await?),
         None => None,
@@ -200,14 +192,14 @@ async fn take_down(
     call_out: &'static str,
     place: VolumeLocation,
 ) -> Result<(), FlexError> {
-    let store = call.store();
+    let store = &call.flex.store;
     let Some(path) = place.path() else {
         return Ok(());
     };
     let point = MountPoint::of(path, &call.bounds()).await?;
     let is_mounted = MountPoints::now()?.has(&point);
     let state = store.now();
-    let known = match down(&state, &call.volume, &place, |_| is_mounted) {
+    let known = match down(&state, &call.volume, &place, is_mounted) {
         Down::Nothing => return Ok(()),
         Down::Undo(known) => Some(known),
         Down::UndoUnknown => None,
@@ -293,7 +285,7 @@ pub async fn expand(
 
 /// The volume at a path, as it was published or staged there.
 fn known_at(call: &Call, path: &Path) -> Result<Use, FlexError> {
-    let state = call.store().now();
+    let state = call.flex.store.now();
     let mut uses = state.of(&call.volume).filter(|one| one.done);
     let found = uses.find(|one| one.place.path() == Some(path));
     found.cloned().ok_or(FlexError::NotThere)

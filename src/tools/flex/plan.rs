@@ -1,46 +1,7 @@
 //! What a call is to do, decided from what is known and what is mounted. Pure; does nothing.
 
-use super::options::Options;
-use super::request::How;
 use super::state::{State, Use, VolumeLocation};
-use std::path::Path;
 use thiserror::Error;
-
-/// What a call wants: a volume at a place, used so.
-pub struct Wanted<'a> {
-    /// The volume's id.
-    pub volume: &'a str,
-    /// The place.
-    pub place: &'a VolumeLocation,
-    /// How it is to be used.
-    pub how: &'a How,
-}
-
-impl Wanted<'_> {
-    /// What is noted before it is done.
-    pub fn begun(&self, options: Options) -> Use {
-        Use {
-            volume: self.volume.to_owned(),
-            place: self.place.clone(),
-            how: self.how.clone(),
-            done: false,
-            mounted: false,
-            options,
-            device: String::new(),
-            name: String::new(),
-            size: 0,
-        }
-    }
-}
-
-/// What bringing a volume to a place takes.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Up<'a> {
-    /// It is to be done, perhaps once more.
-    Act,
-    /// It is there.
-    There(&'a Use),
-}
 
 /// What taking a volume away from a path takes.
 #[derive(Debug, PartialEq, Eq)]
@@ -85,26 +46,23 @@ pub enum Refusal {
     NoOptions,
 }
 
-/// What is to be done to have a volume at a place; `is_mounted` tells mount points.
+/// What is there already of a volume that is to be at a place; nothing where bringing it there is to be done, perhaps once more.
+/// `is_mounted` says of a path whether it is a mount point.
 ///
 /// # Errors
 /// When it is refused.
-pub fn up<'a>(
-    state: &'a State,
-    wanted: &Wanted<'_>,
-    is_mounted: impl Fn(&Path) -> bool,
-) -> Result<Up<'a>, Refusal> {
-    let Wanted { volume, place, how } = *wanted;
-    let known = state.at(volume, place);
+pub fn up<'a>(state: &'a State, new: &Use, is_mounted: bool) -> Result<Option<&'a Use>, Refusal> {
+    let (place, how) = (&new.place, &new.how);
+    let known = state.at(&new.volume, place);
     if let Some(known) = known {
-        if known.volume != volume {
+        if known.volume != new.volume {
             return Err(Refusal::OtherVolume(known.volume.clone()));
         }
         if known.how != *how {
             return Err(Refusal::OtherWay);
         }
     }
-    for other in state.of(volume).filter(|other| other.place != *place) {
+    for other in state.of(&new.volume).filter(|other| other.place != *place) {
         match (place, &other.place) {
             (VolumeLocation::Node(_), VolumeLocation::Node(node))
                 if how.is_of_one_node() || other.how.is_of_one_node() =>
@@ -119,15 +77,8 @@ pub fn up<'a>(
             _ => {}
         }
     }
-    let stands = |known: &&Use| match &known.place {
-        // A restart of the machine, or somebody's umount, takes mounts away and leaves what is known.
-        VolumeLocation::Staging(path) | VolumeLocation::Target(path) => {
-            !known.mounted || is_mounted(path)
-        }
-        VolumeLocation::Node(_) => true,
-    };
-    let there = known.filter(|known| known.done).filter(stands);
-    Ok(there.map_or(Up::Act, Up::There))
+    // A restart of the machine, or somebody's umount, takes mounts away and leaves what is known.
+    Ok(known.filter(|known| known.done && (!known.mounted || is_mounted)))
 }
 
 /// What is to be done so that a volume is at a path no more.
@@ -135,23 +86,20 @@ pub fn down<'a>(
     state: &'a State,
     volume: &str,
     place: &VolumeLocation,
-    is_mounted: impl Fn(&Path) -> bool,
+    is_mounted: bool,
 ) -> Down<'a> {
-    match (state.at(volume, place), place) {
-        (Some(known), _) if known.volume == volume => Down::Undo(known),
-        // Another volume's place.
-        (Some(_), _) => Down::Nothing,
-        (None, VolumeLocation::Staging(path) | VolumeLocation::Target(path))
-            if is_mounted(path) =>
-        {
-            Down::UndoUnknown
-        }
-        (None, _) => Down::Nothing,
+    match state.at(volume, place) {
+        Some(known) if known.volume == volume => Down::Undo(known),
+        None if is_mounted => Down::UndoUnknown,
+        // Another volume's place, or nobody's.
+        _ => Down::Nothing,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::Options;
+    use super::super::request::How;
     use super::*;
 
     fn how(mode: &str, readonly: bool) -> How {
@@ -163,11 +111,10 @@ mod tests {
     }
 
     fn known(volume: &str, place: &VolumeLocation, how: &How, done: bool) -> Use {
-        let wanted = Wanted { volume, place, how };
         Use {
             done,
-            mounted: true,
-            ..wanted.begun(Options::new())
+            mounted: place.path().is_some(),
+            ..Use::begun(volume, place.clone(), how.clone(), Options::new())
         }
     }
 
@@ -203,18 +150,18 @@ mod tests {
         let attached = known("v", &node, &writer, true);
         let other_path = || Err(Refusal::OtherPath("/b".into()));
         for (uses, place, how, mounted, expected) in [
-            (&[][..], &here, &writer, false, Ok(Up::Act)),
-            (&[&done], &here, &writer, true, Ok(Up::There(&done))),
+            (&[][..], &here, &writer, false, Ok(None)),
+            (&[&done], &here, &writer, true, Ok(Some(&done))),
             // The mount is gone.
-            (&[&done], &here, &writer, false, Ok(Up::Act)),
+            (&[&done], &here, &writer, false, Ok(None)),
             // It has never been a mount: some drivers write files.
-            (&[&odd], &here, &writer, false, Ok(Up::There(&odd))),
+            (&[&odd], &here, &writer, false, Ok(Some(&odd))),
             (
                 &[&known("v", &here, &writer, false)],
                 &here,
                 &writer,
                 true,
-                Ok(Up::Act),
+                Ok(None),
             ),
             (&[&done], &here, &reader, true, Err(Refusal::OtherWay)),
             (
@@ -224,13 +171,13 @@ mod tests {
                 true,
                 Err(Refusal::OtherVolume("w".into())),
             ),
-            (&[&done], &staging, &writer, true, Ok(Up::Act)),
+            (&[&done], &staging, &writer, true, Ok(None)),
             (
                 &[&known("v", &there, &writer, true)],
                 &here,
                 &writer,
                 false,
-                Ok(Up::Act),
+                Ok(None),
             ),
             (
                 &[&known("v", &there, &single, true)],
@@ -251,15 +198,9 @@ mod tests {
                 &here,
                 &single,
                 false,
-                Ok(Up::Act),
+                Ok(None),
             ),
-            (
-                &[&attached],
-                &node,
-                &writer,
-                false,
-                Ok(Up::There(&attached)),
-            ),
+            (&[&attached], &node, &writer, false, Ok(Some(&attached))),
             (
                 &[&attached],
                 &other,
@@ -272,23 +213,19 @@ mod tests {
                 &other,
                 &many,
                 false,
-                Ok(Up::Act),
+                Ok(None),
             ),
             (
                 &[&known("w", &node, &writer, true)],
                 &node,
                 &writer,
                 false,
-                Ok(Up::Act),
+                Ok(None),
             ),
         ] {
-            let wanted = Wanted {
-                volume: "v",
-                place,
-                how,
-            };
+            let new = known("v", place, how, false);
             let state = state(uses);
-            let found = up(&state, &wanted, |_| mounted);
+            let found = up(&state, &new, mounted);
             assert_eq!(found, expected, "{uses:?} {place:?}");
         }
     }
@@ -305,7 +242,7 @@ mod tests {
         for (uses, place, mounted, expected) in [
             (&[][..], &here, false, Down::Nothing),
             (&[], &here, true, Down::UndoUnknown),
-            (&[], &node, true, Down::Nothing),
+            (&[], &node, false, Down::Nothing),
             (&[&done], &here, false, Down::Undo(&done)),
             (&[&begun], &here, false, Down::Undo(&begun)),
             (
@@ -316,7 +253,7 @@ mod tests {
             ),
         ] {
             let state = state(uses);
-            let found = down(&state, "v", place, |_| mounted);
+            let found = down(&state, "v", place, mounted);
             assert_eq!(found, expected, "{uses:?}");
         }
     }

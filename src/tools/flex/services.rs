@@ -11,19 +11,23 @@ use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::{service, volume_expansion};
 use csi_proto::{grpc_timeout, methods, v1};
 use http::{Request, Response};
-use prost::Message;
+use std::sync::Arc;
 use tokio::time::Instant;
 use tonic::Status;
 use tonic::body::Body;
 
-impl Answers for Flex {
+/// The driver as a server has it: clones are the same one.
+#[derive(Clone)]
+pub struct Services(pub Arc<Flex>);
+
+impl Answers for Services {
     async fn answer(&self, request: Request<Body>, _running: Running) -> Response<Body> {
         let method = methods::by_path(request.uri().path());
         let time = request.headers().get(grpc_timeout::HEADER);
         let time = time.and_then(|time| grpc_timeout::parse(time.as_bytes()));
         let deadline = time.and_then(|time| Instant::now().checked_add(time));
         let asked = message_of(request).await.map(|message| Asked {
-            flex: self.clone(),
+            flex: Arc::clone(&self.0),
             message,
             deadline,
         });
@@ -40,21 +44,25 @@ impl Answers for Flex {
 }
 
 async fn answer(asked: Asked, rpc: &str) -> Result<Vec<u8>, Status> {
-    let flex = asked.flex.clone();
-    let can = flex.abilities();
+    let flex = Arc::clone(&asked.flex);
+    let can = flex.abilities;
     match rpc {
-        "GetPluginInfo" => Ok(plugin_info(&flex).encode_to_vec()),
-        "GetPluginCapabilities" => Ok(plugin_capabilities(&flex).encode_to_vec()),
-        "Probe" => probe(&flex).map(|reply| reply.encode_to_vec()),
+        "GetPluginInfo" => asked.known::<v1::GetPluginInfoRequest>(plugin_info(&flex)),
+        "GetPluginCapabilities" => {
+            asked.known::<v1::GetPluginCapabilitiesRequest>(plugin_capabilities(&flex))
+        }
+        "Probe" => asked.known::<v1::ProbeRequest>(probe(&flex)?),
         "ControllerGetCapabilities" if can.attaches => {
-            Ok(controller_capabilities(&flex).encode_to_vec())
+            asked.known::<v1::ControllerGetCapabilitiesRequest>(controller_capabilities(&flex))
         }
         "ControllerPublishVolume" if can.attaches => asked.carried_out(attach).await,
         "ControllerUnpublishVolume" if can.attaches => asked.carried_out(detach).await,
         "ValidateVolumeCapabilities" if can.attaches => asked.carried_out(validate).await,
         "ControllerExpandVolume" if can.attaches && can.expands => asked.carried_out(expand).await,
-        "NodeGetInfo" => Ok(node_info(&flex).encode_to_vec()),
-        "NodeGetCapabilities" => Ok(node_capabilities(&flex).encode_to_vec()),
+        "NodeGetInfo" => asked.known::<v1::NodeGetInfoRequest>(node_info(&flex)),
+        "NodeGetCapabilities" => {
+            asked.known::<v1::NodeGetCapabilitiesRequest>(node_capabilities(&flex))
+        }
         "NodeStageVolume" if can.attaches => asked.carried_out(node::stage).await,
         "NodeUnstageVolume" if can.attaches => asked.carried_out(node::unstage).await,
         "NodePublishVolume" => asked.carried_out(node::publish).await,
@@ -67,14 +75,14 @@ async fn answer(asked: Asked, rpc: &str) -> Result<Vec<u8>, Status> {
 
 fn plugin_info(flex: &Flex) -> v1::GetPluginInfoResponse {
     v1::GetPluginInfoResponse {
-        name: flex.identity().name.clone(),
+        name: flex.identity.name.clone(),
         vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Default::default()
     }
 }
 
 fn plugin_capabilities(flex: &Flex) -> v1::GetPluginCapabilitiesResponse {
-    let able = flex.abilities();
+    let able = flex.abilities;
     let capabilities = able_to([
         (able.attaches, service::Type::ControllerService.into()),
         (able.expands, volume_expansion::Type::Online.into()),
@@ -83,7 +91,8 @@ fn plugin_capabilities(flex: &Flex) -> v1::GetPluginCapabilitiesResponse {
 }
 
 fn probe(flex: &Flex) -> Result<v1::ProbeResponse, Status> {
-    flex.is_there().map_err(|error| error.status(&[]))?;
+    let can_run = flex.call_outs.can_run().map_err(FlexError::Gone);
+    can_run.map_err(|error| error.status(&[]))?;
     Ok(v1::ProbeResponse { ready: Some(true) })
 }
 
@@ -93,21 +102,21 @@ fn controller_capabilities(flex: &Flex) -> v1::ControllerGetCapabilitiesResponse
         (true, C::PublishUnpublishVolume.into()),
         (true, C::PublishReadonly.into()),
         (true, C::SingleNodeMultiWriter.into()),
-        (flex.abilities().expands, C::ExpandVolume.into()),
+        (flex.abilities.expands, C::ExpandVolume.into()),
     ]);
     v1::ControllerGetCapabilitiesResponse { capabilities }
 }
 
 fn node_info(flex: &Flex) -> v1::NodeGetInfoResponse {
     v1::NodeGetInfoResponse {
-        node_id: flex.identity().node_id.clone(),
+        node_id: flex.identity.node_id.clone(),
         ..Default::default()
     }
 }
 
 fn node_capabilities(flex: &Flex) -> v1::NodeGetCapabilitiesResponse {
     use NodeCapability as N;
-    let able = flex.abilities();
+    let able = flex.abilities;
     let capabilities = able_to([
         (able.attaches, N::StageUnstageVolume.into()),
         (able.has_stats, N::GetVolumeStats.into()),

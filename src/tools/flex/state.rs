@@ -95,6 +95,23 @@ pub struct Use {
     pub size: i64,
 }
 
+impl Use {
+    /// What is noted before it is done.
+    pub fn begun(volume: &str, place: VolumeLocation, how: How, options: Options) -> Self {
+        Self {
+            volume: volume.to_owned(),
+            place,
+            how,
+            done: false,
+            mounted: false,
+            options,
+            device: String::new(),
+            name: String::new(),
+            size: 0,
+        }
+    }
+}
+
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {

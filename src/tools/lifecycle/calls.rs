@@ -6,9 +6,9 @@ use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
 use bytes::Bytes;
 use csi_call::{Advertised, CallError, Connection, Log, call_error};
-use csi_error::{Error, OrError, Style, code_name, say};
+use csi_error::{Error, Style, code_name, say};
 use csi_output::steps::{Step, StepOutcome, StepPrinter};
-use csi_proto::{Method, Request, escaped, lock, random};
+use csi_proto::{Method, Request, escaped, lock};
 use csi_rpc::context::RequestContext;
 use csi_rpc::validation::{self, Checks, Replies};
 use csi_undo::Made;
@@ -23,17 +23,6 @@ use tonic::Code;
 /// Metadata with which the NFS driver says that it did something in another way than usual.
 const NOTE: &str = "csi-nfs-note";
 
-/// The settings of a run: its output, and how strict it is.
-#[derive(Clone, Copy, Debug)]
-pub struct LifecycleSettings {
-    /// The format of errors on the way down.
-    pub style: Style,
-    /// The checks of requests and replies on the way up.
-    pub checks: Checks,
-    /// The log of calls on stderr.
-    pub log: Log,
-}
-
 /// A thread that works on data.
 pub(super) type DataThread = WriterThread<io::Result<Option<Exercised>>>;
 
@@ -41,7 +30,11 @@ pub(super) type DataThread = WriterThread<io::Result<Option<Exercised>>>;
 pub struct Lifecycle<'a, W: Write> {
     pub(super) flags: &'a LifecycleFlags,
     pub(super) context: RequestContext,
-    pub(super) settings: LifecycleSettings,
+    pub(super) style: Style,
+    /// What is checked of requests and replies.
+    pub(super) checks: Checks,
+    /// What is said of each call.
+    pub(super) log: Log,
     pub(super) node: Connection,
     pub(super) controller: Connection,
     pub(super) steps: RefCell<StepPrinter<W>>,
@@ -90,38 +83,9 @@ pub(super) async fn call(
 }
 
 impl<'a, W: Write> Lifecycle<'a, W> {
-    /// A run against `node`, with controller calls to `controller`.
-    ///
-    /// # Errors
-    /// When the kernel gives no random number for the run's name.
-    pub fn new(
-        flags: &'a LifecycleFlags,
-        context: RequestContext,
-        settings: LifecycleSettings,
-        node: Connection,
-        controller: Connection,
-        steps: StepPrinter<W>,
-    ) -> Result<Self, Error> {
-        // A container's processes have the same few ids in every container.
-        let drawn = random::from_kernel().or_because(random::MISSING)?;
-        let drawn = u64::from_ne_bytes(drawn);
-        Ok(Self {
-            flags,
-            context,
-            settings,
-            node,
-            controller,
-            steps: RefCell::new(steps),
-            name: format!("csi-lifecycle-{}-{drawn:016x}", std::process::id()),
-            made: Mutex::default(),
-            threads: RefCell::default(),
-            files: RefCell::default(),
-        })
-    }
-
     /// Reports a failure on stderr, where the run goes on or ends with another.
     pub(super) fn report(&self, error: &Error) {
-        let text = error.render(self.settings.style);
+        let text = error.render(self.style);
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
@@ -181,7 +145,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
     /// Makes one call, checks it, and notes it when it may make something.
     async fn checked<Q: Request>(&self, request: &Q) -> Result<Q::Reply, Error> {
         let run = self.run;
-        let (method, checks) = (Q::METHOD, &run.settings.checks);
+        let (method, checks) = (Q::METHOD, &run.checks);
         let name = step_name(method);
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks)
@@ -192,7 +156,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         };
         // Before it is sent: a call that is interrupted may take effect.
         let number = lock(&run.made).asked(method, &sent);
-        let result = call(driver, run.settings.log, method, sent.clone()).await;
+        let result = call(driver, run.log, method, sent.clone()).await;
         if let Some(number) = number {
             let (code, reply) = match &result {
                 Ok(reply) => (Code::Ok, reply.clone()),

@@ -1,6 +1,6 @@
 //! The command `csi lifecycle`: its settings from flags, its connections, its signals and its end.
 
-use super::calls::{Lifecycle, LifecycleSettings};
+use super::calls::Lifecycle;
 use super::flags::LifecycleFlags;
 use clap::{ArgMatches, Command};
 use csi_call::{Connection, Endpoint};
@@ -9,6 +9,9 @@ use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect, defaults};
 use csi_output::steps::StepPrinter;
+use csi_proto::random;
+use std::cell::RefCell;
+use std::sync::Mutex;
 
 /// The command.
 pub fn command() -> Command {
@@ -44,11 +47,9 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     flags.secrets_file = secrets_file;
     let flags = &flags;
     let steps = StepPrinter::new(csi_output::stdout(), json);
-    let settings = LifecycleSettings {
-        style,
-        checks: globals.checks(),
-        log: globals.log(),
-    };
+    // A container's processes have the same few ids in every container.
+    let drawn = random::from_kernel().or_because(random::MISSING)?;
+    let drawn = u64::from_ne_bytes(drawn);
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
         let mut signals = Signals::watch();
@@ -67,9 +68,21 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             connected = connecting => connected?,
             () = signals.next() => return Err(Error::interrupted()),
         };
-        let ran = Lifecycle::new(flags, context, settings, node, controller, steps)?
-            .run(&mut signals)
-            .await;
+        let lifecycle = Lifecycle {
+            flags,
+            context,
+            style,
+            checks: globals.checks(),
+            log: globals.log(),
+            node,
+            controller,
+            steps: RefCell::new(steps),
+            name: format!("csi-lifecycle-{}-{drawn:016x}", std::process::id()),
+            made: Mutex::default(),
+            threads: RefCell::default(),
+            files: RefCell::default(),
+        };
+        let ran = lifecycle.run(&mut signals).await;
         connect::settle(&endpoint, &mut signals).await;
         ran
     });

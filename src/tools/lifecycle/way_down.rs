@@ -148,7 +148,7 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
         let driver = self.driver(method).clone();
         let session = driver.session.with_timeout(limit);
         let driver = Connection { session, ..driver };
-        call(&driver, self.run.settings.log, method, request).await
+        call(&driver, self.run.log, method, request).await
     }
 
     fn tries_again(&self, method: &'static Method, code: Code) {

@@ -1,17 +1,21 @@
 //! The command `csi proxy`: its listening address, the driver it calls, its signals and its end.
 
+use super::display::Display;
 use super::existing::Existing;
 use super::stdio::{self, RelayError};
-use super::{Proxy, ProxyError, ProxyFlags, Show, aside};
-use crate::recording::Recording;
+use super::take_over::TakeOver;
+use super::{Proxy, ProxyError, ProxyFlags};
 use crate::recording::drawn::{self, Replays};
+use crate::recording::{Recording, Unknown};
 use clap::{ArgMatches, Command};
+use csi_call::endpoint::socket_spelled_out;
 use csi_call::listen::ListenError;
 use csi_call::{Endpoint, connection_error};
 use csi_error::{Error, OrError, note};
 use csi_invocation::interrupt::{self, Signals};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect};
+use csi_output::colour::{self, Brush};
 use csi_output::page::{PageFile, timeline};
 use std::path::Path;
 
@@ -64,18 +68,23 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         let problem = "--metadata and --wait have no meaning here: a proxy adds nothing to calls, and a driver may come later";
         return Err(Error::usage(problem));
     }
-    let driver = match (&flags.take_over, &flags.to) {
-        (Some(socket), _) => {
-            let aside = aside(socket).or_usage()?;
-            Endpoint::parse(&aside).or_usage()?
-        }
+    let taken = flags.take_over.as_deref().map(TakeOver::parse);
+    let taken = taken.transpose().or_usage()?;
+    let driver = match (&taken, &flags.to) {
+        (Some(taken), _) => Endpoint::parse(&socket_spelled_out(taken.aside())).or_usage()?,
         (None, Some(text)) => Endpoint::parse(text).or_usage()?,
         (None, None) => connect::endpoint(globals)?,
     };
-    let show = Show {
+    let display = Display {
         json,
         metadata: globals.verbosity() > 0,
+        unknown: match flags.show_unknown {
+            true => Unknown::Fields,
+            false => Unknown::Size,
+        },
+        brush: Brush(!json && colour::is_wanted()),
     };
+    let display = (!flags.quiet).then_some(display);
     // A pipe or a device cannot be read again.
     let recorded = flags.record.as_deref().filter(|_| flags.html.is_some());
     if let Some(path) = recorded.filter(|path| path.metadata().is_ok_and(|there| !there.is_file()))
@@ -95,7 +104,8 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     let runtime = connect::runtime()?;
     let missing = runtime.block_on(async {
         let mut signals = Signals::watch();
-        let proxy = Proxy::start(flags, &driver, &globals.connect_options(), show)
+        let options = globals.connect_options();
+        let proxy = Proxy::start(flags, taken, &driver, &options, display)
             .map_err(|error| proxy_error(&driver, error))?;
         note!(
             "note: calls to {} go to {}",

@@ -15,11 +15,10 @@ mod upstream;
 
 pub use flags::ProxyFlags;
 
-use crate::recording::{Header, RecordError, Recorder, Unknown};
+use crate::recording::{Header, RecordError, Recorder};
 use csi_call::Endpoint;
-use csi_call::endpoint::{ConnectOptions, EndpointError, socket_spelled_out};
+use csi_call::endpoint::{ConnectOptions, EndpointError};
 use csi_call::listen::{ListenAddress, ListenError, Listener};
-use csi_output::colour::{self, Brush};
 use csi_proto::faults::Faults;
 use display::Display;
 use existing::Existing;
@@ -54,17 +53,8 @@ pub enum ProxyError {
     Output(#[source] io::Error),
 }
 
-/// The options for showing calls.
-#[derive(Clone, Copy, Debug)]
-pub struct Show {
-    /// Whether each call is shown as one JSON object.
-    pub json: bool,
-    /// With their metadata.
-    pub metadata: bool,
-}
-
 /// A proxy that listens.
-pub struct Proxy {
+pub(crate) struct Proxy {
     relay: Arc<Relay>,
     listener: Listener,
     taken: Option<TakeOver>,
@@ -77,47 +67,24 @@ pub struct Proxy {
     drain: std::time::Duration,
 }
 
-/// The path that the driver of a socket moves to when the socket is taken over.
-///
-/// # Errors
-/// When its path cannot be used.
-pub fn aside(socket: &str) -> Result<String, ListenError> {
-    let taken = TakeOver::new(socket_path(socket)?.as_path())?;
-    Ok(socket_spelled_out(taken.aside()))
-}
-
-fn socket_path(text: &str) -> Result<std::path::PathBuf, ListenError> {
-    match ListenAddress::parse(text) {
-        Ok(ListenAddress::Unix(path)) => Ok(path),
-        Err(_) if !text.is_empty() && !text.contains(':') => Ok(text.into()),
-        _ => Err(ListenError::Syntax {
-            text: text.to_owned(),
-            problem: "only a socket in the file system can be taken over".to_owned(),
-        }),
-    }
-}
-
 impl Proxy {
-    /// A proxy for `driver` that has its place. Needs a runtime.
+    /// A proxy for `driver` that has its place, where it takes the driver's socket that one. Needs a runtime.
     ///
     /// # Errors
     /// When it cannot have it, or cannot record.
-    pub fn start(
+    pub(crate) fn start(
         flags: &ProxyFlags,
+        taken: Option<TakeOver>,
         driver: &Endpoint,
         options: &ConnectOptions,
-        show: Show,
+        display: Option<Display>,
     ) -> Result<Self, ProxyError> {
         let upstream = Upstream::new(driver, options)?;
-        let place = flags
-            .listen
-            .as_deref()
-            .map(ListenAddress::parse)
-            .transpose()?;
-        let is_own = |place: &ListenAddress| {
-            Endpoint::parse(&place.to_string()).is_ok_and(|own| own.names_the_same(driver))
+        let place = match &taken {
+            Some(taken) => ListenAddress::Unix(taken.path().to_owned()),
+            None => ListenAddress::parse(flags.listen.as_deref().unwrap_or_default())?,
         };
-        if let Some(place) = place.as_ref().filter(|place| is_own(place)) {
+        if Endpoint::parse(&place.to_string()).is_ok_and(|own| own.names_the_same(driver)) {
             return Err(ProxyError::Circle(place.to_string()));
         }
         let header = Header {
@@ -125,27 +92,13 @@ impl Proxy {
             started: SystemTime::now(),
         };
         let record = |path: &Path| Recorder::begin(path, flags.overwrite, &header);
-        let display = Display {
-            json: show.json,
-            metadata: show.metadata,
-            unknown: match flags.show_unknown {
-                true => Unknown::Fields,
-                false => Unknown::Size,
-            },
-            brush: Brush(!show.json && colour::is_wanted()),
-        };
-        let taken = match &flags.take_over {
-            Some(socket) => Some(TakeOver::new(&socket_path(socket)?)?),
-            None => None,
-        };
         let paths = taken.as_ref().map(|taken| [taken.path(), taken.aside()]);
         let existing = Existing::of(paths.into_iter().flatten());
         // The recording first: a socket that was taken would have to be given back.
         let recorder = flags.record.as_deref().map(record).transpose()?;
-        let listening = match (&place, &taken) {
-            (Some(place), _) => Listener::bind(place, flags.socket_mode),
-            (None, Some(taken)) => taken.take(),
-            (None, None) => Err(ListenError::nowhere()),
+        let listening = match &taken {
+            Some(taken) => taken.take(),
+            None => Listener::bind(&place, flags.socket_mode),
         };
         let listener = match listening {
             Ok(listener) => listener,
@@ -156,23 +109,15 @@ impl Proxy {
                 return Err(error.into());
             }
         };
-        let shown = match (&place, &flags.take_over) {
-            (Some(place), _) => listener.place(place).to_string(),
-            (None, socket) => {
-                let path = socket.as_deref().map(socket_path).transpose()?;
-                socket_spelled_out(&path.unwrap_or_default())
-            }
-        };
-        let display = (!flags.quiet).then_some(display);
         let journal = CallJournal::new(display, recorder).map_err(ProxyError::Output)?;
         let faults = Faults::new(flags.faults.rules());
         Ok(Self {
             relay: Arc::new(Relay::new(upstream, faults, journal)),
+            place: listener.place(&place).to_string(),
             listener,
             taken,
-            place: shown,
             existing,
-            is_public: place.is_some_and(|place| place.is_public()),
+            is_public: place.is_public(),
             drain: flags.drain,
         })
     }

@@ -1,6 +1,6 @@
 //! The driver's own socket when the proxy takes it over: the driver gets its path back.
 
-use csi_call::listen::{ListenError, Listener, SOCKET_PATH_MAX, at, socket_place};
+use csi_call::listen::{ListenAddress, ListenError, Listener, SOCKET_PATH_MAX, at, socket_place};
 use csi_proto::socket_file::SocketState;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,21 @@ pub(crate) enum SocketChange {
 }
 
 impl TakeOver {
+    /// The socket that this text names.
+    ///
+    /// # Errors
+    /// When it is none in the file system.
+    pub fn parse(text: &str) -> Result<Self, ListenError> {
+        match ListenAddress::parse(text) {
+            Ok(ListenAddress::Unix(path)) => Self::new(&path),
+            Err(_) if !text.is_empty() && !text.contains(':') => Self::new(Path::new(text)),
+            _ => Err(ListenError::Syntax {
+                text: text.to_owned(),
+                problem: "only a socket in the file system can be taken over".to_owned(),
+            }),
+        }
+    }
+
     /// For the driver's socket at `path`.
     ///
     /// # Errors

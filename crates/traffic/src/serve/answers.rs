@@ -17,15 +17,6 @@ use tonic::{Code, Status};
 /// How many fields an error names that make a request another one.
 const NAMED: usize = 3;
 
-/// A call of the recording that nothing can be answered from.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// Its number.
-    pub call: u64,
-    /// Why not.
-    pub why: String,
-}
-
 /// The answers of one request, in the order of the recording.
 #[derive(Debug)]
 struct Known {
@@ -51,7 +42,7 @@ pub(crate) struct RecordedAnswers {
 
 impl RecordedAnswers {
     /// Those of the driver in a recording, and the calls that have none; with `timing` each takes as long as it took.
-    pub fn of(recording: &Recording, timing: bool) -> (Self, Vec<Skipped>) {
+    pub fn of(recording: &Recording, timing: bool) -> (Self, Vec<(u64, String)>) {
         let mut known: HashMap<&'static str, Vec<Known>> = HashMap::new();
         let mut skipped = Vec::new();
         for call in &recording.calls {
@@ -67,10 +58,7 @@ impl RecordedAnswers {
                         }),
                     }
                 }
-                Err(why) => skipped.push(Skipped {
-                    call: call.number,
-                    why,
-                }),
+                Err(why) => skipped.push((call.number, why)),
             }
         }
         let known = Arc::new(Mutex::new(known));

@@ -3,7 +3,7 @@
 mod answers;
 
 use crate::recording::Recording;
-use answers::{RecordedAnswers, Skipped};
+use answers::RecordedAnswers;
 use clap::{ArgMatches, Args, Command};
 use csi_error::{Error, OrError, note};
 use csi_invocation::parse::{self, with_flags};
@@ -51,7 +51,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         note!("note: the last line of the recording is cut off");
     }
     let (answers, skipped) = RecordedAnswers::of(&recording, flags.timing);
-    for Skipped { call, why } in skipped {
+    for (call, why) in skipped {
         note!("note: call {call} of the recording has no answer to give: {why}");
     }
     endpoint.serve("the recording", &Server::new(answers))
