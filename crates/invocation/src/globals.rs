@@ -56,7 +56,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "NAME", help_heading = CONNECTION)]
     pub server_name: Option<String>,
     /// How to print replies
-    #[arg(short, long, global = true, value_parser = formats(), value_name = "FORMAT", help_heading = OUTPUT)]
+    #[arg(short, long, global = true, value_parser = Formats, value_name = "FORMAT", help_heading = OUTPUT)]
     output: Option<AskedFormat>,
     /// Print tables without heads
     #[arg(long, global = true, help_heading = OUTPUT)]
@@ -147,10 +147,6 @@ enum LogLevel {
 }
 
 /// The names of formats, as clap offers and reads them.
-fn formats() -> impl TypedValueParser<Value = AskedFormat> {
-    Formats
-}
-
 #[derive(Clone)]
 struct Formats;
 

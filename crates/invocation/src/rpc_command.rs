@@ -22,11 +22,7 @@ use csi_proto::value::{Secrets, Value, secret_values};
 use csi_proto::wire;
 use csi_rpc::context::{RequestContext, RequestFlags, WatchFlags};
 use csi_rpc::validation::{self, Checks, Replies};
-use csi_rpc::{
-    Called, Calls, EncodedRequest, Group, Rpc,
-    facts::{Effect, Making},
-    from_reply,
-};
+use csi_rpc::{Called, Calls, EncodedRequest, Group, Rpc, facts::Making, from_reply};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -161,7 +157,12 @@ impl Command {
         on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
         let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
-        let out = ReadOutput::new(out, without_reader(&rpc.facts.effect));
+        // A reader who goes away ends what only reads.
+        let without_reader = match rpc.facts.effect.is_reads() {
+            true => WithoutReader::Stop,
+            false => WithoutReader::GoOn,
+        };
+        let out = ReadOutput::new(out, without_reader);
         let mut printer = Printer::new(
             rpc.method,
             rpc.view,
@@ -407,14 +408,6 @@ impl From<CallError> for CommandFailure {
 impl From<OutputError> for CommandFailure {
     fn from(error: OutputError) -> Self {
         Self::Output(error)
-    }
-}
-
-/// What a reader who goes away does to a call: it ends what only reads.
-fn without_reader(effect: &Effect) -> WithoutReader {
-    match effect.is_reads() {
-        true => WithoutReader::Stop,
-        false => WithoutReader::GoOn,
     }
 }
 

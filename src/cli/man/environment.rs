@@ -3,45 +3,26 @@
 use clap::Command;
 use csi_arguments::secrets;
 
-/// A variable of the environment that a user may set.
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// What it does.
-    pub text: &'static str,
-    /// Whether the command heeds it.
-    concerns: fn(&Command) -> bool,
-}
-
-const fn variable(
-    name: &'static str,
-    text: &'static str,
-    concerns: fn(&Command) -> bool,
-) -> Variable {
-    Variable {
-        name,
-        text,
-        concerns,
-    }
-}
+/// A variable of the environment that a user may set: its name, what it does, and whether a command heeds it.
+pub type Variable = (&'static str, &'static str, fn(&Command) -> bool);
 
 const VARIABLES: &[Variable] = &[
-    variable(
+    (
         "CSI_ENDPOINT",
         "The driver, where --endpoint does not name one.",
         calls_a_driver,
     ),
-    variable(
+    (
         "CSI_CONTEXT",
         "The context, where neither --context, --endpoint nor CSI_ENDPOINT say which driver is meant.",
         calls_a_driver,
     ),
-    variable(
+    (
         "XDG_CONFIG_HOME",
         "Where contexts are kept; ~/.config without it.",
         calls_a_driver,
     ),
-    variable(
+    (
         secrets::VARIABLE,
         "Secrets as K=V,…, where no flag gives any.",
         |command| {
@@ -49,38 +30,38 @@ const VARIABLES: &[Variable] = &[
             flags.any(|arg| arg.get_id() == "secrets_file")
         },
     ),
-    variable(
+    (
         "X_CSI_DEBUG",
         "Shows requests and replies on stderr, as -vv does, unless it is 0, f or false.",
         calls_a_driver,
     ),
-    variable(
+    (
         "XDG_STATE_HOME",
         "Where the embedded driver keeps its share, the mock and flex their state and the shell its history; ~/.local/state without it.",
         calls_a_driver,
     ),
-    variable(
+    (
         "NO_COLOR",
         "Takes the colours away, unless it is empty.",
         draws,
     ),
-    variable(
+    (
         "TERM",
         "The kind of terminal; a dumb one gets neither colours nor a cursor that moves.",
         draws,
     ),
-    variable(
+    (
         "VISUAL",
         "The editor for requests; EDITOR without it, and vi without both.",
         edits,
     ),
-    variable("EDITOR", "The editor where VISUAL is not set.", edits),
-    variable(
+    ("EDITOR", "The editor where VISUAL is not set.", edits),
+    (
         "PAGER",
         "What shows output that does not fit the terminal: less or more without it, nothing where it is empty.",
         edits,
     ),
-    variable(
+    (
         "LESS",
         "The flags of the pager less; FRX without it.",
         edits,
@@ -101,7 +82,7 @@ fn calls_a_driver(command: &Command) -> bool {
 
 /// The variables that a command heeds; all of them for the program.
 pub fn heeded(command: &Command, is_root: bool) -> impl Iterator<Item = &'static Variable> {
-    let heeds = move |variable: &&Variable| is_root || (variable.concerns)(command);
+    let heeds = move |(.., concerns): &&Variable| is_root || concerns(command);
     VARIABLES.iter().filter(heeds)
 }
 
@@ -140,7 +121,7 @@ mod tests {
         }
         assert!(found.contains("CSI_ENDPOINT"), "{found:?}");
         for name in found {
-            let described = VARIABLES.iter().any(|variable| variable.name == name);
+            let described = VARIABLES.iter().any(|(known, ..)| *known == name);
             assert!(described || OTHERS.contains(&name.as_str()), "{name}");
         }
     }

@@ -7,7 +7,7 @@ use super::environment::heeded;
 use super::help_text::HelpText;
 use clap::{Arg, Command};
 use clap_mangen::Man;
-use clap_mangen::roff::{Inline, Roff, bold, roman};
+use clap_mangen::roff::{Roff, bold, roman};
 use csi_error::{Style, exit_codes};
 use csi_invocation::help::folded;
 use csi_rpc::GROUPS;
@@ -183,10 +183,6 @@ fn without_definitions(text: &str) -> String {
     text.strip_prefix(&definitions).unwrap_or(text).to_owned()
 }
 
-fn reference(path: &[&Command]) -> Vec<Inline> {
-    vec![bold(joined(path, "-")), roman("(1)")]
-}
-
 fn global_flags(path: &[&Command], roff: &mut Roff) {
     for (index, outer) in with_more_flags(path).enumerate() {
         let flags = match index {
@@ -226,8 +222,8 @@ fn environment(command: &Command, is_root: bool, roff: &mut Roff) {
     if heeded.peek().is_none() {
         roff.text([roman("No variable changes what it does.")]);
     }
-    for variable in heeded {
-        entry(variable.name, variable.text, roff);
+    for (name, text, _) in heeded {
+        entry(name, text, roff);
     }
 }
 
@@ -280,7 +276,7 @@ fn see_also(path: &[&Command], roff: &mut Roff) {
         .map(|inner| [path, &[inner]].concat());
     let pages: Vec<Vec<&Command>> = outer.chain(inner).collect();
     for (index, page) in pages.iter().enumerate() {
-        let mut line = reference(page);
+        let mut line = vec![bold(joined(page, "-")), roman("(1)")];
         if index + 1 < pages.len() {
             line.push(roman(","));
         }

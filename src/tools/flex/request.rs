@@ -26,6 +26,10 @@ pub enum RequestError {
     },
 }
 
+fn invalid<T>(text: impl Into<String>) -> Result<T, RequestError> {
+    Err(RequestError::Invalid(text.into()))
+}
+
 /// How long a name of Kubernetes can be, and little less than that of a file.
 const NAME_MAX: usize = 253;
 
@@ -58,14 +62,14 @@ impl How {
         let mount = match &capability.access_type {
             Some(AccessType::Mount(mount)) => mount,
             Some(AccessType::Block(_)) => {
-                let text = "access type block: FlexVolume has file systems alone";
-                return Err(RequestError::Invalid(text.to_owned()));
+                return invalid("access type block: FlexVolume has file systems alone");
             }
             None => return Err(RequestError::Missing("volume_capability.access_type")),
         };
         if !mount.mount_flags.is_empty() {
-            let text = "mount_flags: FlexVolume has none; options of a driver stand in the volume's context";
-            return Err(RequestError::Invalid(text.to_owned()));
+            return invalid(
+                "mount_flags: FlexVolume has none; options of a driver stand in the volume's context",
+            );
         }
         Ok(Self {
             mode: mode.as_str_name().to_owned(),
@@ -102,14 +106,10 @@ pub fn name(id: &str, field: &'static str) -> Result<String, RequestError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._:@#~+=,".contains(letter);
     match id {
         "" => Err(RequestError::Missing(field)),
-        _ if id.len() > NAME_MAX => Err(RequestError::Invalid(format!(
-            "{field} has more than {NAME_MAX} characters"
-        ))),
-        _ if id.starts_with(['-', '.']) || !id.chars().all(is_plain) => {
-            Err(RequestError::Invalid(format!(
-                "{field} is no name: letters, digits and -._:@#~+=, and neither - nor . at its beginning"
-            )))
-        }
+        _ if id.len() > NAME_MAX => invalid(format!("{field} has more than {NAME_MAX} characters")),
+        _ if id.starts_with(['-', '.']) || !id.chars().all(is_plain) => invalid(format!(
+            "{field} is no name: letters, digits and -._:@#~+=, and neither - nor . at its beginning"
+        )),
         _ => Ok(id.to_owned()),
     }
 }
@@ -122,12 +122,10 @@ pub fn name(id: &str, field: &'static str) -> Result<String, RequestError> {
 pub fn new_size(range: &CapacityRange, has: i64) -> Result<i64, RequestError> {
     let (required, limit) = (range.required_bytes, range.limit_bytes);
     if required < 0 || limit < 0 {
-        let text = "capacity_range has a negative size";
-        return Err(RequestError::Invalid(text.to_owned()));
+        return invalid("capacity_range has a negative size");
     }
     if limit > 0 && limit < required {
-        let text = "capacity_range: limit_bytes is less than required_bytes";
-        return Err(RequestError::Invalid(text.to_owned()));
+        return invalid("capacity_range: limit_bytes is less than required_bytes");
     }
     if limit > 0 && limit < has {
         return Err(RequestError::TooLarge { has, limit });
@@ -151,9 +149,7 @@ pub fn path(path: &str, field: &'static str) -> Result<PathBuf, RequestError> {
     let is_text = !path.as_os_str().as_encoded_bytes().contains(&0);
     match is_text && path.is_absolute() && path != Path::new("/") {
         true => Ok(path),
-        false => Err(RequestError::Invalid(format!(
-            "{field} is no absolute path below /"
-        ))),
+        false => invalid(format!("{field} is no absolute path below /")),
     }
 }
 

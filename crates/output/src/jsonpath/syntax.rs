@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
         if typed.is_empty() {
             return Err(format!("a name is missing {}", self.here()));
         }
-        Ok(segment(is_deep, name(typed)))
+        Ok(segment(is_deep, Selector::Name(typed)))
     }
 
     fn bracketed(&mut self, is_deep: bool) -> Result<Segment, String> {
@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
 
     fn selector(&mut self) -> Result<Selector, String> {
         match self.peek() {
-            Some('\'' | '"') => Ok(name(self.quoted()?)),
+            Some('\'' | '"') => Ok(Selector::Name(self.quoted()?)),
             Some('*') => {
                 self.next();
                 Ok(Selector::All)
@@ -375,10 +375,6 @@ fn segment(is_deep: bool, selector: Selector) -> Segment {
         is_deep,
         selectors: vec![selector],
     }
-}
-
-fn name(typed: String) -> Selector {
-    Selector::Name(typed)
 }
 
 fn one_or(mut tests: Vec<Test>, several: fn(Vec<Test>) -> Test) -> Test {

@@ -3,7 +3,6 @@
 use super::Page;
 use csi_error::{Error, OrError};
 use csi_proto::random;
-use std::fmt::Write as _;
 use std::fs::Permissions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -87,12 +86,8 @@ fn unwritable(path: &Path) -> String {
 
 /// What nobody who gave a text to the page could know.
 fn nonce() -> Result<String, Error> {
-    let bytes = random::from_kernel::<16>().or_because(random::MISSING)?;
-    let mut text = String::new();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    let drawn = random::from_kernel().or_because(random::MISSING)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(drawn)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::recording::framing::FramedMessage;
 use crate::recording::status::CallStatus;
 use csi_call::secrets;
 use csi_proto::Method;
-use csi_proto::value::{MASK, SECRET_MAP_KEYS};
+use csi_proto::value::MASK;
 use http::{HeaderMap, HeaderName};
 use std::time::{Duration, SystemTime};
 
@@ -106,9 +106,4 @@ pub fn metadata(headers: &HeaderMap) -> Vec<(String, String)> {
         .iter()
         .filter(|(name, _)| !status.contains(&name.as_str()));
     entries.map(shown).collect()
-}
-
-/// Whether a key of a map is one whose value is masked in recordings wherever it stands.
-pub fn is_secret_key(key: &str) -> bool {
-    SECRET_MAP_KEYS.contains(&key)
 }

@@ -13,7 +13,6 @@ mod read;
 pub mod status;
 mod write;
 
-pub use call::is_secret_key;
 pub use csi_call::secrets::mask;
 pub use line::{Hidden, Line, Unknown, code_text, message_value, request_value};
 pub use read::{Ended, Recorded, RecordedOutcome, Recording};

@@ -1,10 +1,9 @@
 //! Turns a recorded request into one that can be sent: with the new driver's names, and with secrets in their places.
 
 use super::names::{NamePlace, Names};
-use crate::recording::is_secret_key;
 use csi_proto::json::{self, JsonError};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
-use csi_proto::value::MASK;
+use csi_proto::value::{MASK, SECRET_MAP_KEYS};
 use csi_rpc::facts::IdKind;
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
@@ -95,7 +94,7 @@ fn field_value(
         (Json::Object(entries), _, Cardinality::Map) => {
             let mut out = Map::new();
             for (key, value) in entries {
-                if field.secret || (is_secret_key(key) && value == MASK) {
+                if field.secret || (SECRET_MAP_KEYS.contains(&key.as_str()) && value == MASK) {
                     match sources.secrets.get(key) {
                         Some(secret) => {
                             out.insert(key.clone(), secret.as_str().into());
