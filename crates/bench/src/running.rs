@@ -15,6 +15,7 @@ use super::tree::Bench;
 use csi_error::{Error, code_number, say};
 use csi_invocation::Globals;
 use csi_invocation::interrupt::Signals;
+use csi_output::figure::counted;
 use csi_output::page::{self, PageFile};
 use csi_output::{Format, load, terminal};
 use csi_proto::{duration, lock};
@@ -318,11 +319,9 @@ impl<'a> LoadRun<'a> {
         }
         match left.len() {
             0 => Ok(()),
-            1 => Err(Error::local(
-                "1 thing that this run made could not be taken back",
-            )),
             count => Err(Error::local(format!(
-                "{count} things that this run made could not be taken back"
+                "{} that this run made could not be taken back",
+                counted(count, "thing")
             ))),
         }
     }

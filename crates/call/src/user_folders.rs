@@ -3,7 +3,10 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 
 /// The folder for the state of the user who runs this, if there is one.
 pub fn state() -> Option<PathBuf> {
@@ -27,6 +30,14 @@ fn folder(xdg: Option<OsString>, home: Option<PathBuf>, in_home: &str) -> Option
             home.filter(|home| home.is_absolute())
                 .map(|home| home.join(in_home))
         })
+}
+
+/// Makes a folder that is for its owner alone, with those above it that are missing.
+///
+/// # Errors
+/// The system's.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 #[cfg(test)]

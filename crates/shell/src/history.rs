@@ -1,10 +1,11 @@
 //! The history of typed lines, in a file that only its owner can read, without lines that carry a secret.
 
+use csi_call::user_folders;
 use csi_invocation::private_file;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The number of lines that are kept.
@@ -21,7 +22,7 @@ impl History {
     /// Loads the history in the user's state folder; without one, or when it cannot be read, the history has this session's
     /// lines alone.
     pub fn load() -> Self {
-        let Some(state) = csi_call::user_folders::state() else {
+        let Some(state) = user_folders::state() else {
             return Self::default();
         };
         let file = state.join("csi/history");
@@ -121,10 +122,7 @@ impl History {
 /// Opens the end of a file that only its owner may read, and makes it and its folder.
 fn private(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
+        user_folders::make_private(folder)?;
     }
     let mut options = File::options();
     let file = options.append(true).create(true).mode(0o600).open(path)?;

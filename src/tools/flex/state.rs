@@ -3,13 +3,13 @@
 
 use super::options::Options;
 use super::request::How;
+use csi_call::user_folders;
 use csi_invocation::private_file;
 use csi_proto::lock;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use thiserror::Error;
@@ -169,8 +169,7 @@ impl Store {
     /// # Errors
     /// When the folder cannot be used, another process uses it, or something else is in it.
     pub fn open(folder: &Path) -> Result<Self, StateError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(system(folder))?;
+        user_folders::make_private(folder).map_err(system(folder))?;
         let folder = folder.canonicalize().map_err(system(folder))?;
         let path = folder.join(LOCK);
         let lock = File::create(&path).map_err(system(&path))?;

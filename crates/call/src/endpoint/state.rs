@@ -89,10 +89,7 @@ impl Folder {
 }
 
 fn make_writable(folder: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    user_folders::make_private(folder)?;
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 

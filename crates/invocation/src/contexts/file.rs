@@ -20,9 +20,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use strsim::{jaro_winkler, osa_distance};
 
@@ -182,11 +181,7 @@ impl Contexts {
         // Where the file is a link, as those who keep their configuration elsewhere have it, it stays one.
         let path = fs::canonicalize(&path).unwrap_or(path);
         let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder);
-        made.map_err(failed(&folder))?;
+        user_folders::make_private(&folder).map_err(failed(&folder))?;
         // Held until the end of this function.
         let lock = File::open(&folder).map_err(failed(&folder))?;
         let locked = flock(&lock, FlockOperation::LockExclusive);
