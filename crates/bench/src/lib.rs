@@ -36,7 +36,8 @@ use flags::{BenchFlags, CycleFlags};
 use running::LoadRun;
 use scenario::{Cycle, CycleParts, Scenario};
 use side::Side;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use tree::{Bench, Load};
 
 /// Runs a load to its end.
@@ -202,9 +203,18 @@ async fn sides(
             advertised.ask_node(&mut ends).await?;
             advertised.ask_controller(&mut ends).await?;
         }
-        let scenario = prepared.scenario(&bench.flags, advertised)?;
-        let flags = &bench.flags;
-        sides.push(Arc::new(Side::new(node, controller, scenario, &run, flags)));
+        sides.push(Arc::new(Side {
+            node,
+            controller,
+            scenario: prepared.scenario(&bench.flags, advertised)?,
+            run: run.clone(),
+            seed: bench.flags.seed,
+            keeps: bench.flags.keep,
+            made: Mutex::default(),
+            folders: Mutex::default(),
+            knowledge: Mutex::default(),
+            next: AtomicU64::new(0),
+        }));
     }
     Ok(sides)
 }

@@ -3,7 +3,6 @@
 //! What a step is stands in `scenario.rs`, how workers do one after the other in `workers.rs`.
 
 use super::client::{CallOutcome, Client};
-use super::flags::BenchFlags;
 use super::scenario::{CycleStep, Scenario};
 use super::template::{Filling, Knowledge};
 use bytes::Bytes;
@@ -47,28 +46,6 @@ pub(crate) struct Side {
 pub(crate) type ItemNumbers = Vec<u64>;
 
 impl Side {
-    /// A side that has done nothing yet.
-    pub fn new(
-        node: Arc<Client>,
-        controller: Arc<Client>,
-        scenario: Scenario,
-        run: &str,
-        flags: &BenchFlags,
-    ) -> Self {
-        Self {
-            node,
-            controller,
-            scenario,
-            run: run.to_owned(),
-            seed: flags.seed,
-            keeps: flags.keep,
-            made: Mutex::default(),
-            folders: Mutex::default(),
-            knowledge: Mutex::default(),
-            next: AtomicU64::new(0),
-        }
-    }
-
     /// Which client serves an RPC.
     pub fn client(&self, method: &Method) -> &Client {
         match csi_rpc::is_at_node(method) {

@@ -1,12 +1,15 @@
 //! The command `csi replay`: opens the recording, connects to the driver, sends the calls and prints the results.
 
+use super::folders::Folders;
+use super::names::Names;
 use super::{Replay, ReplayFlags, note};
-use crate::recording::{Recording, drawn};
+use crate::recording::Recording;
+use crate::recording::drawn::{self, Replays};
 use clap::{ArgMatches, Command};
 use csi_error::Error;
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect, defaults};
-use csi_output::replayed::ReplayPrinter;
+use csi_output::replayed::{Count, ReplayPrinter};
 
 /// The command.
 pub fn command() -> Command {
@@ -47,9 +50,22 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let printer = ReplayPrinter::new(csi_output::stdout(), json);
     connect::block_on(defaults, async {
         let session = connect::session(&endpoint, globals).await?;
-        let (secrets, log) = (secrets.reveal(), globals.log());
-        let replay = Replay::new(flags, &recording, session, &endpoint, secrets, log, printer);
-        let replay = replay.drawn_on(page);
+        // A driver elsewhere has other folders.
+        let has_folders = endpoint.is_on_this_machine() && !flags.no_folders;
+        let replay = Replay {
+            flags,
+            recording: &recording,
+            session,
+            endpoint: &endpoint,
+            secrets: secrets.reveal(),
+            log: globals.log(),
+            printer,
+            names: Names::new(flags.map_path.clone()),
+            folders: has_folders.then(Folders::default),
+            count: Count::default(),
+            page,
+            replays: Replays::new(),
+        };
         let replayed = replay.run().await;
         endpoint.settled().await;
         replayed

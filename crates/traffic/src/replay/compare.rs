@@ -16,43 +16,32 @@ const UNIT: &str = "unit";
 /// The ends of the names of messages whose lists are sets: a driver gives them in any order.
 const OF_SETS: [&str; 2] = ["Capability", "Topology"];
 
-/// The rules of the comparison.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CompareRules {
-    /// Paths that are not compared, as they were written.
-    pub ignore: Vec<String>,
-}
-
-impl CompareRules {
-    /// Whether a path, without places in lists, is not compared.
-    pub(crate) fn ignores(&self, at: &str) -> bool {
-        // Both spellings of names mean the same.
-        let plain = |text: &str| text.replace('_', "").to_ascii_lowercase();
-        let mut path = String::new();
-        let mut inside = false;
-        for letter in at.chars() {
-            match letter {
-                '[' => inside = true,
-                ']' => inside = false,
-                _ if inside => {}
-                letter => path.push(letter),
-            }
+/// Whether a path, without places in lists, is one of those that are not compared, as they were written.
+pub(crate) fn ignores(ignored: &[String], at: &str) -> bool {
+    // Both spellings of names mean the same.
+    let plain = |text: &str| text.replace('_', "").to_ascii_lowercase();
+    let mut path = String::new();
+    let mut inside = false;
+    for letter in at.chars() {
+        match letter {
+            '[' => inside = true,
+            ']' => inside = false,
+            _ if inside => {}
+            letter => path.push(letter),
         }
-        let path = plain(&path);
-        self.ignore
-            .iter()
-            .map(|ignored| plain(ignored))
-            .any(|ignored| {
-                path.strip_prefix(ignored.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-            })
     }
+    let path = plain(&path);
+    let mut ignored = ignored.iter().map(|ignored| plain(ignored));
+    ignored.any(|ignored| {
+        let rest = path.strip_prefix(ignored.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
 }
 
 /// Compares one message with its recorded counterpart.
 pub(crate) struct Comparison<'a> {
     names: &'a mut Names,
-    rules: &'a CompareRules,
+    ignored: &'a [String],
     found: Vec<Difference>,
     /// Whether what is walked is not compared; names are learned all the same.
     muted: bool,
@@ -64,11 +53,11 @@ pub fn compare(
     recorded: &[Json],
     now: &[Json],
     names: &mut Names,
-    rules: &CompareRules,
+    ignored: &[String],
 ) -> Vec<Difference> {
     let mut comparison = Comparison {
         names,
-        rules,
+        ignored,
         found: Vec::new(),
         muted: false,
     };
@@ -83,7 +72,7 @@ impl Comparison<'_> {
     /// Walks on below `at`, without a difference where that is not compared.
     fn below(&mut self, at: &str, walk: impl FnOnce(&mut Self)) {
         let before = self.muted;
-        self.muted |= self.rules.ignores(at);
+        self.muted |= ignores(self.ignored, at);
         walk(self);
         self.muted = before;
     }
@@ -290,11 +279,9 @@ mod tests {
         names: &mut Names,
         ignore: &[&str],
     ) -> Vec<String> {
-        let rules = CompareRules {
-            ignore: ignore.iter().map(ToString::to_string).collect(),
-        };
+        let ignored: Vec<String> = ignore.iter().map(ToString::to_string).collect();
         let of = methods::by_name(rpc).expect("a method").response;
-        let found = compare(of, &[old], &[new], names, &rules);
+        let found = compare(of, &[old], &[new], names, &ignored);
         found
             .into_iter()
             .map(|one| format!("{}: {} -> {}", one.at, one.recorded, one.now))

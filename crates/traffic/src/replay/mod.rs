@@ -15,7 +15,6 @@ pub use flags::ReplayFlags;
 use crate::recording::drawn::{self, Replays};
 use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
-use compare::CompareRules;
 use csi_call::session::Lost;
 use csi_call::{CallError, Endpoint, Log, Session, call_error};
 use csi_error::{Error, code_name, say};
@@ -42,7 +41,6 @@ pub(crate) struct Replay<'a, W: Write> {
     log: Log,
     printer: ReplayPrinter<W>,
     names: Names,
-    rules: CompareRules,
     folders: Option<Folders>,
     count: Count,
     page: Option<PageFile>,
@@ -59,47 +57,6 @@ struct ReplayAnswer {
 }
 
 impl<'a, W: Write> Replay<'a, W> {
-    /// Ready to send. Refuses when the recording needs secrets that nobody gave.
-    ///
-    /// # Errors
-    /// Which secrets are missing.
-    pub fn new(
-        flags: &'a ReplayFlags,
-        recording: &'a Recording,
-        session: Session,
-        endpoint: &'a Endpoint,
-        secrets: &'a BTreeMap<String, String>,
-        log: Log,
-        printer: ReplayPrinter<W>,
-    ) -> Self {
-        // A driver elsewhere has other folders.
-        let near = endpoint.is_on_this_machine();
-        Self {
-            flags,
-            recording,
-            session,
-            endpoint,
-            secrets,
-            log,
-            printer,
-            names: Names::new(flags.map_path.clone()),
-            rules: CompareRules {
-                ignore: flags.ignore.clone(),
-            },
-            folders: (near && !flags.no_folders).then(Folders::default),
-            count: Count::default(),
-            page: None,
-            replays: Replays::new(),
-        }
-    }
-
-    /// Draws what came of it, too, where there is a page.
-    #[must_use]
-    pub(crate) fn drawn_on(mut self, page: Option<PageFile>) -> Self {
-        self.page = page;
-        self
-    }
-
     /// Sends every call and compares every answer.
     ///
     /// # Errors
@@ -273,7 +230,7 @@ impl<'a, W: Write> Replay<'a, W> {
             replies: &answer.replies,
         };
         let messages = self.flags.messages;
-        let verdict = verdict(call, &now, messages, &self.rules, &mut self.names)?;
+        let verdict = verdict(call, &now, messages, &self.flags.ignore, &mut self.names)?;
         self.print(call, answer.took, verdict)
     }
 

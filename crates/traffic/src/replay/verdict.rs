@@ -2,7 +2,7 @@
 //!
 //! Decides alone. Who sends, counts and prints stands elsewhere.
 
-use super::compare::{CompareRules, compare};
+use super::compare::{compare, ignores};
 use super::names::{NamePlace, Names};
 use crate::recording::{Recorded, RecordedOutcome};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ pub fn verdict(
     call: &Recorded,
     now: &Now<'_>,
     messages: bool,
-    rules: &CompareRules,
+    ignored: &[String],
     names: &mut Names,
 ) -> Result<ReplayOutcome, Error> {
     let (code, message) = match &call.outcome {
@@ -51,7 +51,7 @@ pub fn verdict(
     };
     let expected = names.translate(NamePlace::Other, message);
     let is_other = *code != code_name(now.code) || (messages && expected != now.message);
-    if is_other && !rules.ignores("status") {
+    if is_other && !ignores(ignored, "status") {
         return Ok(ReplayOutcome::Different(vec![Difference {
             at: "status".to_owned(),
             recorded: status_json(code, message),
@@ -59,7 +59,7 @@ pub fn verdict(
         }]));
     }
     let replies = json_of(method, call.number, now.replies)?;
-    let differences = compare(method.response, &call.replies, &replies, names, rules);
+    let differences = compare(method.response, &call.replies, &replies, names, ignored);
     Ok(match differences.is_empty() {
         true => ReplayOutcome::Same,
         false => ReplayOutcome::Different(differences),
@@ -246,18 +246,13 @@ mod tests {
             ),
         ] {
             let call = recorded(outcome.clone(), replies);
-            let rules = CompareRules {
-                ignore: vec![ignored.to_owned()]
-                    .into_iter()
-                    .filter(|path| !path.is_empty())
-                    .collect(),
-            };
+            let ignored = Vec::from_iter(Some(ignored.to_owned()).filter(|path| !path.is_empty()));
             let now = Now {
                 code,
                 message,
                 replies: now,
             };
-            let verdict = verdict(&call, &now, messages, &rules, &mut Names::default());
+            let verdict = verdict(&call, &now, messages, &ignored, &mut Names::default());
             assert_eq!(verdict.expect("a verdict"), expected, "{outcome:?}");
         }
     }
@@ -272,11 +267,11 @@ mod tests {
             replies: &replies,
         };
         let mut names = Names::default();
-        let error = verdict(&call, &now, false, &CompareRules::default(), &mut names);
+        let error = verdict(&call, &now, false, &[], &mut names);
         let error = error.expect_err("no reply").render(csi_error::Style::Text);
         assert!(error.contains("the reply to #7 is not valid"), "{error}");
         call.method = None;
-        let same = verdict(&call, &now, false, &CompareRules::default(), &mut names);
+        let same = verdict(&call, &now, false, &[], &mut names);
         assert_eq!(same.expect("a verdict"), ReplayOutcome::Same);
     }
 }
