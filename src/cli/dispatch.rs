@@ -3,7 +3,7 @@
 use super::tree::{self, PLUGIN, PodFlags, TOOLS};
 use clap::{ArgMatches, FromArgMatches};
 use csi_error::{Error, Style};
-use csi_invocation::connect::{block_on, endpoint, session};
+use csi_invocation::connect::with_driver;
 use csi_invocation::rpc_command::Command;
 use csi_invocation::watch::watch;
 use csi_invocation::{Defaults, Globals, Program};
@@ -76,18 +76,8 @@ fn call(called: &Called<'_>, mut globals: Globals, defaults: &Defaults) -> Resul
     if command.dry_run {
         return command.dry_run(out);
     }
-    let endpoint = endpoint(globals)?;
-    block_on(defaults, async {
-        let session = session(&endpoint, globals).await?;
-        let sent = match command.watch {
-            Some(pause) => watch(&command, &session, &endpoint, pause, out).await,
-            None => {
-                command
-                    .send(&session, &endpoint, out, &mut |_| Ok(()))
-                    .await
-            }
-        };
-        endpoint.settled().await;
-        sent
+    with_driver(globals, defaults, async |driver| match command.watch {
+        Some(pause) => watch(&command, driver, pause, out).await,
+        None => command.send(driver, out, &mut |_| Ok(())).await,
     })
 }

@@ -3,7 +3,7 @@
 use super::defaults::Defaults;
 use super::globals::Globals;
 use super::interrupt::{self, Signals, asked_to_stop};
-use csi_call::{Endpoint, Session, connection_error, wait};
+use csi_call::{Connection, Endpoint, Session, connection_error, wait};
 use csi_error::{Error, OrError, say};
 use std::future::Future;
 use std::time::Instant;
@@ -138,6 +138,25 @@ pub fn block_on<T>(
             result = work => result,
             () = asked_to_stop() => Err(Error::interrupted()),
         }
+    })
+}
+
+/// Does work with the driver that the flags name, and lets what is inside this process come to an end.
+///
+/// # Errors
+/// The work's own; when there is no connection.
+pub fn with_driver<T>(
+    globals: &Globals,
+    defaults: &Defaults,
+    work: impl AsyncFnOnce(&Connection) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let endpoint = endpoint(globals)?;
+    block_on(defaults, async {
+        let session = session(&endpoint, globals).await?;
+        let driver = Connection { endpoint, session };
+        let worked = work(&driver).await;
+        driver.endpoint.settled().await;
+        worked
     })
 }
 

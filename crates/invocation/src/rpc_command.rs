@@ -10,7 +10,7 @@ use super::parse;
 use bytes::Bytes;
 use csi_arguments::request::RequestSource;
 use csi_call::pages::Pages;
-use csi_call::{CallError, Endpoint, Log, Session, call_error};
+use csi_call::{CallError, Connection, Log, Session, call_error};
 use csi_error::{Error, OrError, Style, code_name, say};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
@@ -151,8 +151,7 @@ impl Command {
     /// The first failure.
     pub async fn send(
         &self,
-        session: &Session,
-        endpoint: &Endpoint,
+        driver: &Connection,
         out: impl Write,
         on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
@@ -176,10 +175,7 @@ impl Command {
         }
         let mut first: Option<Error> = None;
         for request in &self.calls.requests {
-            let result = self
-                .one(session, endpoint, request, &mut printer, on_reply)
-                .await;
-            match result {
+            match self.one(driver, request, &mut printer, on_reply).await {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => break,
                 Err(error) => {
@@ -209,8 +205,7 @@ impl Command {
     /// The call's failure.
     pub async fn ask(
         &self,
-        session: &Session,
-        endpoint: &Endpoint,
+        driver: &Connection,
         request: &EncodedRequest,
         on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
@@ -220,15 +215,14 @@ impl Command {
         };
         let (method, view) = (self.rpc.method, self.rpc.view);
         let mut printer = Printer::new(method, view, None, &options, true, std::io::sink())?;
-        let asked = self.one(session, endpoint, request, &mut printer, on_reply);
+        let asked = self.one(driver, request, &mut printer, on_reply);
         let asked = asked.await.map(drop);
         asked.map_err(|error| error.doing(self.doing(&request.subject)))
     }
 
     async fn one(
         &self,
-        session: &Session,
-        endpoint: &Endpoint,
+        driver: &Connection,
         request: &EncodedRequest,
         printer: &mut Printer<impl Write>,
         on_reply: OnReply<'_>,
@@ -237,11 +231,11 @@ impl Command {
         let mut bytes = request.bytes.clone();
         let mut pages = Pages::default();
         loop {
-            self.log.request(session, self.rpc.method, &bytes);
+            self.log.request(&driver.session, self.rpc.method, &bytes);
             let started = Instant::now();
             let sent = Bytes::from(bytes.clone());
             let doing = self.doing(&request.subject);
-            let answered = self.answered(session, sent, request, printer, on_reply);
+            let answered = self.answered(&driver.session, sent, request, printer, on_reply);
             let reply = match answered.await {
                 Ok(reply) => {
                     self.log.call(&doing, "OK", started.elapsed());
@@ -259,7 +253,7 @@ impl Command {
                         say!("note: {doing}: {code} taken for success");
                         return Ok(ControlFlow::Continue(()));
                     }
-                    return Err(call_error(&error, endpoint));
+                    return Err(call_error(&error, &driver.endpoint));
                 }
             };
             let Some(reply) = reply.filter(|_| self.calls.follow_pages) else {

@@ -4,7 +4,7 @@
 //! a failed call, or with the reader of its output.
 
 use super::rpc_command::Command;
-use csi_call::{Endpoint, Session};
+use csi_call::Connection;
 use csi_error::{Error, ErrorKind};
 use csi_output::layout::{Layout, OwnedRow};
 use csi_output::printer::{Event, Printer};
@@ -21,8 +21,7 @@ use tonic::Code;
 /// The first failed call; but what is not there any more, after it was, has changed.
 pub async fn watch(
     command: &Command,
-    session: &Session,
-    endpoint: &Endpoint,
+    driver: &Connection,
     pause: Duration,
     out: impl Write,
 ) -> Result<(), Error> {
@@ -35,7 +34,7 @@ pub async fn watch(
         for (request, before) in requests.iter().zip(&mut known) {
             let mut rows = Rows::of(&layout);
             let mut add = |reply: &ShownReply<'_>| rows.add(reply);
-            let asked = command.ask(session, endpoint, request, &mut add).await;
+            let asked = command.ask(driver, request, &mut add).await;
             let now = match asked {
                 Err(error) if is_gone(&error) && !before.is_empty() => Vec::new(),
                 Err(error) => return Err(error),

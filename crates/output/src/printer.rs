@@ -51,36 +51,20 @@ enum Form {
     Rows,
 }
 
-/// The facts beside the format that decide about the form.
-#[derive(Clone, Copy, Debug, Default)]
-struct FormFacts<'a> {
-    /// Whether `--sort-by` is given.
-    sorts: bool,
-    /// Whether `--columns` is given.
-    has_columns: bool,
-    /// Whether replies are pages of a list.
-    is_list: bool,
-    /// Whether the pages of a list are to look like one.
-    all_pages: bool,
-    /// The view's word for an empty reply, such as `deleted`.
-    done: &'a str,
-    /// The path of the view's name.
-    name: &'a str,
-}
-
 impl Form {
-    fn of(format: Format, facts: FormFacts<'_>) -> Self {
-        let is_merged = facts.is_list && (facts.all_pages || facts.sorts);
-        match format {
+    /// The form of replies, which may be pages of a list; `all_pages` of it are to look like one.
+    fn of(options: &Options, view: &View, is_list: bool, all_pages: bool) -> Self {
+        let sorts = options.sort_by.is_some();
+        let is_merged = is_list && (all_pages || sorts);
+        let is_done = !view.done.is_empty() && options.columns.is_empty();
+        match options.format {
             Format::Csc => Self::Csc,
-            _ if facts.sorts => Self::Held,
-            format if format.is_table() && !facts.done.is_empty() && !facts.has_columns => {
-                Self::Done
-            }
+            _ if sorts => Self::Held,
+            format if format.is_table() && is_done => Self::Done,
             Format::Json | Format::Yaml | Format::Jsonpath if !is_merged => Self::Document,
-            Format::Jsonl if !facts.is_list => Self::Document,
-            Format::Name if facts.name.is_empty() => Self::Subject,
-            Format::Name if facts.name.starts_with(['/', '?']) => Self::FirstRow,
+            Format::Jsonl if !is_list => Self::Document,
+            Format::Name if view.name.is_empty() => Self::Subject,
+            Format::Name if view.name.starts_with(['/', '?']) => Self::FirstRow,
             _ => Self::Rows,
         }
     }
@@ -176,16 +160,8 @@ impl<W: Write> Printer<W> {
                 .collect::<Result<_, _>>()?,
         };
         let sort = options.sort_by.as_deref().map(|name| layout.column(name));
-        let facts = FormFacts {
-            sorts: options.sort_by.is_some(),
-            has_columns: !options.columns.is_empty(),
-            is_list: layout.list().is_some(),
-            all_pages,
-            done: view.done,
-            name: view.name,
-        };
         let table = table::Table::new(columns, options);
-        let form = Form::of(options.format, facts);
+        let form = Form::of(options, view, layout.list().is_some(), all_pages);
         let is_document = options.format.has_documents() && options.format != Format::Jsonl;
         if form == Form::Held && is_document && layout.list().is_none() {
             return Err(OutputError::Useless(
@@ -409,36 +385,15 @@ mod tests {
 
     #[test]
     fn the_form_of_a_reply_follows_from_the_format_and_the_flags() {
-        let list = FormFacts {
-            is_list: true,
-            name: "volume.volume_id",
-            ..FormFacts::default()
-        };
-        let all = FormFacts {
-            all_pages: true,
-            ..list
-        };
-        let sorted = FormFacts {
-            sorts: true,
-            ..list
-        };
-        let done = FormFacts {
-            done: "deleted",
-            ..FormFacts::default()
-        };
-        let columns = FormFacts {
-            has_columns: true,
-            ..done
-        };
-        let of_reply = FormFacts {
-            name: "/group_snapshot.group_snapshot_id",
-            ..FormFacts::default()
-        };
-        let of_request = FormFacts {
-            name: "?volume_id",
-            ..FormFacts::default()
-        };
-        for (format, facts, expected) in [
+        let (none, name) = (View::new(&[]), "volume.volume_id");
+        let list = (none.name(name), [false, false, true, false]);
+        let all = (none.name(name), [false, false, true, true]);
+        let sorted = (none.name(name), [true, false, true, false]);
+        let done = (View::done("deleted"), [false; 4]);
+        let columns = (View::done("deleted"), [false, true, false, false]);
+        let of_reply = (none.name("/group_snapshot.group_snapshot_id"), [false; 4]);
+        let of_request = (none.name("?volume_id"), [false; 4]);
+        for (format, (view, [sorts, has_columns, is_list, all_pages]), expected) in [
             (Format::Csc, sorted, Form::Csc),
             (Format::Csc, done, Form::Csc),
             (Format::Table, sorted, Form::Held),
@@ -473,7 +428,14 @@ mod tests {
             (Format::Table, list, Form::Rows),
             (Format::Wide, all, Form::Rows),
         ] {
-            assert_eq!(Form::of(format, facts), expected, "{format:?} {facts:?}");
+            let options = Options {
+                format,
+                sort_by: sorts.then(|| "name".to_owned()),
+                columns: Vec::from_iter(has_columns.then(|| "name".to_owned())),
+                ..Options::default()
+            };
+            let found = Form::of(&options, &view, is_list, all_pages);
+            assert_eq!(found, expected, "{format:?} {view:?} {sorts} {all_pages}");
         }
     }
 }

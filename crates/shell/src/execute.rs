@@ -312,19 +312,16 @@ impl Shell {
         };
         let connections = self.connections.clone();
         let sent = block_on(&self.runtime, &mut self.interrupts, async {
-            let connection = connections.get(globals).await?;
-            let session = connect::with_deadline_and_metadata(connection.session, globals)?;
-            let endpoint = &connection.endpoint;
+            let mut driver = connections.get(globals).await?;
+            driver.session = connect::with_deadline_and_metadata(driver.session, globals)?;
             match command.watch {
-                Some(pause) => {
-                    watch(&command, &session, endpoint, pause, csi_output::stdout()).await
-                }
+                Some(pause) => watch(&command, &driver, pause, csi_output::stdout()).await,
                 None => {
                     let mut keep = |reply: &ShownReply<'_>| {
                         keeper.keep(reply);
                         Ok(())
                     };
-                    command.send(&session, endpoint, &mut out, &mut keep).await
+                    command.send(&driver, &mut out, &mut keep).await
                 }
             }
         });

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use clap::{ArgMatches, Args, Command};
 use csi_call::call_error;
 use csi_error::Error;
-use csi_invocation::connect::{block_on, endpoint, named, session};
+use csi_invocation::connect::{named, with_driver};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals};
 use csi_output::json;
@@ -73,19 +73,15 @@ fn lines(versions: &Json) -> String {
 /// What the driver says of itself, as JSON.
 fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
     let method = v1::GetPluginInfoRequest::METHOD;
-    let endpoint = endpoint(globals)?;
-    block_on(defaults, async {
-        let session = session(&endpoint, globals).await?;
-        let answer = session.call(method, Bytes::new()).await;
-        let reply = answer.map_err(|error| call_error(&error, &endpoint))?;
+    with_driver(globals, defaults, async |driver| {
+        let answer = driver.session.call(method, Bytes::new()).await;
+        let reply = answer.map_err(|error| call_error(&error, &driver.endpoint))?;
         let invalid = |error: &dyn std::error::Error| {
             Error::local(format!("the reply is not valid: {error}"))
         };
         let bytes = reply.into_inner();
         let value =
             decode(method.response, &bytes, Secrets::Mask).map_err(|error| invalid(&error))?;
-        let plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
-        endpoint.settled().await;
-        Ok(plugin)
+        serde_json::to_value(value).map_err(|error| invalid(&error))
     })
 }

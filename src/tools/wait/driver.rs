@@ -3,18 +3,13 @@
 use super::condition::{Lookup, State, may_mend};
 use csi_call::advertised::{Asks, DriverEnd, if_served};
 use csi_call::pages::Pages;
-use csi_call::{Endpoint, Session, call_error};
+use csi_call::{Connection, call_error};
 use csi_error::{Error, OrError as _};
 use csi_proto::{Request, random, v1};
 use tonic::Code;
 
 /// A driver that is asked.
-pub struct Driver<'a> {
-    /// The way to it.
-    pub session: &'a Session,
-    /// Its endpoint.
-    pub endpoint: &'a Endpoint,
-}
+pub struct Driver<'a>(pub &'a Connection);
 
 impl Driver<'_> {
     /// What the driver says of the thing with that id.
@@ -63,9 +58,11 @@ impl Driver<'_> {
         let number = random::from_kernel().or_because(random::MISSING)?;
         let volume_id = format!("no-such-volume-{:016x}", u64::from_ne_bytes(number));
         let request = v1::ControllerGetVolumeRequest { volume_id };
-        match self.session.ask(&request).await {
+        match self.0.session.ask(&request).await {
             Ok(_) => Ok(true),
-            Err(error) if may_mend(error.status.code()) => Err(call_error(&error, self.endpoint)),
+            Err(error) if may_mend(error.status.code()) => {
+                Err(call_error(&error, &self.0.endpoint))
+            }
             // It knows its ids, whatever it has against this one.
             Err(_) => Ok(false),
         }
@@ -95,16 +92,16 @@ impl Driver<'_> {
 
     /// The reply, or nothing where the driver says that there is no such thing.
     async fn found<Q: Request>(&self, request: &Q) -> Result<Option<Q::Reply>, Error> {
-        match self.session.ask(request).await {
+        match self.0.session.ask(request).await {
             Ok(reply) => Ok(Some(reply)),
             Err(error) if error.status.code() == Code::NotFound => Ok(None),
-            Err(error) => Err(call_error(&error, self.endpoint)),
+            Err(error) => Err(call_error(&error, &self.0.endpoint)),
         }
     }
 
     async fn ask<Q: Request>(&self, request: &Q) -> Result<Q::Reply, Error> {
-        let reply = self.session.ask(request).await;
-        reply.map_err(|error| call_error(&error, self.endpoint))
+        let reply = self.0.session.ask(request).await;
+        reply.map_err(|error| call_error(&error, &self.0.endpoint))
     }
 }
 
@@ -116,8 +113,8 @@ impl Asks for Driver<'_> {
         _end: DriverEnd,
         request: Q,
     ) -> Result<Option<Q::Reply>, Error> {
-        let answer = if_served(self.session.ask(&request).await);
-        answer.map_err(|error| call_error(&error, self.endpoint))
+        let answer = if_served(self.0.session.ask(&request).await);
+        answer.map_err(|error| call_error(&error, &self.0.endpoint))
     }
 }
 

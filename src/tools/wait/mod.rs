@@ -11,7 +11,7 @@ use condition::{Condition, Kind, Lookup, State, Verdict, may_mend, surer_way, wa
 use csi_call::Advertised;
 use csi_call::wait::Polling;
 use csi_error::{Error, ErrorKind};
-use csi_invocation::connect::{block_on, endpoint, session};
+use csi_invocation::connect::with_driver;
 use csi_invocation::parse::{self, with_flags, word_of};
 use csi_invocation::{Defaults, Globals};
 use csi_output::json;
@@ -68,15 +68,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             "only volumes are healthy or abnormal: wait for a snapshot to be ready or gone",
         ));
     }
-    let endpoint = endpoint(globals)?;
-    block_on(defaults, async {
-        let session = session(&endpoint, globals).await?;
-        let mut driver = Driver {
-            session: &session,
-            endpoint: &endpoint,
-        };
-        let waited = flags.wait(&mut driver, globals.timeout()).await;
-        endpoint.settled().await;
+    with_driver(globals, defaults, async |driver| {
+        let waited = flags.wait(&mut Driver(driver), globals.timeout()).await;
         waited.map_err(|error| error.doing(format!("wait {} {}", word_of(&flags.kind), flags.id)))
     })?;
     let (kind, id, condition) = (word_of(&flags.kind), &flags.id, word_of(&flags.condition));
