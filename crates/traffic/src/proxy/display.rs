@@ -5,7 +5,7 @@
 use crate::recording::call::{CallEnd, RecordedCall};
 use crate::recording::framing::FramedMessage;
 use crate::recording::status::CallStatus;
-use crate::recording::{Hidden, Line, Unknown, code_text, mask, message_value, request_value};
+use crate::recording::{Hidden, Unknown, call_line, code_text, mask, message_value, request_value};
 use csi_call::status_details;
 use csi_output::colour::{Brush, Colour};
 use csi_output::{OutputError, json};
@@ -86,8 +86,7 @@ impl Display {
     pub fn write(&self, event: &Event, lost: u64, out: &mut Vec<u8>) {
         if self.json {
             if let Event::Ended(_, call) = event {
-                let unknown = self.unknown;
-                out.extend(Line { call, unknown }.bytes().unwrap_or_default());
+                out.extend(call_line(call, self.unknown).unwrap_or_default());
             }
             return;
         }

@@ -1,6 +1,6 @@
 //! A recording as the data of a page, which `output::page` draws.
 
-use super::{Ended, Recorded, RecordedOutcome, Recording};
+use super::{Recorded, RecordedOutcome, Recording};
 use csi_error::Error;
 use csi_output::page::timeline::{ShownCall, Timeline};
 use csi_output::page::{PageFile, Readers};
@@ -59,10 +59,7 @@ pub fn timeline(
 }
 
 fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> ShownCall {
-    let (end, message) = match &recorded.outcome {
-        RecordedOutcome::Answered { code, message } => (code.clone(), message.clone()),
-        RecordedOutcome::Ended(ended) => (in_words(ended), ended.message.clone()),
-    };
+    let end = in_words(&recorded.outcome);
     ShownCall {
         number: recorded.number,
         at: recorded.at,
@@ -73,7 +70,7 @@ fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> Sho
         },
         is_ok: end == "OK",
         end,
-        message,
+        message: recorded.outcome.message.clone(),
         injected: recorded.injected.clone(),
         requests: recorded.requests.clone(),
         replies: recorded.replies.clone(),
@@ -81,9 +78,12 @@ fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> Sho
     }
 }
 
-/// Who ended a call that has no status of the driver's, with the code that the caller got for it.
-fn in_words(ended: &Ended) -> String {
-    let who = match (ended.by.as_str(), ended.code.as_str()) {
+/// The driver's code; or who ended the call, with the code that the caller got for it.
+fn in_words(outcome: &RecordedOutcome) -> String {
+    let Some(by) = &outcome.by else {
+        return outcome.code.clone();
+    };
+    let who = match (by.as_str(), outcome.code.as_str()) {
         ("caller", "DEADLINE_EXCEEDED") => "the caller, whose deadline had passed",
         ("caller", _) => "the caller",
         ("proxy", "") => return "never answered, by the proxy".to_owned(),
@@ -92,7 +92,7 @@ fn in_words(ended: &Ended) -> String {
         ("reset", _) => return "ended by the driver without a status".to_owned(),
         (other, _) => other,
     };
-    match ended.code.as_str() {
+    match outcome.code.as_str() {
         "" => format!("ended by {who}"),
         code => format!("{code} by {who}"),
     }
@@ -120,16 +120,15 @@ mod tests {
 
     #[test]
     fn every_end_of_a_call_has_its_words() {
-        let answered = |code: &str| RecordedOutcome::Answered {
+        let answered = |code: &str| RecordedOutcome {
+            by: None,
             code: code.to_owned(),
             message: "m".to_owned(),
         };
-        let ended = |by: &str, code: &str| {
-            RecordedOutcome::Ended(Ended {
-                by: by.to_owned(),
-                code: code.to_owned(),
-                message: "why".to_owned(),
-            })
+        let ended = |by: &str, code: &str| RecordedOutcome {
+            by: Some(by.to_owned()),
+            message: "why".to_owned(),
+            ..answered(code)
         };
         let recording = Recording {
             target: "unix:///s".to_owned(),

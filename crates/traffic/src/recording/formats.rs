@@ -3,7 +3,7 @@
 use super::call::{CallEnd, RecordedCall};
 use super::framing::FramedMessage;
 use super::status::CallStatus;
-use super::{Ended, Header, RecordedOutcome, Recorder, Recording};
+use super::{Header, RecordedOutcome, Recorder, Recording};
 use crate::corpus;
 use csi_proto::v1::{
     CreateVolumeRequest, CreateVolumeResponse, GetMetadataAllocatedResponse, Volume,
@@ -144,14 +144,13 @@ fn recordings_of_all_versions_are_read() {
             "volume": {"capacityBytes": "1073741824", "volumeId": "v-1", "volumeContext": {}, "accessibleTopology": []},
         });
         let part = json!({"blockMetadataType": "UNKNOWN", "volumeCapacityBytes": "4096", "blockMetadata": []});
-        let answered = |code: &str, message: &str| RecordedOutcome::Answered {
+        let outcome = |by: Option<&str>, code: &str, message: &str| RecordedOutcome {
+            by: by.map(str::to_owned),
             code: code.to_owned(),
             message: message.to_owned(),
         };
-        let ended = |by: &str, code: &str, message: &str| {
-            let [by, code, message] = [by, code, message].map(str::to_owned);
-            RecordedOutcome::Ended(Ended { by, code, message })
-        };
+        let answered = |code: &str, message: &str| outcome(None, code, message);
+        let ended = |by: &str, code: &str, message: &str| outcome(Some(by), code, message);
         let outcomes = [
             answered("OK", ""),
             answered("INTERNAL", "it broke"),

@@ -18,14 +18,6 @@ use std::borrow::Cow;
 /// The largest message of an unknown method that is shown: its fields take many times its bytes.
 const GUESSED_MAX: usize = 1 << 20;
 
-/// A call, to be written as a line.
-pub struct Line<'a> {
-    /// The call.
-    pub call: &'a RecordedCall,
-    /// What is shown of the call's messages when its method is unknown.
-    pub unknown: Unknown,
-}
-
 /// What is shown of messages of methods that CSI does not have. They may hold secrets that nothing marks as such, so they
 /// are shown only on request, and never recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,28 +28,27 @@ pub enum Unknown {
     Fields,
 }
 
-impl Line<'_> {
-    /// The line, with its end.
-    ///
-    /// # Errors
-    /// Never by what the call holds: what is not a message is said to be none.
-    pub fn bytes(&self) -> Result<Vec<u8>, OutputError> {
-        let mut line = Vec::with_capacity(512);
-        let secrets = self.call.secrets();
-        if secrets.is_empty() {
-            json::line(self, &mut line)?;
-            return Ok(line);
-        }
-        let mut call = serde_json::to_value(self).map_err(OutputError::Json)?;
-        // What the driver says may repeat them. A code is the driver's too, but a word of gRPC's own.
-        for answer in ["/reply", "/replies", "/status/message", "/status/details"] {
-            if let Some(answer) = call.pointer_mut(answer) {
-                mask(answer, &secrets);
-            }
-        }
-        json::line(&call, &mut line)?;
-        Ok(line)
+/// A call as one line, with its end.
+///
+/// # Errors
+/// Never by what the call holds: what is not a message is said to be none.
+pub fn call_line(call: &RecordedCall, unknown: Unknown) -> Result<Vec<u8>, OutputError> {
+    let shown = CallLine::of(call, unknown);
+    let mut line = Vec::with_capacity(512);
+    let secrets = call.secrets();
+    if secrets.is_empty() {
+        json::line(&shown, &mut line)?;
+        return Ok(line);
     }
+    let mut shown = serde_json::to_value(shown).map_err(OutputError::Json)?;
+    // What the driver says may repeat them. A code is the driver's too, but a word of gRPC's own.
+    for answer in ["/reply", "/replies", "/status/message", "/status/details"] {
+        if let Some(answer) = shown.pointer_mut(answer) {
+            mask(answer, &secrets);
+        }
+    }
+    json::line(&shown, &mut line)?;
+    Ok(line)
 }
 
 /// A call as it stands in a line.
@@ -89,21 +80,20 @@ struct CallLine<'a> {
     sent: Option<bool>,
 }
 
-impl Serialize for Line<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let call = self.call;
+impl<'a> CallLine<'a> {
+    fn of(call: &'a RecordedCall, unknown: Unknown) -> Self {
         let (asked, replied) = (
             call.method.map(|method| method.request),
             call.method.map(|method| method.response),
         );
-        let request = |message| request_value(message, asked, self.unknown).into();
-        let reply = |message| message_value(message, replied, self.unknown).into();
+        let request = |message| request_value(message, asked, unknown).into();
+        let reply = |message| message_value(message, replied, unknown).into();
         let streams = call.method.is_none_or(|method| method.server_streaming);
         let requests = call.requests.iter().map(request).collect();
         let (request, requests) = one_or_many(requests, call.method.is_none());
         let replies = call.replies.iter().map(reply).collect();
         let (reply, replies) = one_or_many(replies, streams);
-        let line = CallLine {
+        Self {
             call: call.number,
             time: time(call.began),
             at: seconds(call.at),
@@ -118,8 +108,7 @@ impl Serialize for Line<'_> {
             seconds: seconds(call.took),
             injected: call.injected.as_ref(),
             sent: (!call.sent).then_some(false),
-        };
-        line.serialize(serializer)
+        }
     }
 }
 
@@ -318,11 +307,8 @@ mod tests {
             requests: vec![FramedMessage::Plain(request.encode_to_vec().into())],
             ..create_volume(CallEnd::Status(status))
         };
-        let line = Line {
-            call: &call,
-            unknown: Unknown::Size,
-        };
-        let line: Json = serde_json::from_slice(&line.bytes().expect("a line")).expect("JSON");
+        let line = call_line(&call, Unknown::Size).expect("a line");
+        let line: Json = serde_json::from_slice(&line).expect("JSON");
         assert_eq!(line["status"]["code"], "UNAVAILABLE");
         assert_eq!(line["status"]["message"], format!("bad {MASK}"));
         assert_eq!(line["request"]["name"], "status of call 1");
@@ -357,11 +343,8 @@ mod tests {
             replies: vec![FramedMessage::Plain(reply.into())],
             ..create_volume(CallEnd::Status(status))
         };
-        let line = Line {
-            call: &call,
-            unknown: Unknown::Size,
-        };
-        let line: Json = serde_json::from_slice(&line.bytes().expect("a line")).expect("JSON");
+        let line = call_line(&call, Unknown::Size).expect("a line");
+        let line: Json = serde_json::from_slice(&line).expect("JSON");
         assert_eq!(line["request"]["name"], "pvc-1");
         assert_eq!(line["request"]["#99"], serde_json::json!([MASK, MASK]));
         assert_eq!(line["reply"]["#98"], MASK);

@@ -72,24 +72,11 @@ pub struct Recorded {
 }
 
 /// The end of a recorded call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RecordedOutcome {
-    /// With a status of the driver's.
-    Answered {
-        /// The code's name.
-        code: String,
-        /// The message; empty where there was none.
-        message: String,
-    },
-    /// Somebody else ended the call: such an end is no answer of the driver.
-    Ended(Ended),
-}
-
-/// An end of a call that is no answer of the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Who ended it: `caller`, `proxy`, `connection`, or `reset` for a driver that gave no status.
-    pub by: String,
+pub struct RecordedOutcome {
+    /// Who ended it, where that is no answer of the driver: `caller`, `proxy`, `connection`, or `reset` for a driver that gave no
+    /// status.
+    pub by: Option<String>,
     /// The name of the code that the caller got, or would have got; empty where there was none.
     pub code: String,
     /// The message, or the reason; empty where there was none.
@@ -175,24 +162,17 @@ fn call(line: &str) -> Result<Recorded, String> {
     let path = path.ok_or_else(|| missing("method"))?.to_owned();
     let status = json.get("status").ok_or_else(|| missing("status"))?;
     let code = text_of(status, "code");
-    let outcome = match status.get("by").and_then(Json::as_str) {
-        Some(by) => RecordedOutcome::Ended(Ended {
-            by: by.to_owned(),
-            code,
-            message: text_of(status, "message"),
-        }),
-        None if status.get("reset").is_some() => RecordedOutcome::Ended(Ended {
-            by: "reset".to_owned(),
-            code,
-            message: text_of(status, "reset"),
-        }),
-        None if code.parse::<i32>().is_ok() || CODE_NAMES.contains(&code.as_str()) => {
-            RecordedOutcome::Answered {
-                code,
-                message: text_of(status, "message"),
-            }
-        }
-        None => return Err(format!("{code:?} is no status code")),
+    let is_reset = status.get("reset").is_some();
+    let by = status.get("by").and_then(Json::as_str);
+    let by = by.or(is_reset.then_some("reset"));
+    let is_code = code.parse::<i32>().is_ok() || CODE_NAMES.contains(&code.as_str());
+    if by.is_none() && !is_code {
+        return Err(format!("{code:?} is no status code"));
+    }
+    let outcome = RecordedOutcome {
+        by: by.map(str::to_owned),
+        code,
+        message: text_of(status, if is_reset { "reset" } else { "message" }),
     };
     let messages = |one: &str, many: &str| match (json.get(one), json.get(many)) {
         (Some(message), _) => vec![message.clone()],
@@ -260,9 +240,9 @@ mod tests {
             let text = crate::recording::code_text(code);
             let line = CALL.replace("\"OK\"", &format!("{text:?}"));
             let read = parse(&format!("{HEADER}\n{line}\n")).expect("a recording");
-            let expected = RecordedOutcome::Answered {
+            let expected = RecordedOutcome {
                 code: text.into_owned(),
-                message: String::new(),
+                ..RecordedOutcome::default()
             };
             assert_eq!(read.calls[0].outcome, expected);
         }

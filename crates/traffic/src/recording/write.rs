@@ -1,7 +1,7 @@
 //! Writes a recording: whole lines only. An error in writing never fails a call.
 
 use super::line::time;
-use super::{Line, Unknown, VERSION};
+use super::{Unknown, VERSION, call_line};
 use crate::recording::call::RecordedCall;
 use csi_error::note;
 use csi_proto::escaped;
@@ -115,14 +115,8 @@ impl Recorder {
 
     /// Adds a call, and says whether it could be written. The user is told once that it could not.
     pub fn add(&mut self, call: &RecordedCall) -> bool {
-        let line = Line {
-            call,
-            unknown: Unknown::Size,
-        };
-        let written = line
-            .bytes()
-            .map_err(io::Error::other)
-            .and_then(|line| self.append(line));
+        let line = call_line(call, Unknown::Size).map_err(io::Error::other);
+        let written = line.and_then(|line| self.append(line));
         match &written {
             Ok(()) if self.missing > 0 => {
                 let (missing, path) = (self.missing, self.path.display().to_string());

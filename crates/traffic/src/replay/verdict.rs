@@ -4,7 +4,7 @@
 
 use super::compare::{compare, ignores};
 use super::names::{NamePlace, Names};
-use crate::recording::{Recorded, RecordedOutcome};
+use crate::recording::Recorded;
 use bytes::Bytes;
 use csi_error::{Error, OrError, code_name};
 use csi_output::replayed::{Difference, ReplayOutcome};
@@ -35,17 +35,15 @@ pub fn verdict(
     ignored: &[String],
     names: &mut Names,
 ) -> Result<ReplayOutcome, Error> {
-    let (code, message) = match &call.outcome {
-        RecordedOutcome::Answered { code, message } => (code, message),
-        RecordedOutcome::Ended(ended) => {
-            return Ok(ReplayOutcome::NotCompared(match ended.by.as_str() {
-                "caller" => "the caller gave it up then",
-                "connection" => "the connection broke then",
-                "reset" => "the driver ended it without a status then",
-                _ => "the driver's answer is not known",
-            }));
-        }
-    };
+    if let Some(by) = &call.outcome.by {
+        return Ok(ReplayOutcome::NotCompared(match by.as_str() {
+            "caller" => "the caller gave it up then",
+            "connection" => "the connection broke then",
+            "reset" => "the driver ended it without a status then",
+            _ => "the driver's answer is not known",
+        }));
+    }
+    let (code, message) = (&call.outcome.code, &call.outcome.message);
     let Some(method) = call.method else {
         return Ok(ReplayOutcome::Same);
     };
@@ -85,7 +83,7 @@ fn json_of(method: &'static Method, number: u64, replies: &[Bytes]) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::Ended;
+    use crate::recording::RecordedOutcome;
     use csi_proto::methods;
     use csi_proto::v1::ProbeResponse;
     use prost::Message as _;
@@ -109,17 +107,18 @@ mod tests {
     }
 
     fn answered(code: &str, message: &str) -> RecordedOutcome {
-        RecordedOutcome::Answered {
+        RecordedOutcome {
+            by: None,
             code: code.to_owned(),
             message: message.to_owned(),
         }
     }
 
     fn ended_by(by: &str) -> RecordedOutcome {
-        RecordedOutcome::Ended(Ended {
-            by: by.to_owned(),
-            ..Ended::default()
-        })
+        RecordedOutcome {
+            by: Some(by.to_owned()),
+            ..RecordedOutcome::default()
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The answers of a recording, by the requests that got them, and the fields that make one request another.
 
 use crate::recording::framing::FramedMessage;
-use crate::recording::{HIDDEN, Recorded, RecordedOutcome, Recording, Unknown, request_value};
+use crate::recording::{HIDDEN, Recorded, Recording, Unknown, request_value};
 use csi_error::note;
 use csi_mock::{Answers, Running, answer_of, message_of};
 use csi_proto::schema::Message;
@@ -119,9 +119,10 @@ impl Answers for RecordedAnswers {
 /// The request of a recorded call, and the driver's answer.
 fn usable(call: &Recorded) -> Result<(&'static Method, Json, Answer), String> {
     let method = call.method.ok_or("its method is none of CSI")?;
-    let RecordedOutcome::Answered { code, message } = &call.outcome else {
+    if call.outcome.by.is_some() {
         return Err("the driver did not answer it".to_owned());
-    };
+    }
+    let (code, message) = (&call.outcome.code, &call.outcome.message);
     let request = call.requests.first().ok_or("its request is missing")?;
     if request.get(HIDDEN).is_some() {
         return Err("its request is not in the recording".to_owned());
