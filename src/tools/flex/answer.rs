@@ -3,29 +3,11 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use std::fmt;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
+use std::process::Output;
 use std::time::Duration;
 use thiserror::Error;
-
-/// How an executable has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// By itself, with this code.
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-}
-
-/// What an executable has left.
-#[derive(Clone, Debug)]
-pub struct Output {
-    /// How it ended.
-    pub end: End,
-    /// Its standard output, whole.
-    pub stdout: Vec<u8>,
-    /// The beginning of its standard error.
-    pub stderr: Vec<u8>,
-}
 
 /// The answer of a call-out that has succeeded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -163,13 +145,11 @@ impl fmt::Display for Wrote {
 /// # Errors
 /// Why it has not done what it was called for.
 pub fn answer(output: &Output) -> Result<Answer, Problem> {
-    let code = match output.end {
-        End::Exited(code) => code,
-        // A JSON text says nothing of what was done after it was written.
-        End::Killed(signal) => {
-            let wrote = wrote(output);
-            return Err(Problem::Killed { signal, wrote });
-        }
+    // Where a signal ended it, a JSON text says nothing of what was done after it was written.
+    let Some(code) = output.status.code() else {
+        let signal = output.status.signal().unwrap_or_default();
+        let wrote = wrote(output);
+        return Err(Problem::Killed { signal, wrote });
     };
     let read = match is_blank(&output.stdout) {
         false => parsed(&output.stdout),
@@ -237,10 +217,15 @@ fn text_of(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::ExitStatus;
 
-    fn output(end: End, stdout: &str, stderr: &str) -> Output {
+    fn exited(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    fn output(status: ExitStatus, stdout: &str, stderr: &str) -> Output {
         Output {
-            end,
+            status,
             stdout: stdout.into(),
             stderr: stderr.into(),
         }
@@ -251,7 +236,7 @@ mod tests {
         let all = r#"{"status": "Success", "device": "/dev/x", "volumeName": "v", "attached": true, "volumeNewSize": 5,
             "Capabilities": {"attach": false, "supportsMetrics": true, "FSGroup": false, "requiresFSResize": true, "new": 1},
             "message": null}"#;
-        let read = answer(&output(End::Exited(0), all, "noise")).unwrap();
+        let read = answer(&output(exited(0), all, "noise")).unwrap();
         assert_eq!(
             (read.device.as_str(), read.volume_name.as_str()),
             ("/dev/x", "v")
@@ -265,14 +250,13 @@ mod tests {
         };
         assert_eq!(read.capabilities, expected);
         // Some drivers answer on the other stream.
-        let read = answer(&output(End::Exited(0), "\n", r#"{"Status":"Success"}"#));
+        let read = answer(&output(exited(0), "\n", r#"{"Status":"Success"}"#));
         assert_eq!(read.unwrap().capabilities, Capabilities::default());
     }
 
     #[test]
     fn what_is_no_success_is_told_apart() {
         let success = r#"{"status":"Success"}"#;
-        let exited = End::Exited;
         for (end, stdout, stderr, expected) in [
             (
                 exited(1),
@@ -311,7 +295,7 @@ mod tests {
                 "it answered Success and ended with exit code 3; it wrote: {\"status\":\"Success\"} oops",
             ),
             (
-                End::Killed(9),
+                ExitStatus::from_raw(9),
                 success,
                 "",
                 "signal 9 ended it; it wrote: {\"status\":\"Success\"}",

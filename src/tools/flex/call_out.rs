@@ -4,7 +4,7 @@
 //! volume stays taken until it is gone. What an executable has started for good, as the server of a file system, stays when
 //! the call-out has ended in time.
 
-use super::answer::{Answer, CallOutError, End, Output, Problem, answer};
+use super::answer::{Answer, CallOutError, Problem, answer};
 use super::orphans::Mark;
 use super::taken::Taken;
 use csi_invocation::process_stat::ProcessStat;
@@ -12,9 +12,8 @@ use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
 use std::io;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, Command};
@@ -147,9 +146,8 @@ impl CallOuts {
         match ended {
             Ok(ended) => {
                 group.leave_running();
-                let end = end_of(ended.map_err(failed)?);
                 Ok(Output {
-                    end,
+                    status: ended.map_err(failed)?,
                     stdout,
                     stderr,
                 })
@@ -192,13 +190,6 @@ async fn read(
         kept.truncate(lines.unwrap_or(0));
     }
     Ok(())
-}
-
-fn end_of(status: ExitStatus) -> End {
-    match status.code() {
-        Some(code) => End::Exited(code),
-        None => End::Killed(status.signal().unwrap_or_default()),
-    }
 }
 
 /// The process group of a call-out. Dropped before the call-out has ended, it is killed.
