@@ -75,11 +75,11 @@ impl<'a> LoadRun<'a> {
         self.announce();
         let measured = self.measured(signals).await;
         self.progress.clear();
-        let mut asked = matches!(&measured, Ok(Ended::Interrupted));
+        let mut asked = matches!(&measured, Ok(true));
         // What stdout takes or not changes nothing about what has to be taken back.
         let printed = match &measured {
             Err(_) => Ok(()),
-            Ok(ended) => self.print(globals, page, matches!(ended, Ended::Interrupted)),
+            Ok(is_interrupted) => self.print(globals, page, *is_interrupted),
         };
         let cleaned = self.taken_back(signals, &mut asked).await;
         measured?;
@@ -138,12 +138,12 @@ impl<'a> LoadRun<'a> {
         say!("{line}");
     }
 
-    /// Sets up, warms up and measures until the end or a signal.
-    async fn measured(&self, signals: &mut Signals) -> Result<Ended, Error> {
+    /// Sets up, warms up and measures until the end or a signal; whether it was a signal.
+    async fn measured(&self, signals: &mut Signals) -> Result<bool, Error> {
         let mut work = pin!(self.measure());
         let mut drawing = pin!(self.progress.draw());
         tokio::select! {
-            result = &mut work => return result.map(|()| Ended::ByItself),
+            result = &mut work => return result.map(|()| false),
             () = &mut drawing => {}
             () = signals.next() => {}
         }
@@ -159,7 +159,7 @@ impl<'a> LoadRun<'a> {
             () = tokio::time::sleep(GRACE) => {}
             () = signals.next() => {}
         }
-        Ok(Ended::Interrupted)
+        Ok(true)
     }
 
     async fn measure(&self) -> Result<(), Error> {
@@ -376,12 +376,6 @@ impl<'a> LoadRun<'a> {
             self.flags().max_errors
         )))
     }
-}
-
-/// The end of the measurement.
-enum Ended {
-    ByItself,
-    Interrupted,
 }
 
 /// A time that was asked for.
