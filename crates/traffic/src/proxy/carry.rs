@@ -13,7 +13,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Request, Response};
 use std::future::{Future, poll_fn};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use tonic::Code;
 
 /// An observer of the messages that pass.
@@ -243,7 +243,7 @@ impl Caller {
                     return Ok(());
                 }
             }
-            pass(body, up, |piece| seen_by(&witness).request(piece)).await
+            pass(body, up, |piece| lock(&witness).request(piece)).await
         };
         let answer = pass_reply(response, respond, reply, &witness, swallow);
         tokio::pin!(request, answer);
@@ -289,10 +289,6 @@ impl Caller {
         }
         CallEnd::Broken(status)
     }
-}
-
-fn seen_by<'a, 'w>(witness: &'a Mutex<&'w mut dyn Witness>) -> MutexGuard<'a, &'w mut dyn Witness> {
-    lock(witness)
 }
 
 /// The side on which passing on failed.
@@ -357,7 +353,7 @@ async fn pass_reply(
         CallerCancelled(reason) = caller_cancelled(respond, reply) => return Ok(Carried::Cancelled(reason)),
     };
     let (head, mut body) = response.into_parts();
-    seen_by(witness).reply_headers(&head.headers);
+    lock(witness).reply_headers(&head.headers);
     let ends = body.is_end_stream();
     let http = head.status;
     let only = ends.then(|| CallStatus::read(&head.headers)).flatten();
@@ -381,7 +377,7 @@ async fn pass_reply(
         };
         let Some(piece) = piece else { break };
         let piece = piece?;
-        seen_by(witness).reply(&piece);
+        lock(witness).reply(&piece);
         let length = piece.len();
         let ends = body.is_end_stream();
         if let Some(reply) = reply
