@@ -335,6 +335,9 @@ fn output_goes_to_files_and_programs() {
     lines(&csi, "identity probe | false")
         .exits(1)
         .says("false: exit status: 1");
+    lines(&csi, "identity probe | no-such-1 | no-such-2")
+        .exits(1)
+        .says("no-such-1 cannot be started");
     lines(&csi, "identity probe > /nowhere/x")
         .exits(1)
         .says("/nowhere/x cannot be written");

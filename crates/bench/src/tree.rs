@@ -23,7 +23,7 @@ pub(crate) enum Load<'a> {
     /// One RPC.
     Rpc(Called<'a>),
     /// A named cycle.
-    Cycle(Cycle, CycleFlags),
+    Cycle(Cycle, Box<CycleFlags>),
 }
 
 // clap breaks the lines of a paragraph where the terminal ends.
@@ -101,7 +101,8 @@ pub fn task(matches: &ArgMatches) -> Result<Bench<'_>, clap::Error> {
     let flags = BenchFlags::from_arg_matches(matches)?;
     let (name, inner) = matches.subcommand().ok_or_else(missing)?;
     if let Some((cycle, ..)) = CYCLES.iter().find(|(_, cycle, _)| *cycle == name) {
-        let load = Load::Cycle(*cycle, CycleFlags::from_arg_matches(inner)?);
+        let flags_of_cycle = Box::new(CycleFlags::from_arg_matches(inner)?);
+        let load = Load::Cycle(*cycle, flags_of_cycle);
         return Ok(Bench { flags, load });
     }
     let called = match csi_rpc::called(matches) {
