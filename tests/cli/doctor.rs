@@ -38,10 +38,11 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         csi.home().display()
     );
     let page = csi.run(&format!("doctor {flags}")).succeeds();
+    let version = env!("CARGO_PKG_VERSION");
     for line in [
         "ok socket        /",
         "ok listener      csi-nfs, process ",
-        "ok plugin        nfs.csi.internal 0.1.0, answered in ",
+        &format!("ok plugin        nfs.csi.internal {version}, answered in "),
         "ok probe         ready\n",
         "ok capabilities  makes and deletes volumes; clones volumes;",
         "ok conditions    1 volume, none abnormal\n",
@@ -49,7 +50,7 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         "-- registration  no kubelet's folder is visible here",
         "ok leftovers     none\n",
         "ok mounts        none of this driver are visible here\n",
-        &format!("ok versions      csi 0.1.0, CSI {SPEC_VERSION}, driver 0.1.0, Linux "),
+        &format!("ok versions      csi {version}, CSI {SPEC_VERSION}, driver {version}, Linux "),
     ] {
         assert!(page.stdout.contains(line), "{line}\n{page}");
     }
