@@ -164,7 +164,8 @@ fn one_case_in_every_output() {
         ),
         "expected: CreateVolume answers INVALID_ARGUMENT\n",
         "but: it answered OK\n",
-        "\nfailed: controller/create-volume/without-name\n1 passed (0 with warnings), 1 failed, 0 skipped in ",
+        "\nfailed: controller/create-volume/without-name\n",
+        "\n1 passed (0 with warnings), 1 failed, 0 skipped in ",
     ] {
         assert!(text.stdout.contains(part), "{part}\n{text}");
     }

@@ -364,13 +364,19 @@ fn an_rpc_that_never_answers_ok_is_one_failure() {
         let endpoint = format!("unix://{}/{name}", csi.home().display());
         let _driver = csi.spawn(&format!("-e {endpoint} mock {how}"));
         let filters = "--filter create-snapshot/is --filter create-snapshot/w --filter create-snapshot/b --filter of-a-snapshot";
-        let more = format!("{filters} --cap SINGLE_NODE_WRITER,mount --wait 20s -t 300ms");
-        let run = csi
-            .run(&format!("-e {endpoint} {}", arguments(&csi, &more)))
-            .exits(3);
-        assert!(run.stdout.contains(" 1 failed, "), "{run}");
-        let first = "\nfailed: controller/create-snapshot/is-idempotent\n";
-        assert!(run.stdout.contains(first), "{run}");
+        let one_failed = |timeout| {
+            let more = format!("{filters} --cap SINGLE_NODE_WRITER,mount --wait 20s -t {timeout}");
+            let run = csi.run(&format!("-e {endpoint} {}", arguments(&csi, &more)));
+            let first = "\nfailed: controller/create-snapshot/is-idempotent\n";
+            let has = |part| run.stdout.contains(part);
+            let is_so = run.code == 3 && has(" 1 failed, ") && has(first);
+            if !is_so {
+                eprintln!("{timeout}: {run}");
+            }
+            is_so
+        };
+        // On a busy machine other calls take longer than a short deadline.
+        assert!(["300ms", "3s", "20s"].into_iter().any(one_failed), "{name}");
     }
 }
 
@@ -397,7 +403,7 @@ fn what_is_left_makes_a_run_incomplete() {
     let unavailable = Reply::error(Code::Unavailable, "not now");
     driver.on_each("DeleteVolume", [deleted, unavailable]);
     let csi = Csi::at(driver.endpoint());
-    let more = "--filter create-volume/is-idempotent --cap SINGLE_NODE_WRITER,mount --timeout 300ms --volume-size 1Mi";
+    let more = "--filter create-volume/is-idempotent --cap SINGLE_NODE_WRITER,mount --timeout 2s --volume-size 1Mi";
     let run = sanity(&csi, more).exits(4);
     let told = " could not be taken down\n";
     assert!(run.stdout.contains(told), "{run}");
