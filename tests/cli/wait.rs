@@ -125,7 +125,7 @@ fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
     let waiting = driver(&[Type::GetVolume, Type::VolumeCondition]);
     waiting.on("ControllerGetVolume", volume(true));
     let csi = Csi::at(waiting.endpoint());
-    csi.run("wait volume vol-1 --for healthy --timeout 300ms")
+    csi.run("wait volume vol-1 --for healthy --timeout 3s")
         .exits(64 + 4)
         .says("DEADLINE_EXCEEDED: not healthy within")
         .says("abnormal: the folder is missing");
