@@ -8,7 +8,8 @@ mod dispatch;
 mod man;
 #[cfg(test)]
 mod shipped_files;
-#[cfg(all(test, feature = "embedded"))]
+#[cfg(test)]
+#[cfg(feature = "embedded")]
 mod surface;
 mod tree;
 #[cfg(test)]

@@ -21,8 +21,8 @@ rustix::ioctl .syscall in src crates proto driver mock
     system calls that no crate wraps stand in sys/
 clap_complete in src crates only src/cli/completion crates/invocation/src/completion.rs
     the engine is not stable: completion alone knows it
-csi_nfs in src crates only src/lib.rs src/cli/surface.rs crates/call/src/endpoint/inside.rs crates/invocation/src/completion.rs crates/invocation/src/connect.rs
-    the client knows the driver as what is embedded: its service, its parameters, and how it mounts; a test, as what both promise
+csi_nfs in src crates only src/lib.rs crates/call/src/endpoint/inside.rs crates/invocation/src/completion.rs crates/invocation/src/connect.rs
+    the client knows the driver as what is embedded: its service, its parameters, and how it mounts
 maud in crates only crates/output/src/page
     pages alone are HTML
 io::stderr in crates/rpc
