@@ -336,6 +336,8 @@ fn run_with(
     filter: Vec<String>,
     restart_between_steps: u64,
 ) -> Report {
+    // Nobody waits in vain for another one.
+    let is_defective = options.defect.is_some();
     let mut driver = ReferenceDriver::start(options);
     let mut settings = settings_for(&mut driver);
     settings.filter = filter;
@@ -343,7 +345,7 @@ fn run_with(
     if defect == Defect::MissingSecretsAreInternal {
         settings.secrets = secrets();
     }
-    if is_waited_for(defect) {
+    if is_waited_for(defect) && is_defective {
         settings.timeout = Duration::from_millis(500);
         settings.case_limit = Duration::from_millis(2500);
     }

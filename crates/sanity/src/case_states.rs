@@ -9,7 +9,7 @@
 
 use super::case::{CaseKind, Need};
 use super::dependencies::Dependencies;
-use super::losses::{Loss, Rpcs};
+use super::losses::Loss;
 use super::plan::Planned;
 use super::report::CaseResult;
 use super::room::Lack;
@@ -183,8 +183,6 @@ struct CaseState {
 struct Deaths {
     method: Option<&'static str>,
     count: usize,
-    /// The RPCs one of which may be to blame for all of them.
-    suspects: Rpcs,
 }
 
 /// How far a case is.
@@ -203,12 +201,10 @@ impl Deaths {
             Some(loss) if self.method == Some(loss.method) => Self {
                 method: self.method,
                 count: self.count + 1,
-                suspects: &self.suspects & &loss.suspects,
             },
             Some(loss) => Self {
                 method: Some(loss.method),
                 count: 1,
-                suspects: loss.suspects.clone(),
             },
             None => Self::default(),
         };
@@ -295,11 +291,6 @@ impl CaseStates {
             self.waited += pause;
         }
         next
-    }
-
-    /// The RPCs one of which took the driver down in each of the last tries.
-    pub(super) fn suspects(&self, index: usize) -> &Rpcs {
-        &self.cases[index].deaths.suspects
     }
 
     /// The cases on which most others depend, for one more try.

@@ -1,7 +1,7 @@
 //! Whether the driver is there: the calls in which it went away, how it comes back, and whether somebody else uses it.
 
 use super::context::Context;
-use super::losses::{Loss, Rpcs, suspects};
+use super::losses::{Loss, suspects};
 use super::own_driver::{DriverDeath, NOT_YET};
 use super::run::{Run, call};
 use super::settings::Access;
@@ -70,7 +70,6 @@ impl Run {
         let loss = Loss {
             case: case.to_owned(),
             method: method.name,
-            suspects: Rpcs::new(),
             failure: Failure::new(
                 format!(
                     "the driver is there to answer {} {shown}{more}",
@@ -79,7 +78,8 @@ impl Run {
                 format!("it went away: UNAVAILABLE: {known}"),
             ),
         };
-        lock(&self.losses).note(loss, Instant::now())
+        lock(&self.losses).note(loss.clone());
+        loss
     }
 }
 

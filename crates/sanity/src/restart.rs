@@ -126,7 +126,6 @@ impl Context {
             }
         };
         lock(&self.run.given_ids).forget();
-        lock(&self.run.losses).restarted();
         let started = Instant::now();
         let answered = self.wait(answers(&self.run, patience))?;
         if answered.is_ok() && started.elapsed() >= patience {

@@ -25,7 +25,7 @@ use csi_undo::made::Item;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
@@ -195,13 +195,6 @@ impl Run {
             ids.forget();
         }
         ids.begins(method, request);
-    }
-
-    /// Notes that a call was answered with OK.
-    pub(super) fn answered(&self, method: &Method) {
-        if !csi_rpc::only_reads(method) {
-            lock(&self.losses).answered(method.name, Instant::now());
-        }
     }
 
     /// A call was answered as if the driver were gone; what carries the call may say so, too. One that the run has started is another

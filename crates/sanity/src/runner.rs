@@ -201,10 +201,7 @@ impl Running<'_> {
                 on = Dependencies::default();
             }
             Next::Kills => {
-                let mut losses = lock(&self.run.losses);
-                let suspects = self.states.suspects(index);
-                losses.explain(&result.name, suspects);
-                on.on.extend(losses.first_with(&one.case.name, suspects));
+                lock(&self.run.losses).explain(&result.name);
                 // To ask for it again would take the driver down again, also for what was made before the cases.
                 lock(&self.run.postponed).retain(|(of, _)| *of != result.name && !of.is_empty());
             }

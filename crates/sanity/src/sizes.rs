@@ -7,7 +7,6 @@
 use super::case::needs::{ANY_VOLUME, BLOCK, CREATE_DELETE_VOLUME, MOUNT, NODE_SERVICE};
 use super::case::{Case, Need};
 use super::context::Context;
-use super::losses::Rpcs;
 use super::run::Run;
 use super::settings::{Access, DEFAULT_SIZE};
 use super::trial::taken_down;
@@ -117,7 +116,7 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     let (problems, _) = taken_down(&context, losses).await;
     if context.made.lost.get().is_some() {
         // Whether it answers again shows in the cases, and so does this call. What it has made is taken down later.
-        lock(&run.losses).explain(&context.case, &Rpcs::new());
+        lock(&run.losses).explain(&context.case);
         tried = Tried::Lost;
     }
     lock(&run.left).extend(problems.into_iter().map(|one| (String::new(), one)));

@@ -273,10 +273,8 @@ impl Tool for MadeItems {
         // The id of what is asked for to be taken down nobody else has seen.
         let ended = error.map_or(Ok(Bytes::new()), |status| Err(status.code()));
         lock(&self.run.given_ids).ends(method, &request, begun, &ended);
-        match ended {
-            Ok(_) => self.run.answered(method),
-            Err(Code::Unavailable) => self.run.may_be_another(),
-            Err(_) => {}
+        if ended.is_err_and(|code| code == Code::Unavailable) {
+            self.run.may_be_another();
         }
         // A driver may say the same at once, and its own clock may be a little ahead.
         let had = limit.map(|limit| limit * 9 / 10);

@@ -126,9 +126,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             case: one.name(),
             method: last.name,
             failure,
-            suspects: answered.iter().map(|method| method.name).collect(),
         };
-        lost = Some(lock(&run.losses).note(loss, Instant::now()));
+        lock(&run.losses).note(loss.clone());
+        lost = Some(loss);
         gone = bring_back(&run).await.err();
     }
     if let Some(lost) = &lost {
@@ -149,12 +149,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     if let (Err(Stop::Failed(failure)), Some(own), Some(mark)) = (&mut end, own, mark) {
         own.explain(failure, lost.is_some(), started, mark);
     }
-    if let (Err(Stop::Failed(failure)), Some(lost)) = (&mut end, &lost) {
+    if let (Err(Stop::Failed(failure)), true) = (&mut end, lost.is_some()) {
         // A call may take it down after its answer.
-        let names = answered.iter().map(|method| method.name);
-        let names: Vec<_> = names.filter(|name| lost.suspects.contains(name)).collect();
-        if !names.is_empty() {
-            let names = list_text(names);
+        if !answered.is_empty() {
+            let names = list_text(answered.iter().map(|method| method.name));
             let _ = write!(failure.actual, "; before that it had answered {names}");
         }
         lock(&run.losses).tell(&context.case, failure);
