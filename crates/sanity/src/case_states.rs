@@ -175,6 +175,8 @@ struct CaseState {
     planned: Planned,
     is_asked_for: bool,
     deaths: Deaths,
+    /// Whether the driver went away in a try of it that ran alone.
+    has_lost_alone: bool,
     stage: Stage,
 }
 
@@ -239,6 +241,7 @@ impl CaseStates {
             is_asked_for: is_asked_for(&planned),
             planned,
             deaths: Deaths::default(),
+            has_lost_alone: false,
             stage: Stage::Open,
         });
         Self {
@@ -271,7 +274,8 @@ impl CaseStates {
     pub(super) fn after(&mut self, index: usize, seen: Try, lost: Option<&Loss>) -> Next {
         let state = &mut self.cases[index];
         let one = &mut state.planned;
-        self.dies_anyway |= state.deaths.count > 0 && seen.cut_off == CutOff::No;
+        self.dies_anyway |= state.has_lost_alone && seen.cut_off == CutOff::No;
+        state.has_lost_alone |= seen.alone && lost.is_some();
         // Before a try that was not cut off before nobody has looked whether the case before it takes the driver down.
         let counts = seen.alone && one.cut_off;
         state.deaths.count(lost.filter(|_| counts));

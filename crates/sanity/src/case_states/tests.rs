@@ -281,6 +281,30 @@ fn the_deaths_of_a_driver_are_counted_where_nobody_else_can_have_caused_them() {
 }
 
 #[test]
+fn a_driver_that_died_once_by_itself_is_accused_after_more_deaths() {
+    let mut states = five();
+    let lost = Loss {
+        case: String::new(),
+        method: "Node",
+        failure: Failure::new("", ""),
+    };
+    let mut dies = |index, dies: bool| {
+        let seen = Try {
+            alone: true,
+            failed: dies,
+            cut_off: if dies { CutOff::InCall } else { CutOff::No },
+            ..Try::default()
+        };
+        states.after(index, seen, Some(&lost).filter(|_| dies))
+    };
+    assert_eq!(dies(0, true), Next::AgainAlone);
+    assert_eq!(dies(0, false), Next::Counts);
+    let next = [(); 5].map(|()| dies(1, true));
+    assert_eq!(next[..4], [Next::AgainAlone; 4]);
+    assert_eq!(next[4], Next::Kills);
+}
+
+#[test]
 fn no_case_runs_again_in_a_run_that_ends() {
     let one = Try {
         run_ends: true,
