@@ -142,7 +142,7 @@ pub enum CaseOutcome {
 }
 
 impl CaseOutcome {
-    /// The word for it, in text and in JSON.
+    /// The word for it in text; JSON has the same.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Passed => "passed",

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 use tonic::Code;
 
+/// The case about what a driver remembers over a restart. Whatever follows one depends on it.
+const REMEMBERS: &str = "lifecycle/restart-between-any-two-steps";
+
 /// How long the command may take, and the driver after it until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -67,7 +70,7 @@ impl Context {
         let Some(restarter) = self.run.restarter() else {
             return Err(Stop::Skipped("no --restart-command".to_owned()));
         };
-        self.depends_on_restart();
+        self.depends_on(REMEMBERS);
         self.restarts.during(|| self.restart_by(&restarter))
     }
 

@@ -1,7 +1,7 @@
 //! What a case depends on at a point of its way: rules that other cases are about, and what the driver says it lacks. A case says
 //! the first itself, of a demand or of all that follows; what follows from the calls alone is found here: a call that is
 //! repeated, something taken back that is not there, an RPC that is not served, a question that is not answered, a lock that is
-//! not given back, a restart, and what the driver lacks.
+//! not given back, and what the driver lacks. What follows a restart, `restart.rs` says.
 //!
 //! What becomes of a case that fails and depends on others is `case_states.rs`'s.
 
@@ -19,9 +19,6 @@ use csi_rpc::facts::{Capability, Effect};
 use csi_undo::requests::name;
 use std::collections::BTreeSet;
 use tonic::{Code, Status};
-
-/// The case about what a driver remembers over a restart.
-const RESTART: &str = "lifecycle/restart-between-any-two-steps";
 
 /// The cases about what is advertised: services, and RPCs of a service.
 const SERVICES: &str = "identity/plugin-capabilities/services-are-there";
@@ -136,11 +133,6 @@ impl Context {
     /// What the case makes of the answers depends on what another case is about, until it calls again to change something.
     pub fn answers_depend_on(&self, case: &'static str) {
         lock(&self.tracked).answers.push(case);
-    }
-
-    /// From here on the case depends on that the driver remembers what it must over a restart.
-    pub(super) fn depends_on_restart(&self) {
-        self.depends_on(RESTART);
     }
 
     /// Makes demands that another case is about.
