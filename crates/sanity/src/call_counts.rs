@@ -25,6 +25,8 @@ pub struct CallCounts {
     pub worked: BTreeSet<&'static str>,
     /// The largest size that was asked for and was there.
     pub largest: i64,
+    /// The most volumes of the usual size that a case had at a time.
+    pub most_volumes: usize,
     /// How often in a row an RPC has not answered that was to take something down.
     hung: BTreeMap<&'static str, usize>,
 }
@@ -40,6 +42,11 @@ impl CallCounts {
     pub(super) fn secret_values(&self, secrets: &BTreeMap<String, String>) -> Vec<String> {
         let values = secrets.values().chain(&self.made_up);
         looked_for(values.cloned().collect())
+    }
+
+    /// Notes how many volumes of the usual size a case had at a time.
+    pub(super) fn had_at_a_time(&mut self, volumes: usize) {
+        self.most_volumes = self.most_volumes.max(volumes);
     }
 
     /// Counts how often in a row an RPC has not answered in the time that it had.

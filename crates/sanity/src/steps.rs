@@ -1,10 +1,13 @@
 //! The steps of a case: its calls, and what it does besides. `script.rs` makes command lines of them.
 
 use super::own_driver::Restarter;
+use super::room::required;
 use bytes::Bytes;
 use csi_output::json;
 use csi_proto::schema::Method;
 use csi_proto::value::{Secrets, Value, decode};
+use csi_undo::requests::{identity, undoing};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -126,6 +129,52 @@ impl Steps {
         ends.map(|(end, _)| *end).max()
     }
 
+    /// The most volumes of at least that size that they have had at a time for certain: from the answer that told of one until its
+    /// deletion was asked for. What a driver does to calls that run at once may come in any order, so that a repeated creation may
+    /// tell of a volume that is gone. Of steps with a restart, in which a driver may forget volumes, nothing is certain.
+    pub(super) fn most_volumes(&self, size: i64) -> usize {
+        let is_restart = |step: &Step| matches!(step, Step::Restart(_));
+        if self.0.iter().any(is_restart) {
+            return 0;
+        }
+        // The first time that each was told of, and that its deletion was asked for.
+        let (mut told, mut deleted) = (BTreeMap::new(), BTreeMap::new());
+        let first = |times: &mut BTreeMap<_, Instant>, volume, at: Instant| {
+            let known = times.entry(volume).or_insert(at);
+            *known = at.min(*known);
+        };
+        for call in self.calls() {
+            let (method, request) = (call.method, &call.request);
+            if let (Some(making), Some(reply)) = (csi_rpc::making(method), call.reply())
+                && required(method, request) >= Some(size)
+                && let Some(undo) = undoing(method, making, request, Some(reply))
+                && let Some((end, _)) = &call.ended
+            {
+                first(
+                    &mut told,
+                    (making.undone_by.path, identity(making, &undo)),
+                    *end,
+                );
+            } else if let Some((_, making)) = csi_rpc::maker_of(method) {
+                // Whatever else the request says: cases also send fields that no specification has.
+                first(
+                    &mut deleted,
+                    (method.path, identity(making, request)),
+                    call.began,
+                );
+            }
+        }
+        let is_there = |volume, from: &Instant, at: &Instant| {
+            from <= at && deleted.get(volume).is_none_or(|until| at < until)
+        };
+        let there_at = |at| {
+            told.iter()
+                .filter(|(volume, from)| is_there(*volume, from, at))
+                .count()
+        };
+        told.values().map(there_at).max().unwrap_or(0)
+    }
+
     /// Whether one of them has made something.
     pub(super) fn have_made(&self) -> bool {
         let mut calls = self.calls();
@@ -167,5 +216,101 @@ fn lean(value: Value<'_>) -> Value<'_> {
         }
         Value::List(list) => Value::List(list.into_iter().map(lean).collect()),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::tables::METHODS;
+    use csi_proto::v1;
+    use prost::Message;
+
+    /// A call from one second to another.
+    fn call(rpc: &str, request: impl Message, answer: StepAnswer, seconds: (u64, u64)) -> Step {
+        let begun = Instant::now();
+        let at = |second| begun + Duration::from_secs(second);
+        Step::Call(Call {
+            method: METHODS.iter().find(|method| method.name == rpc).unwrap(),
+            request: request.encode_to_vec().into(),
+            limit: None,
+            began: at(seconds.0),
+            ended: Some((at(seconds.1), answer)),
+        })
+    }
+
+    #[test]
+    fn volumes_are_there_from_their_answer_until_their_deletion_is_asked_for() {
+        let create = |id: &str, from, to| {
+            let range = v1::CapacityRange {
+                required_bytes: 8,
+                limit_bytes: 0,
+            };
+            let request = v1::CreateVolumeRequest {
+                name: id.to_owned(),
+                capacity_range: Some(range),
+                ..v1::CreateVolumeRequest::default()
+            };
+            let volume = v1::Volume {
+                volume_id: id.to_owned(),
+                ..v1::Volume::default()
+            };
+            let reply = v1::CreateVolumeResponse {
+                volume: Some(volume),
+            };
+            let answer = Ok(reply.encode_to_vec().into());
+            call("CreateVolume", request, answer, (from, to))
+        };
+        let delete = |id: &str, from, to| {
+            let request = v1::DeleteVolumeRequest {
+                volume_id: id.to_owned(),
+                secrets: [("key".to_owned(), "value".to_owned())].into(),
+            };
+            call("DeleteVolume", request, Ok(Bytes::new()), (from, to))
+        };
+        for (what, size, steps, most) in [
+            (
+                "one after the other",
+                8,
+                vec![create("a", 0, 1), delete("a", 2, 3), create("b", 4, 5)],
+                1,
+            ),
+            (
+                "two at a time",
+                8,
+                vec![create("a", 0, 3), create("b", 1, 2), delete("a", 4, 5)],
+                2,
+            ),
+            ("too small ones", 9, vec![create("a", 0, 1)], 0),
+            (
+                "one that a repeated creation tells of, beside its deletion, and the next",
+                8,
+                vec![
+                    create("a", 0, 1),
+                    delete("a", 2, 4),
+                    create("a", 2, 3),
+                    create("b", 5, 6),
+                ],
+                1,
+            ),
+            (
+                "one before a restart, which may have taken it away, and one after it",
+                8,
+                vec![
+                    create("a", 0, 1),
+                    Step::Restart(Restarter::Command("restart".to_owned())),
+                    create("b", 2, 3),
+                ],
+                0,
+            ),
+            (
+                "the place of one that is being deleted, whose deletion is told late",
+                8,
+                vec![create("a", 0, 2), create("b", 1, 5), delete("a", 3, 9)],
+                1,
+            ),
+        ] {
+            assert_eq!(Steps(steps).most_volumes(size), most, "{what}");
+        }
     }
 }

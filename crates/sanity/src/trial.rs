@@ -95,6 +95,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let took = started.elapsed();
     let mut on = context.dependencies();
     let refused = lock(&context.steps).last_refusal();
+    let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
+    lock(&run.seen).had_at_a_time(most);
     let (problems, mut gone) = taken_down(&context, losses_before).await;
     let tidied = context.take_tidied();
     let named = |problem: &String| (context.case.clone(), problem.clone());
