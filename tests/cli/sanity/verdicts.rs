@@ -3,9 +3,10 @@
 use super::{is_clean, sanity};
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
+use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
 use std::fs;
-use std::time::Instant;
+use tonic::Code;
 
 #[test]
 fn what_does_not_work_at_all_is_said_once_and_soon() {
@@ -22,17 +23,15 @@ fn what_does_not_work_at_all_is_said_once_and_soon() {
         assert!(run.stdout.contains(failed), "{run}");
         assert!(run.stdout.lines().count() < 20, "{run}");
     }
-    let seconds = |run: &dyn Fn()| {
-        let begun = Instant::now();
-        run();
-        begun.elapsed().as_secs_f64()
-    };
-    // Beside the least that a run takes; a pause before another try would be ten times that.
-    let is_soon = |_| {
-        let least = seconds(&|| drop(sanity(&csi, "--filter identity/plugin-info").succeeds()));
-        seconds(&|| drop(sanity(&csi, "--params bogus=1").exits(3))) < 8.0 * least
-    };
-    assert!((0..5).any(is_soon), "each of five runs took longer");
+    // One that is refused is not tried again.
+    let refuses = crate::lifecycle::thorough_driver();
+    let refusal = Reply::error(Code::InvalidArgument, "not like this");
+    refuses.on("CreateVolume", refusal);
+    let more =
+        "--filter create-volume/is-idempotent --cap SINGLE_NODE_WRITER,mount --volume-size 1Mi";
+    sanity(&Csi::at(refuses.endpoint()), more).exits(3);
+    let asked = refuses.calls().into_iter();
+    assert_eq!(asked.filter(|rpc| rpc == "CreateVolume").count(), 1);
     let run = sanity(
         &csi,
         "--params bogus=1 -o json --filter create-volume/is-idempotent",
