@@ -73,8 +73,8 @@ fn id<K: Kind, const MARK: char>(export: &Export, uuid: ShareUuid, record: &Reco
     }
 }
 
-/// All that a node needs to publish the volume.
-pub(super) fn context(
+/// All that a node needs to publish the volume. A PersistentVolume keeps it as long as it lives.
+pub(crate) fn context(
     export: &Export,
     record: &Record<volume::Volume>,
 ) -> BTreeMap<String, String> {

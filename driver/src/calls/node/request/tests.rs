@@ -1,6 +1,10 @@
 //! Tests of the requests to publish and stage.
 
 use super::*;
+use crate::calls::controller::answer;
+use crate::corpus;
+use csi_nfs_store::share::records::record::Record;
+use csi_nfs_store::share::records::volume::Volume;
 use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
 
@@ -72,6 +76,48 @@ fn the_source_comes_from_either_context() {
     csc.publish_context = BTreeMap::new();
     let error = publish(&csc, &config()).unwrap_err().to_string();
     assert!(error.contains("\"server\""), "{error}");
+}
+
+#[test]
+fn volumes_of_every_version_are_found() {
+    let shares = corpus::versions("share");
+    let (_, share) = shares.last().unwrap();
+    let records = corpus::read(&share.join(".csi-nfs/volumes"));
+    let mut contexts = BTreeMap::new();
+    // What is no record says how a promise was measured.
+    for record in records
+        .values()
+        .flat_map(|text| serde_json::from_slice(text))
+    {
+        let record: Record<Volume> = record;
+        let export = Export::parse("fe80::1%eth0", "/srv/a b").unwrap();
+        let context = answer::context(&export, &record);
+        contexts.insert(record.what.wanted.name, context);
+    }
+    let text = serde_json::to_vec_pretty(&contexts).unwrap();
+    corpus::holds("volume-contexts", [("by-volume.json", text)]);
+    for (version, folder) in corpus::versions("volume-contexts") {
+        let text = std::fs::read(folder.join("by-volume.json")).unwrap();
+        let contexts: BTreeMap<String, _> = serde_json::from_slice(&text).unwrap();
+        let found = contexts.into_iter().map(|(name, volume_context)| {
+            let request = NodePublishVolumeRequest {
+                volume_context,
+                ..request()
+            };
+            let arguments = publish(&request, &config()).expect(&version).arguments;
+            let options = arguments.mount_options.join(",");
+            format!("{name}: {} {options}", arguments.export())
+        });
+        let expected = [
+            "adopted: [fe80::1%eth0]:/srv/a b/theirs ",
+            "archive: [fe80::1%eth0]:/srv/a b/archive~i8th3nh4 ",
+            "clone: [fe80::1%eth0]:/srv/a b/clone~n7vpngh0 ",
+            "leaving: [fe80::1%eth0]:/srv/a b/gone ",
+            "plain: [fe80::1%eth0]:/srv/a b/plain~n7vpngkb ",
+            "whole: [fe80::1%eth0]:/srv/a b/team/web hard,nconnect=4",
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{version}");
+    }
 }
 
 #[test]
