@@ -2,6 +2,7 @@
 //!
 //! Owns the hints. The wording and the exit codes belong to `csi_error`.
 
+use super::answered::Unreadable;
 use super::endpoint::{Endpoint, EndpointError, HandshakeError};
 use super::secrets::mask;
 use super::session::{CallError, Lost};
@@ -48,6 +49,9 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     {
         return connection_error(endpoint, &cause);
     }
+    if let Some(reason) = Unreadable::of(status) {
+        return Error::local(reason.to_string());
+    }
     let mut out = Error::rpc(status.code(), status.message());
     if let Some(source) = std::error::Error::source(status) {
         out = out.caused_by(source);
@@ -71,11 +75,9 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
         }
         Code::DeadlineExceeded => {
             let repeat = "the call may still take effect; repeat it";
-            return Some(match timeout {
-                Some(timeout) => {
-                    let timeout = to_a_millisecond(timeout);
-                    format!("{repeat}, perhaps with a longer --timeout (it was {timeout:?})")
-                }
+            // The driver may have a limit of its own, which is shorter.
+            return Some(match timeout.map(to_a_millisecond) {
+                Some(timeout) => format!("{repeat} (--timeout was {timeout:?})"),
                 None => repeat.to_owned(),
             });
         }

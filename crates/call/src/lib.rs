@@ -3,6 +3,7 @@
 //! Must not know clap, look into what commands mean, or print replies.
 
 pub mod advertised;
+pub mod answered;
 pub mod endpoint;
 pub mod error;
 pub mod listen;

@@ -2,6 +2,7 @@
 //!
 //! Owns deadlines and metadata. Must not know clap, print, or look into messages.
 
+use crate::answered::{Checked, Unreadable, checked, is_of_the_driver};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use crate::secrets::{secrets_in, without};
 use bytes::{Buf, BufMut, Bytes};
@@ -17,7 +18,6 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
 use tonic::metadata::{KeyRef, MetadataKey, MetadataMap, MetadataValue};
-use tonic::transport::Channel;
 use tonic::{Code, Request, Response, Status};
 
 /// Replies larger than tonic's default of 4 MiB are common in large clusters.
@@ -26,7 +26,7 @@ const MAX_REPLY_BYTES: usize = 1 << 30;
 /// A way to a driver, with what goes along with every call.
 #[derive(Clone, Debug)]
 pub struct Session {
-    channel: Channel,
+    channel: Checked,
     timeout: Option<Duration>,
     metadata: MetadataMap,
     /// Whether errors come as the driver words them, with the secrets that it repeats.
@@ -105,7 +105,7 @@ impl Session {
         options: &ConnectOptions,
     ) -> Result<Self, EndpointError> {
         Ok(Self {
-            channel: endpoint.connect(options).await?,
+            channel: checked(endpoint.connect(options).await?),
             timeout: None,
             metadata: MetadataMap::new(),
             raw: false,
@@ -187,7 +187,7 @@ impl Session {
         let reply = self.call(Q::METHOD, bytes).await?.into_inner();
         Q::Reply::decode(reply).map_err(|error| CallError {
             method: Q::METHOD,
-            status: Status::internal(format!("the reply is not valid: {error}")),
+            status: Unreadable::status(error),
             timeout: self.timeout,
             secrets: Vec::new(),
         })
@@ -257,7 +257,7 @@ impl Session {
         &self,
         method: &'static Method,
         request: Bytes,
-    ) -> (tonic::client::Grpc<Channel>, Request<Bytes>, PathAndQuery) {
+    ) -> (tonic::client::Grpc<Checked>, Request<Bytes>, PathAndQuery) {
         let client = tonic::client::Grpc::new(self.channel.clone())
             .max_decoding_message_size(MAX_REPLY_BYTES)
             .max_encoding_message_size(MAX_REPLY_BYTES);
@@ -277,9 +277,9 @@ impl Session {
         work: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, CallError> {
         let result = match end {
-            None => work.await,
+            None => work.await.map_err(judged),
             Some(end) => match timeout_at(end, work).await {
-                Ok(result) => result,
+                Ok(result) => result.map_err(judged),
                 Err(_) => Err(Status::deadline_exceeded("no answer within the deadline")),
             },
         };
@@ -290,7 +290,7 @@ impl Session {
             };
             CallError {
                 method,
-                status: without(judged(status), &secrets),
+                status: without(status, &secrets),
                 timeout: self.timeout,
                 secrets,
             }
@@ -299,14 +299,21 @@ impl Session {
 }
 
 /// A status with the code that the person should see. tonic watches the deadline too and reports it as a cancellation, which
-/// nobody asked for; and the end of a connection is UNKNOWN or a cancellation to it.
-fn judged(status: Status) -> Status {
+/// nobody asked for; the end of a connection is UNKNOWN or a cancellation to it; and for a reply that it cannot read it has codes
+/// that would say something else as the driver's.
+fn judged(mut status: Status) -> Status {
+    if is_of_the_driver(&mut status) {
+        return status;
+    }
     if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
         return Status::deadline_exceeded("no answer within the deadline");
     }
-    let Some(source) = status.source().filter(|_| Lost::of(&status).is_none()) else {
-        return status;
+    let Some(source) = status.source() else {
+        return Unreadable::status(status.message());
     };
+    if Lost::of(&status).is_some() || Unreadable::of(&status).is_some() {
+        return status;
+    }
     // A stream that was reset with a reason is an answer.
     let is_reset = causes(source).any(|cause| {
         let http2 = cause.downcast_ref::<h2::Error>();
@@ -321,8 +328,8 @@ fn judged(status: Status) -> Status {
     }
 }
 
-fn not_ready(error: tonic::transport::Error) -> Status {
-    Lost::status(NO_CONNECTION, &error)
+fn not_ready(error: Box<dyn StdError + Send + Sync>) -> Status {
+    Lost::status(NO_CONNECTION, &*error)
 }
 
 /// Passes messages as the bytes that they are.

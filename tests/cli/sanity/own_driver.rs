@@ -4,6 +4,7 @@ use super::{arguments, is_clean};
 use crate::sanity_commands::{shell, shown_commands};
 use crate::support::PATIENCE;
 use crate::support::driver;
+use crate::support::patience::until;
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -39,11 +40,13 @@ fn sanity(csi: &Csi, more: &str, driver: Vec<String>) -> Output {
 /// The processes that the driver has had, none of which runs any more.
 fn ended(csi: &Csi) -> usize {
     let pids = fs::read_to_string(csi.home().join("pids")).unwrap();
-    for pid in pids.lines() {
-        // Whoever reaps it may be slow.
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
-    }
+    // One that was killed is there until it has had a processor, and after that until somebody has reaped it.
+    until("the driver's processes have ended", || {
+        let mut stats = pids
+            .lines()
+            .map(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default());
+        stats.all(|stat| stat.is_empty() || stat.contains(") Z "))
+    });
     is_clean(csi);
     let left = fs::read_dir(csi.home()).unwrap();
     let mut left = left.map(|entry| entry.unwrap().file_name());
