@@ -17,13 +17,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use strsim::jaro_winkler;
 use thiserror::Error;
 
 /// How alike a name must be to be suggested, from 0 to 1.
 const ALIKE: f64 = 0.8;
+
+/// The most bytes of a node's id: NodeGetInfoResponse.
+const MAX_NODE_ID: usize = 256;
 
 /// The word for every capability.
 const ALL: &str = "all";
@@ -124,6 +127,9 @@ pub enum SettingsError {
     /// A specification that is not there yet.
     #[error("there is no CSI 1.{0}: the newest that is known is 1.{TODAY}")]
     Specification(u32),
+    /// A node that no driver can have.
+    #[error("the node {0:?} has {len} bytes: an id has 1 to {MAX_NODE_ID}", len = .0.len())]
+    Node(String),
     /// A pace that is no duration.
     #[error(transparent)]
     Pace(#[from] DurationError),
@@ -221,6 +227,10 @@ impl Settings {
         // In the order of the writing: the last word about a capability counts.
         for change in &self.capability {
             change_capability(&mut options, change)?;
+        }
+        let may_be = |node: &&String| (1..=MAX_NODE_ID).contains(&node.len());
+        if let Some(node) = self.nodes.iter().find(|node| !may_be(node)) {
+            return Err(SettingsError::Node(node.clone()));
         }
         options.defect = self.defect.as_deref().map(defect_named).transpose()?;
         options.pace = match &self.pace {
@@ -404,6 +414,11 @@ impl SettingsFile {
     pub fn with_fatal_defects(mut self) -> Self {
         self.takes_fatal = true;
         self
+    }
+
+    /// Where it is, or would be.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What it says now.

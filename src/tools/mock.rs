@@ -10,7 +10,7 @@ use csi_invocation::faults::{FaultFlags, methods_named};
 use csi_invocation::parse::{self, Offered, with_flags};
 use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
 use csi_invocation::{Defaults, Globals};
-use csi_mock::{Defect, Mock, Settings, SettingsFile, Storage, capability_names};
+use csi_mock::{Defect, Mock, Settings, SettingsError, SettingsFile, Storage, capability_names};
 use csi_output::json;
 use serde_json::{Value as Json, json as object};
 use std::collections::BTreeSet;
@@ -146,7 +146,12 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let endpoint = ServedEndpoint::named(&flags.serving, globals, defaults)?;
     let mut file = settings(&flags);
-    let rules = file.read().or_usage()?;
+    let rules = file.read().map_err(|error| match error {
+        SettingsError::File { .. } | SettingsError::Unreadable(_) => {
+            Error::usage(format!("{}: {error}", file.path().display()))
+        }
+        _ => Error::usage(error.to_string()),
+    })?;
     if let Some(path) = flags.settings.as_deref().filter(|path| !path.exists()) {
         let path = path.display();
         note!("warning: {path} is not there; it is read as soon as it is");

@@ -96,6 +96,13 @@ fn settings_of_the_endpoint_stand_in_its_folder() {
         .exits(2)
         .says("settings.toml cannot be used")
         .says("line 1 of the settings: unknown field `defects`");
+    let mock = ["mock", "--endpoint", "unix:never.sock"];
+    csi.run_args([&mock[..], &["--dir", "d"]].concat())
+        .exits(2)
+        .says("d/settings.toml: line 1 of the settings: unknown field `defects`");
+    csi.run_args([&mock[..], &["--nodes", ""]].concat())
+        .exits(2)
+        .says("the node \"\" has 0 bytes: an id has 1 to 256");
 }
 
 #[test]
