@@ -59,7 +59,13 @@ impl TextOrigin {
         if let Some(offset) = bytes.iter().position(|byte| *byte == 0) {
             return Err(not_text(offset));
         }
-        String::from_utf8(bytes).map_err(|error| not_text(error.utf8_error().valid_up_to()))
+        let text =
+            String::from_utf8(bytes).map_err(|error| not_text(error.utf8_error().valid_up_to()))?;
+        // Editors of other systems begin a file with it.
+        Ok(match text.strip_prefix('\u{feff}') {
+            Some(rest) => rest.to_owned(),
+            None => text,
+        })
     }
 }
 
@@ -98,6 +104,7 @@ mod tests {
     fn text_comes_as_it_is() {
         assert_eq!(of_bytes(b"a\nb\n").as_deref(), Ok("a\nb\n"));
         assert_eq!(of_bytes(b"").as_deref(), Ok(""));
+        assert_eq!(of_bytes(b"\xef\xbb\xbfk=v").as_deref(), Ok("k=v"));
     }
 
     #[test]

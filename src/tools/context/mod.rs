@@ -208,6 +208,8 @@ fn remove(names: &[String]) -> Result<(), Error> {
     Contexts::change(|contexts| {
         for name in names {
             contexts.named(name).or_usage()?;
+        }
+        for name in names {
             contexts.contexts.remove(name);
             if contexts.current.as_ref() == Some(name) {
                 contexts.current = None;
