@@ -229,6 +229,17 @@ fn what_was_deferred_runs_when_a_signal_ends_the_shell() {
     shell.expect("deferred: controller delete-volume b\nb deleted\n");
     assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
     assert_eq!(deleted(&driver), ["b", "a"].repeat(3));
+    // So is a pager, which waits for a person.
+    let csi = Csi::at(driver.endpoint()).env("PAGER", "sh -c 'echo reading; exec sleep 1000'");
+    let mut shell = self::shell(&csi);
+    prompted(&mut shell);
+    shell.press("defer controller delete-volume c\r");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("help controller create-volume\r");
+    shell.expect("reading");
+    shell.signal(Signal::TERM);
+    shell.expect("deferred: controller delete-volume c\nc deleted\n");
+    assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
 }
 
 #[test]

@@ -4,12 +4,27 @@
 
 use super::stdout::Stdout;
 use super::terminal::{self, columns_of};
+use csi_proto::lock;
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 /// What `less` is told where nobody has set `LESS`, as git does it: end at once where all fits, show colours, and leave the
 /// text on the screen.
 const LESS: &str = "FRX";
+
+/// The pager that somebody reads in.
+static SHOWN: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Ends the pager that somebody reads in, if there is one.
+pub fn end() {
+    if let Some(pager) = &*lock(&SHOWN) {
+        // This fails only where it has ended.
+        let _ = pidfd_send_signal(pager, Signal::TERM);
+    }
+}
 
 /// Stdout, by way of a pager where more is written than the terminal has rows.
 pub struct Paged(Way);
@@ -42,7 +57,9 @@ impl Paged {
             Way::Direct => Stdout::lock().flush(),
             Way::Through(mut child) => {
                 drop(child.stdin.take());
-                child.wait().map(drop)
+                let waited = child.wait().map(drop);
+                *lock(&SHOWN) = None;
+                waited
             }
         }
     }
@@ -54,6 +71,7 @@ impl Paged {
             self.0 = Way::Direct;
             return direct(held);
         };
+        *lock(&SHOWN) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
         let written = match &mut child.stdin {
             Some(stdin) => stdin.write_all(held),
             None => Ok(()),

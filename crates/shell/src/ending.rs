@@ -5,6 +5,7 @@
 
 use csi_error::Error;
 use csi_invocation::interrupt::{self, Signals};
+use csi_output::pager;
 use csi_output::redirected::Terminals;
 use csi_proto::lock;
 use std::io;
@@ -18,10 +19,10 @@ use tokio::time::{sleep, sleep_until};
 /// may end all the same.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What calls do not use: a pager that nobody reads, an editor, a tool that takes back what it made.
+/// What calls do not use: an editor, a tool that takes back what it made.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Between two tries to wake the line editor, which hears nothing before it has begun to read.
+/// Between two tries to wake the line editor, which hears nothing before it has begun to read, and to end a pager.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The end of a session, once it is asked for.
@@ -87,7 +88,12 @@ async fn watched(ending: Arc<Ending>, mut signals: Signals) {
     while ending.wakes_reader() {
         sleep(AGAIN).await;
     }
-    sleep(LIMIT + GRACE).await;
+    // Nobody waits until a person has read.
+    let over = Instant::now() + LIMIT + GRACE;
+    while Instant::now() < over {
+        pager::end();
+        sleep(AGAIN).await;
+    }
     interrupt::die();
 }
 
@@ -149,6 +155,11 @@ impl Interrupts {
         self.bound.is_some()
     }
 
+    /// Whether a signal has asked to end.
+    pub(crate) fn is_end_asked(&self) -> bool {
+        self.asked.load(Ordering::SeqCst)
+    }
+
     /// Forgets that Ctrl-C was pressed.
     pub async fn forget(&mut self) {
         self.interrupt.forget().await;
@@ -160,8 +171,7 @@ impl Interrupts {
     /// # Errors
     /// That one came.
     pub(crate) fn stop_if_asked(&self) -> Result<(), Error> {
-        let is_asked = self.asked.load(Ordering::SeqCst);
-        let stops = match (&self.bound, is_asked) {
+        let stops = match (&self.bound, self.is_end_asked()) {
             // Ctrl-C that has woken the line editor may come late.
             (Some(_), true) => false,
             (None, true) => true,

@@ -270,7 +270,8 @@ impl Shell {
     /// Stdout. What does not fit goes through a pager where somebody looks.
     fn paged(&self) -> Paged {
         let is_watched = self.page.is_some();
-        Paged::stdout(self.is_interactive() && self.settings.pager && !is_watched)
+        let is_ending = self.interrupts.is_end_asked();
+        Paged::stdout(self.is_interactive() && self.settings.pager && !is_watched && !is_ending)
     }
 
     /// Shows a text.

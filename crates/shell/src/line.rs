@@ -121,6 +121,28 @@ impl Foreign {
         sign: "$( ) or ` `",
         instead: "NAME = COMMAND keeps a reply, and $NAME.field is a part of it",
     };
+    const BRACES: Self = Self {
+        sign: "${ } without its end, or inside of another",
+        instead: "there are ${NAME} and ${NAME:-TEXT}",
+    };
+    const SPECIAL: Self = Self {
+        sign: "$#, $@, $*, $?, $$, $! or $-",
+        instead: "a script has its arguments in $1, $2 …, and expect CODE COMMAND looks at an exit code",
+    };
+
+    /// What follows a `$` that is not quoted, where only sh knows it.
+    fn variable(rest: &str) -> Option<Self> {
+        if let Some(inner) = rest.strip_prefix('{') {
+            let inside = inner.split_once('}').map(|(inside, _)| inside);
+            let is_variable = inside.is_some_and(|inside| !inside.contains("${"));
+            return (!is_variable).then_some(Self::BRACES);
+        }
+        match rest.chars().next()? {
+            '(' => Some(Self::SUBSTITUTION),
+            '#' | '@' | '*' | '?' | '$' | '!' | '-' => Some(Self::SPECIAL),
+            _ => None,
+        }
+    }
 }
 
 /// The unfinished construct at the end of a text.
@@ -318,9 +340,8 @@ pub fn lex(text: &str) -> Lexed {
                 }
             }
             '$' => {
-                if text[position..].starts_with("$(") {
-                    lexed.tokens.push(Token::Foreign(Foreign::SUBSTITUTION));
-                }
+                let foreign = Foreign::variable(&text[position + 1..]);
+                lexed.tokens.extend(foreign.map(Token::Foreign));
                 let word = word.get_or_insert_with(|| at(position));
                 variable(text, position, &mut letters, word);
             }
@@ -414,12 +435,11 @@ fn path_length(text: &str) -> usize {
             && let Some(end) = inner.find("\"]")
         {
             length += end + 4;
-        } else if let Some(inner) = rest.strip_prefix('[')
-            && let Some(end) = inner.find(']')
-            && end > 0
-            && inner[..end].parse::<i64>().is_ok()
-        {
-            length += end + 2;
+        } else if rest.starts_with('[') {
+            // What is no index in there is an error of whoever looks it up.
+            let end = rest.find(']').map(|end| end + 1);
+            let or_end = || rest.find(char::is_whitespace);
+            length += end.or_else(or_end).unwrap_or(rest.len());
         } else {
             return length;
         }
@@ -493,8 +513,14 @@ fn statement(text: &str, tokens: &[Token]) -> Result<Statement, LineError> {
                     let Some(Token::Word(file)) = tokens.next() else {
                         return Err(LineError::NoFile);
                     };
-                    if let Some(Token::Word(word)) = tokens.next() {
-                        return Err(LineError::AfterFile(word.as_typed()));
+                    match tokens.next() {
+                        Some(Token::Word(word)) => {
+                            return Err(LineError::AfterFile(word.as_typed()));
+                        }
+                        Some(Token::Redirect { .. }) => {
+                            return Err(LineError::AfterFile(">".to_owned()));
+                        }
+                        _ => {}
                     }
                     statement.file = Some((file.clone(), *append));
                 }

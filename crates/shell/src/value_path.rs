@@ -84,11 +84,15 @@ pub(crate) enum ValuePathError {
 }
 
 impl ValuePathError {
-    /// Whether the beginning of the path is not there at all, for which a default may stand.
+    /// Whether something is not there that another reply may have, for which a default may stand. A name that no reply has is
+    /// a mistake.
     pub fn is_missing(&self) -> bool {
         matches!(
             self,
-            Self::Variable { .. } | Self::Argument { .. } | Self::Environment(_)
+            Self::Variable { .. }
+                | Self::Argument { .. }
+                | Self::Environment(_)
+                | Self::Element { .. }
         )
     }
 }

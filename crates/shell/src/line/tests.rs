@@ -43,6 +43,8 @@ fn variables_end_where_a_path_ends() {
     assert_eq!(of("$a.b_c[0].d:/x"), [variable("a.b_c[0].d"), text(":/x")]);
     assert_eq!(of("$a."), [variable("a"), text(".")]);
     assert_eq!(of("${a.b}c"), [variable("a.b"), text("c")]);
+    assert_eq!(of("$a[*].b:c"), [variable("a[*].b"), text(":c")]);
+    assert_eq!(of("$a[x b"), [variable("a[x")]);
     assert_eq!(of("x$a[\"k.v/w\"]"), [text("x"), variable("a[\"k.v/w\"]")]);
     assert_eq!(of("\"$a b\""), [variable("a"), text(" b")]);
     assert_eq!(of("'$a'"), [text("$a")]);
@@ -64,6 +66,8 @@ fn output_goes_where_it_is_sent() {
         ("| a", LineError::NoCommand("|")),
         ("> a", LineError::NoCommand(">")),
         ("a > b c", LineError::AfterFile("c".to_owned())),
+        ("a > b > c", LineError::AfterFile(">".to_owned())),
+        ("a | b >> c > d", LineError::AfterFile(">".to_owned())),
         ("a =", LineError::NoValue("a".to_owned())),
         ("a 'b", LineError::Quote('\'')),
     ] {
@@ -96,6 +100,10 @@ fn signs_that_only_other_shells_know_are_no_words() {
         ("a $(b)", Foreign::SUBSTITUTION),
         ("a x$(b)", Foreign::SUBSTITUTION),
         ("a `b`", Foreign::SUBSTITUTION),
+        ("a ${b", Foreign::BRACES),
+        ("a ${b:-${c}}", Foreign::BRACES),
+        ("a $# b", Foreign::SPECIAL),
+        ("a x$?", Foreign::SPECIAL),
         ("v = a && b", Foreign::AND),
         ("a; b && c", Foreign::AND),
     ] {
