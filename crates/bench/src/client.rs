@@ -36,6 +36,8 @@ pub(crate) struct CallOutcome {
     pub message: String,
     /// The reply; of a stream nothing.
     pub reply: Bytes,
+    /// Whether it may have reached the driver.
+    pub is_sent: bool,
 }
 
 impl Client {
@@ -79,6 +81,7 @@ impl Client {
                 code: Code::Ok,
                 message: String::new(),
                 reply,
+                is_sent: true,
             },
             Err(error) => {
                 if Lost::of(&error.status).is_some() {
@@ -93,7 +96,8 @@ impl Client {
     pub fn outcome(&self, error: &CallError) -> CallOutcome {
         let status = error.status.message();
         let mut message: String = status.chars().take(MESSAGE_MAX).collect();
-        if Lost::of(&error.status).is_some()
+        let lost = Lost::of(&error.status);
+        if lost.is_some()
             && let Some(cause) = self.endpoint.last_error()
         {
             message = cause.to_string();
@@ -102,6 +106,7 @@ impl Client {
             code: error.status.code(),
             message,
             reply: Bytes::new(),
+            is_sent: lost.is_none_or(|lost| lost.is_sent),
         }
     }
 }

@@ -90,6 +90,7 @@ mod tests {
             code: Code::Ok,
             message: String::new(),
             reply: bytes::Bytes::new(),
+            is_sent: true,
         };
         let since = Instant::now()
             .checked_sub(Duration::from_millis(milliseconds))

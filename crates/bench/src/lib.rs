@@ -37,7 +37,7 @@ use running::LoadRun;
 use scenario::{Cycle, CycleParts, Scenario};
 use side::Side;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use tree::{Bench, Load};
 
 /// Runs a load to its end.
@@ -212,6 +212,7 @@ async fn sides(
             keeps: bench.flags.keep,
             made: Mutex::default(),
             folders: Mutex::default(),
+            no_folder: Once::new(),
             knowledge: Mutex::default(),
             next: AtomicU64::new(0),
         }));

@@ -320,7 +320,7 @@ impl<'a> LoadRun<'a> {
         match left.len() {
             0 => Ok(()),
             count => Err(Error::local(format!(
-                "{} that this run made could not be taken back",
+                "{} that this run made, or asked for, could not be taken back",
                 counted(count, "thing")
             ))),
         }

@@ -6,6 +6,7 @@ use super::client::{CallOutcome, Client};
 use super::scenario::{CycleStep, Scenario};
 use super::template::{Filling, Knowledge};
 use bytes::Bytes;
+use csi_error::say;
 use csi_invocation::run_folder;
 use csi_proto::schema::Message;
 use csi_proto::{Method, contents, lock};
@@ -13,9 +14,10 @@ use csi_rpc::facts::Thing;
 use csi_undo::Made;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Once};
 use tonic::Code;
 
 /// A driver, what is done to it, and what is there because of that.
@@ -36,6 +38,8 @@ pub(crate) struct Side {
     pub made: Mutex<Made>,
     /// Staging folders of this run.
     pub folders: Mutex<BTreeSet<PathBuf>>,
+    /// Says once that such a folder could not be made.
+    pub no_folder: Once,
     /// The values that each worker learned in the setup.
     pub knowledge: Mutex<Vec<Knowledge>>,
     /// The number of the next call.
@@ -89,7 +93,10 @@ impl Side {
             .await;
         if let Some(made) = made {
             let mut list = self.made();
-            open.extend(list.answered(made, &request, outcome.code, &outcome.reply));
+            open.extend(match outcome.is_sent {
+                true => list.answered(made, &request, outcome.code, &outcome.reply),
+                false => list.withdrawn(made),
+            });
         }
         if outcome.code == Code::Ok {
             for (what, path) in &step.learns {
@@ -118,10 +125,18 @@ impl Side {
     fn make_staging_folder(&self, method: &Method, request: &Bytes) {
         if let Some(making) = csi_rpc::making(method)
             && let Some(folder) = staging_folder(making.thing, method.request, request)
-            && fs::create_dir(&folder).is_ok()
         {
-            run_folder::mark(&folder, &self.node.endpoint);
-            lock(&self.folders).insert(folder);
+            match fs::create_dir(&folder) {
+                Ok(()) => {
+                    run_folder::mark(&folder, &self.node.endpoint);
+                    lock(&self.folders).insert(folder);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => self.no_folder.call_once(|| {
+                    let folder = folder.display();
+                    say!("warning: the staging folder {folder} cannot be made here: {error}");
+                }),
+            }
         }
     }
 }

@@ -213,6 +213,7 @@ mod tests {
             code,
             message: message.to_owned(),
             reply: bytes::Bytes::new(),
+            is_sent: true,
         }
     }
 

@@ -8,19 +8,16 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
-use std::error::Error as StdError;
+use std::error::Error as _;
 use std::sync::Arc;
 use thiserror::Error;
 use tonic::body::Body;
-use tonic::transport::{Channel, Error};
+use tonic::transport::Channel;
 use tonic::{Code, Status};
-use tower::util::{MapResult, ServiceExt};
+use tower::util::{MapResponse, ServiceExt};
 
 /// A channel whose replies are checked.
-pub(crate) type Checked =
-    MapResult<Channel, fn(Result<Response<Body>, Error>) -> Result<Response<Body>, BoxError>>;
-
-type BoxError = Box<dyn StdError + Send + Sync>;
+pub(crate) type Checked = MapResponse<Channel, fn(Response<Body>) -> Response<Body>>;
 
 /// What tells a driver's own words from those of tonic, which says what it could not read by codes of its own.
 const OF_THE_DRIVER: HeaderName = HeaderName::from_static("csi-of-the-driver");
@@ -51,7 +48,7 @@ impl Unreadable {
 
 /// `channel`, with its replies checked.
 pub(crate) fn checked(channel: Channel) -> Checked {
-    channel.map_result(|reply| check(reply?))
+    channel.map_response(check)
 }
 
 /// Whether the driver has said this itself. Takes away what tells.
@@ -62,17 +59,17 @@ pub(crate) fn is_of_the_driver(status: &mut Status) -> bool {
         .is_some()
 }
 
-fn check(reply: Response<Body>) -> Result<Response<Body>, BoxError> {
+fn check(reply: Response<Body>) -> Response<Body> {
     let (mut head, body) = reply.into_parts();
     if let Some(problem) = problem(head.status, &head.headers) {
-        return Err(problem.into());
+        return problem.into_http();
     }
     mend(&mut head.headers);
     let body = body.map_frame(|mut frame| {
         frame.trailers_mut().map(mend);
         frame
     });
-    Ok(Response::from_parts(head, Body::new(body)))
+    Response::from_parts(head, Body::new(body))
 }
 
 /// Why the reply with this head cannot be read.
@@ -92,12 +89,12 @@ fn problem(code: StatusCode, headers: &HeaderMap) -> Option<Status> {
         return Some(if is_away {
             away
         } else {
-            Unreadable::status(said)
+            Status::internal(said)
         });
     }
     let encoding = text(&HeaderName::from_static("grpc-encoding"))?;
     (encoding != "identity").then(|| {
-        Unreadable::status(format!(
+        Status::internal(format!(
             "it is encoded in {encoding:?}, which nobody asked for"
         ))
     })

@@ -21,7 +21,6 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         EndpointError::Settings { .. } => {
             return Error::unusable(format!("no connection to {endpoint}"), cause);
         }
-        EndpointError::Inside { .. } => Error::local(format!("no connection to {endpoint}")),
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
     let slash = match cause {
@@ -121,6 +120,9 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         }
         EndpointError::Tls(_, cause) if trusts_or_names(cause) => {
             "--cacert names the authority to trust, --server-name the name in the certificate"
+        }
+        EndpointError::Silent { endpoint, .. } if endpoint.starts_with("https:") => {
+            "the server may want a certificate of the client: --cert and --key"
         }
         EndpointError::ExecStart(..) => "the command must be found in PATH and be executable",
         EndpointError::PodLacksRelay { .. } => {

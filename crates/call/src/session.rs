@@ -70,8 +70,12 @@ const NO_CONNECTION: &str = "no connection to the driver";
 /// There was no connection for a call, or it was lost before the answer came: no word of the driver's. The source of such
 /// a status, whose code is UNAVAILABLE.
 #[derive(Debug, Error)]
-#[error("{0}")]
-pub struct Lost(String);
+#[error("{reason}")]
+pub struct Lost {
+    reason: String,
+    /// Whether the call may have reached the driver.
+    pub is_sent: bool,
+}
 
 impl Lost {
     /// The lost connection behind a status; `None` for a status that the driver answered with.
@@ -83,7 +87,10 @@ impl Lost {
         // The errors on the way say no more than that there is one beneath them.
         let innermost = causes(error).last().unwrap_or(error);
         let mut status = Status::unavailable(message);
-        status.set_source(Arc::new(Self(innermost.to_string())));
+        status.set_source(Arc::new(Self {
+            reason: innermost.to_string(),
+            is_sent: message != NO_CONNECTION,
+        }));
         status
     }
 }
@@ -311,7 +318,7 @@ fn judged(mut status: Status) -> Status {
     let Some(source) = status.source() else {
         return Unreadable::status(status.message());
     };
-    if Lost::of(&status).is_some() || Unreadable::of(&status).is_some() {
+    if Lost::of(&status).is_some() {
         return status;
     }
     // A stream that was reset with a reason is an answer.
@@ -328,8 +335,8 @@ fn judged(mut status: Status) -> Status {
     }
 }
 
-fn not_ready(error: Box<dyn StdError + Send + Sync>) -> Status {
-    Lost::status(NO_CONNECTION, &*error)
+fn not_ready(error: tonic::transport::Error) -> Status {
+    Lost::status(NO_CONNECTION, &error)
 }
 
 /// Passes messages as the bytes that they are.

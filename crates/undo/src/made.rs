@@ -117,6 +117,13 @@ impl Made {
         changed
     }
 
+    /// A call that asked for an item was never sent. The number of the item.
+    pub fn withdrawn(&mut self, number: u64) -> Vec<u64> {
+        // As what the driver refuses: it changes nothing.
+        let (refused, none) = (Code::InvalidArgument, Bytes::new());
+        self.answered(number, &none, refused, &none)
+    }
+
     /// A call was answered with OK, which may have taken something back: the number of that.
     pub fn undone(&mut self, method: &Method, request: &Bytes) -> Option<u64> {
         let (_, making) = csi_rpc::maker_of(method)?;

@@ -172,6 +172,20 @@ fn a_lost_answer_is_asked_for_again_with_the_same_request() {
 }
 
 #[test]
+fn a_call_that_no_driver_heard_has_made_nothing() {
+    let driver = driver();
+    driver.on_each("CreateVolume", [created("vol-1"), Reply::never()]);
+    let csi = Csi::at(driver.endpoint());
+    let process = csi.spawn("bench create-volume '{i}' --count 20 --cleanup-timeout 300ms");
+    driver.wait_for_requests(2);
+    drop(driver);
+    let ended = process.wait(PATIENCE).unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let left = said.lines().filter(|line| line.starts_with("left: "));
+    assert_eq!(left.count(), 2, "{said}");
+}
+
+#[test]
 fn what_cannot_be_taken_back_is_said_with_the_command() {
     let driver = driver();
     driver
@@ -181,7 +195,7 @@ fn what_cannot_be_taken_back_is_said_with_the_command() {
     let run = csi.run("bench node-publish {volume_id} --target-path '/mnt/{run}' --count 1");
     let run = run
         .exits(1)
-        .says("2 things that this run made could not be taken back");
+        .says("2 things that this run made, or asked for, could not be taken back");
     let id = run
         .stderr
         .split_whitespace()
@@ -295,7 +309,7 @@ fn a_driver_that_is_frozen_holds_the_clean_up_for_so_long_and_the_commands_are_s
         .exits(1)
         .says("nothing could be taken back at unix://")
         .says(" for 300ms\n")
-        .says("3 things that this run made could not be taken back");
+        .says("3 things that this run made, or asked for, could not be taken back");
     driver.on("DeleteVolume", Reply::bytes(Vec::new()));
     let commands = run.stderr.lines();
     let commands = commands.filter_map(|line| line.strip_prefix("left: a volume: csi "));

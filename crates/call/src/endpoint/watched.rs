@@ -171,7 +171,10 @@ impl Watched {
 fn is_loss(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+        io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            // TLS without its close_notify.
+            | io::ErrorKind::UnexpectedEof
     )
 }
 
