@@ -76,7 +76,7 @@ pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Optio
             let repeat = "the call may still take effect; repeat it";
             // The driver may have a limit of its own, which is shorter.
             return Some(match timeout.map(to_a_millisecond) {
-                Some(timeout) => format!("{repeat} (--timeout was {timeout:?})"),
+                Some(timeout) => format!("{repeat} (it had {timeout:?}: see --timeout)"),
                 None => repeat.to_owned(),
             });
         }

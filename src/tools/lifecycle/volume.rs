@@ -34,6 +34,9 @@ pub(super) struct Placed {
     pub(super) target: PathBuf,
 }
 
+/// The name of the target path in the folder of a volume.
+pub(super) const TARGET: &str = "target";
+
 impl<W: Write> Lifecycle<'_, W> {
     /// The folder of this run.
     fn folder(&self) -> PathBuf {
@@ -72,7 +75,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         }
         let staging = folder.join("staging");
         self.run.make(&staging)?;
-        let target = folder.join("target");
+        let target = folder.join(TARGET);
         Ok(Placed { staging, target })
     }
 

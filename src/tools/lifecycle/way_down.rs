@@ -2,11 +2,13 @@
 
 use super::calls::{Lifecycle, call, step_name, text};
 use super::data::{Exercise, Work};
+use super::volume::TARGET;
 use super::work::Working;
 use super::writer::WriterThread;
 use bytes::Bytes;
 use csi_call::{CallError, Connection, call_error};
 use csi_error::{Error, code_name, say};
+use csi_output::shell_word::word;
 use csi_output::steps::{Step, StepOutcome};
 use csi_proto::{Method, contents, escaped, lock};
 use csi_rpc::facts::IdKind;
@@ -16,6 +18,7 @@ use csi_undo::order::waves;
 use csi_undo::taking_back::{Called, TakingBack, Tool, Why};
 use csi_undo::tries::Tries;
 use std::cell::RefCell;
+use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
@@ -137,6 +140,32 @@ impl<W: Write> WayDown<'_, '_, W> {
     }
 }
 
+impl<W: Write> WayDown<'_, '_, W> {
+    /// Says that the driver has left the target of a volume that it unpublished, which keeps the folder.
+    fn say_target_left(&self, target: &Path) {
+        let Ok(found) = fs::symlink_metadata(target) else {
+            return;
+        };
+        let is_its = |item: &Item| match item {
+            Item::Thing { making, undo } => {
+                let paths = contents(making.undone_by.request, undo, "target_path");
+                paths.contains(&target.as_os_str().as_encoded_bytes())
+            }
+            _ => false,
+        };
+        if lock(&self.run.made).all().any(|(_, item)| is_its(item)) {
+            return;
+        }
+        let command = if found.is_dir() { "rmdir" } else { "rm" };
+        let target = target.to_string_lossy();
+        say!(
+            "left: the target {}, by the driver: {command} {}",
+            escaped(&target),
+            word(&target)
+        );
+    }
+}
+
 impl<W: Write> Tool for WayDown<'_, '_, W> {
     async fn call(
         &self,
@@ -189,6 +218,9 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
                 let problem = format!("{item} cannot be removed");
                 self.report(Error::because(problem, &error));
             }
+        }
+        if let Item::Folder(folder) = item {
+            self.say_target_left(&folder.join(TARGET));
         }
         self.run.say_left(item);
     }

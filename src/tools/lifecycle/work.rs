@@ -128,8 +128,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
                 Ok(Some(done))
             }
             Ok(None) => {
-                let why =
-                    "the volume does not show at the target path here: the driver mounts elsewhere";
+                let why = "the volume does not show at the target path here: the driver mounts elsewhere, or has mounted nothing";
                 self.skipped(name, why)?;
                 Ok(None)
             }

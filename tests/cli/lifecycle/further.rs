@@ -88,6 +88,23 @@ fn a_driver_that_does_not_say_when_expands_what_is_not_published() {
 }
 
 #[test]
+fn what_a_driver_leaves_at_its_target_is_said_with_the_command() {
+    let csi = Csi::at("mock:m");
+    fs::create_dir(csi.home().join("m")).unwrap();
+    csi.file("m/settings.toml", "defect = 'UnpublishLeavesTarget'");
+    let parent = csi.home().join("targets");
+    fs::create_dir(&parent).unwrap();
+    let run = csi.run("lifecycle --only clone --mount-parent targets");
+    let left = run.stderr.lines().filter(|line| line.starts_with("left: "));
+    let commands: Vec<&str> = left.filter_map(|line| line.rsplit(": ").next()).collect();
+    assert!(commands.len() > 2, "{run}");
+    let mut shell = std::process::Command::new("sh");
+    let ended = shell.arg("-ec").arg(commands.join("\n")).status().unwrap();
+    assert!(ended.success(), "{run}");
+    assert_eq!(fs::read_dir(parent).unwrap().count(), 0, "{run}");
+}
+
+#[test]
 fn a_volume_that_exists_is_left_as_it_is() {
     let reference = ReferenceDriver::start(Options::default());
     let csi = Csi::at(&reference.endpoint());
