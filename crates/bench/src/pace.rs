@@ -10,7 +10,8 @@ use rustix::time::{
     timerfd_settime,
 };
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::net::unix::pipe::Receiver;
 
@@ -72,7 +73,8 @@ pub(crate) struct Pace {
     limits: Limits,
     start: Instant,
     next: AtomicU64,
-    stopped: AtomicBool,
+    /// When it was stopped, if it was: so long after its start.
+    stopped: OnceLock<Duration>,
     /// At a fixed rate: whoever holds it waits for the next call's time.
     alarm: tokio::sync::Mutex<Option<Alarm>>,
 }
@@ -88,7 +90,7 @@ impl Pace {
             limits,
             start: Instant::now(),
             next: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
+            stopped: OnceLock::new(),
             alarm: tokio::sync::Mutex::new(alarm),
         })
     }
@@ -100,7 +102,7 @@ impl Pace {
 
     /// No further call begins.
     pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        let _ = self.stopped.set(self.start.elapsed());
     }
 
     /// Waits until the next call is due; returns the time from which its latency counts, or `None` at the end.
@@ -114,7 +116,7 @@ impl Pace {
             .limits
             .duration
             .is_some_and(|duration| now.duration_since(self.start) >= duration);
-        if over || self.stopped.load(Ordering::Relaxed) {
+        if over || self.stopped.get().is_some() {
             return None;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -129,16 +131,20 @@ impl Pace {
         if let Some(alarm) = alarm {
             alarm.wait_until(due).await;
         }
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.stopped.get().is_some() {
             self.next.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
         Some(due)
     }
 
-    /// The number of calls that were due until now and never begun, because all workers still waited for answers.
+    /// The number of calls that were due until now, or until it was stopped, and never begun, because all workers still waited for
+    /// answers.
     pub(crate) fn overdue(&self) -> u64 {
-        let due = self.limits.due_until(self.start.elapsed());
+        let until = self.stopped.get().copied();
+        let due = self
+            .limits
+            .due_until(until.unwrap_or_else(|| self.start.elapsed()));
         due.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 }
@@ -271,6 +277,14 @@ mod tests {
             std::thread::sleep(Duration::from_millis(11));
             assert_eq!(pace.next().await, None);
             assert_eq!(pace.overdue(), 9);
+            // What was due after a stop nobody was to begin.
+            let duration = Some(Duration::from_secs(1000));
+            let pace = Pace::start(Limits { duration, ..limits }).unwrap();
+            pace.next().await.unwrap();
+            pace.stop();
+            let stopped = pace.overdue();
+            std::thread::sleep(Duration::from_millis(11));
+            assert_eq!(pace.overdue(), stopped);
         });
     }
 

@@ -75,15 +75,15 @@ impl<'a> LoadRun<'a> {
         self.announce();
         let measured = self.measured(signals).await;
         self.progress.clear();
-        let mut asked = matches!(&measured, Ok(true));
+        let mut asked = measured.as_ref().map_or(0, |asked| *asked);
         // What stdout takes or not changes nothing about what has to be taken back.
         let printed = match &measured {
             Err(_) => Ok(()),
-            Ok(is_interrupted) => self.print(globals, page, *is_interrupted),
+            Ok(asked) => self.print(globals, page, *asked > 0),
         };
         let cleaned = self.taken_back(signals, &mut asked).await;
         measured?;
-        if asked {
+        if asked > 0 {
             return Err(Error::interrupted());
         }
         printed?;
@@ -138,12 +138,12 @@ impl<'a> LoadRun<'a> {
         say!("{line}");
     }
 
-    /// Sets up, warms up and measures until the end or a signal; whether it was a signal.
-    async fn measured(&self, signals: &mut Signals) -> Result<bool, Error> {
+    /// Sets up, warms up and measures until the end or a signal; how many signals have come.
+    async fn measured(&self, signals: &mut Signals) -> Result<u32, Error> {
         let mut work = pin!(self.measure());
         let mut drawing = pin!(self.progress.draw());
         tokio::select! {
-            result = &mut work => return result.map(|()| false),
+            result = &mut work => return result.map(|()| 0),
             () = &mut drawing => {}
             () = signals.next() => {}
         }
@@ -157,9 +157,9 @@ impl<'a> LoadRun<'a> {
             // A failure that comes now is the signal's doing.
             _ = &mut work => {}
             () = tokio::time::sleep(GRACE) => {}
-            () = signals.next() => {}
+            () = signals.next() => return Ok(2),
         }
-        Ok(true)
+        Ok(1)
     }
 
     async fn measure(&self) -> Result<(), Error> {
@@ -270,7 +270,7 @@ impl<'a> LoadRun<'a> {
     }
 
     /// Takes back what was made; a signal, or a second one after that which ended the load, stops it.
-    async fn taken_back(&self, signals: &mut Signals, asked: &mut bool) -> Result<(), Error> {
+    async fn taken_back(&self, signals: &mut Signals, asked: &mut u32) -> Result<(), Error> {
         if self.flags().keep {
             return Ok(());
         }
@@ -282,8 +282,10 @@ impl<'a> LoadRun<'a> {
         if things == 0 {
             return Ok(());
         }
-        say!("note: taking back {}", self.listed());
         let secrets_file = self.secrets_file.as_deref();
+        if *asked < 2 {
+            say!("note: taking back {}", self.listed());
+        }
         let cleaning = async {
             let mut lines = Vec::new();
             for side in &self.sides {
@@ -300,17 +302,19 @@ impl<'a> LoadRun<'a> {
         };
         let mut cleaning = pin!(cleaning);
         let left: Vec<String> = loop {
+            if *asked > 1 {
+                let sides = self.sides.iter();
+                break sides
+                    .flat_map(|side| untouched(side, secrets_file))
+                    .collect();
+            }
             tokio::select! {
                 left = &mut cleaning => break left,
                 () = signals.next() => {
-                    if *asked {
-                        let sides = self.sides.iter();
-                        break sides
-                            .flat_map(|side| untouched(side, secrets_file))
-                            .collect();
+                    *asked += 1;
+                    if *asked < 2 {
+                        say!("note: still taking back what was made; Ctrl-C again ends at once");
                     }
-                    *asked = true;
-                    say!("note: still taking back what was made; Ctrl-C again ends at once");
                 }
             }
         };

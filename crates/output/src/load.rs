@@ -185,8 +185,8 @@ pub fn tables(
         if side.unsent > 0 {
             let _ = writeln!(
                 text,
-                "\n{} calls were due and never begun: all {} workers waited for answers.",
-                count(side.unsent),
+                "\n{} due and never begun: all {} workers waited for answers.",
+                calls_were(side.unsent),
                 report.concurrency
             );
         }
@@ -310,6 +310,14 @@ pub fn time(time: Duration) -> String {
         _ => 0,
     };
     format!("{number:.digits$}{unit}")
+}
+
+/// The beginning of a sentence about calls in the past.
+pub(crate) fn calls_were(number: u64) -> String {
+    match number {
+        1 => "1 call was".to_owned(),
+        _ => format!("{} calls were", count(number)),
+    }
 }
 
 /// A number with commas.

@@ -341,3 +341,23 @@ fn a_second_signal_ends_at_once_and_says_what_stays() {
     let (created, _) = volumes(&driver);
     assert_eq!(left.count(), created.len(), "{said}");
 }
+
+#[test]
+fn a_second_signal_ends_at_once_also_while_calls_end() {
+    let driver = driver();
+    driver
+        .on_each("CreateVolume", [created("vol-1"), Reply::never()])
+        .on("DeleteVolume", Reply::never());
+    let csi = Csi::at(driver.endpoint());
+    let process = csi.spawn("bench create-volume '{i}' --duration 1h");
+    driver.wait_for_requests(2);
+    process.signal(Signal::INT);
+    process.wait_for_error_output("note: stopping");
+    process.signal(Signal::INT);
+    let ended = process.wait(PATIENCE).unwrap();
+    assert_eq!(ended.code(), 130);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    let left = said.lines().filter(|line| line.starts_with("left: "));
+    assert_eq!(left.count(), 2, "{said}");
+    assert!(!said.contains("given up"), "{said}");
+}

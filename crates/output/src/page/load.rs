@@ -4,7 +4,9 @@
 use super::Page;
 use super::chart::{Counts, Latencies, histogram, over_time, percentiles};
 use crate::figure;
-use crate::load::{LATENCIES, LoadReport, LoadRow, Ratio, SideReport, count, per_second, time};
+use crate::load::{
+    LATENCIES, LoadReport, LoadRow, Ratio, SideReport, calls_were, count, per_second, time,
+};
 use maud::{Markup, html};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -121,7 +123,7 @@ fn errors(side: &SideReport, report: &LoadReport) -> Markup {
         }
         @if side.unsent > 0 {
             p.note {
-                (count(side.unsent)) " calls were due and never begun: all " (report.concurrency) " workers waited for answers."
+                (calls_were(side.unsent)) " due and never begun: all " (report.concurrency) " workers waited for answers."
             }
         }
     }
