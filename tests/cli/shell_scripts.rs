@@ -132,6 +132,11 @@ fn the_first_failure_ends_it_with_its_line_and_code() {
     ]);
     let run = run.exits(69).says("-c:1: error: ");
     assert_eq!(run.stdout.lines().count(), 1, "{run}");
+    // What failed is nothing that was there before.
+    let script = "v = 'x'; v = controller get-volume x; print $v";
+    csi.run_args(["shell", "--keep-going", "-c", script])
+        .exits(69)
+        .says("there is no variable $v");
     let json = lines(&csi, "set output json; controller get-volume x").exits(69);
     let error: serde_json::Value = serde_json::from_str(&json.stderr).unwrap();
     assert_eq!(error["error"]["place"], "-c:1");

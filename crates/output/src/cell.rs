@@ -349,17 +349,23 @@ fn separated<T>(
     }
 }
 
+/// How far a clock may run ahead.
+const AHEAD: Duration = Duration::from_secs(2);
+
 /// The age of a time, as kubectl shows ages.
 fn age(time: prost_types::Timestamp) -> String {
     let Ok(time) = SystemTime::try_from(time) else {
         return "<invalid>".to_owned();
     };
-    // A driver's clock may run ahead of ours: that is an age of nothing.
-    let age = SystemTime::now().duration_since(time);
     if time == UNIX_EPOCH {
         return "<unknown>".to_owned();
     }
-    duration::human(age.unwrap_or(Duration::ZERO))
+    match SystemTime::now().duration_since(time) {
+        Ok(age) => duration::human(age),
+        // A driver's clock may run ahead of ours a little, which is an age of nothing.
+        Err(ahead) if ahead.duration() < AHEAD => duration::human(Duration::ZERO),
+        Err(_) => "<invalid>".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -374,6 +380,19 @@ mod tests {
         let mut out = String::new();
         write(&Value::Map(pairs.collect()), CellFormat::Plain, &mut out);
         out
+    }
+
+    #[test]
+    fn an_age_is_not_invented() {
+        let now = SystemTime::now();
+        for (time, expected) in [
+            (UNIX_EPOCH, "<unknown>"),
+            (now - Duration::from_secs(3600 * 24 * 3), "3d"),
+            (now + Duration::from_secs(1), "0s"),
+            (now + Duration::from_secs(3600), "<invalid>"),
+        ] {
+            assert_eq!(age(time.into()), expected);
+        }
     }
 
     #[test]

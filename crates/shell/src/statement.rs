@@ -22,8 +22,14 @@ impl Shell {
     /// # Errors
     /// Its failure.
     pub(crate) fn run_statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
-        self.perform(statement)
-            .map_err(|error| hint_for_text(statement, error))
+        let result = self.perform(statement);
+        if result.is_err()
+            && let Some(name) = &statement.name
+        {
+            // A command that follows would take what was there before.
+            self.values.remove(name);
+        }
+        result.map_err(|error| hint_for_text(statement, error))
     }
 
     /// Runs one statement.
