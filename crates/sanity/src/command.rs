@@ -328,15 +328,24 @@ fn unwritable(flag: &str, path: &Path) -> String {
     format!("{flag}: {} cannot be written", path.display())
 }
 
-/// The known failures in a file.
+/// The known failures in a file. Says which of its lines name no case.
 fn known(path: &Path) -> Result<BTreeSet<String>, Error> {
     let file = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Error::usage(format!("--known-failures: {file}: {error}")))?;
-    known_failures::parse(&text).map_err(|(line, name)| {
-        let problem = format!("--known-failures: {file}:{line}: no case has the name {name}");
+    let at = |line| format!("--known-failures: {file}:{line}");
+    let (known, gone) = known_failures::parse(&text).map_err(|(line, name)| {
+        let problem = format!("{}: {} is no name of a case", at(line), word(&name));
         Error::usage(problem).hint(LIST_SHOWS)
-    })
+    })?;
+    for (line, name) in gone {
+        // A list outlives the version that it was written for. A failure whose name is misspelt in it is a new one.
+        say!(
+            "note: {}: this version has no case {name}: take the line out, or mend the name ({LIST_SHOWS})",
+            at(line)
+        );
+    }
+    Ok(known)
 }
 
 /// Runs the cases. The first signal stops them, the second the taking down of what they made, the third everything.

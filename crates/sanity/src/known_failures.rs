@@ -6,21 +6,28 @@ use csi_proto::text::escaped;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// The names in a list.
+/// A line that names no case of this version: its number, from 1, and what stands there.
+pub type NoCase = (usize, String);
+
+/// The names in a list, and the lines with names of no case: it has gone, or is spelt otherwise, and a failure of it is not known.
 ///
 /// # Errors
-/// The line, from 1, that names no case, and the name.
-pub fn parse(text: &str) -> Result<BTreeSet<String>, (usize, String)> {
-    let lines = text.lines().zip(1..);
-    let names = lines.filter_map(|(line, number)| {
-        let name = line.split('#').next().unwrap_or_default().trim();
-        match cases::named(name) {
-            Some(_) => Some(Ok(name.to_owned())),
-            None if name.is_empty() => None,
-            None => Some(Err((number, name.to_owned()))),
+/// The line that can be the name of no case in any version.
+pub fn parse(text: &str) -> Result<(BTreeSet<String>, Vec<NoCase>), NoCase> {
+    let (mut known, mut gone) = (BTreeSet::new(), Vec::new());
+    for (line, number) in text.lines().zip(1..) {
+        let name = line.split('#').next().unwrap_or_default().trim().to_owned();
+        let is_letter = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit();
+        let is_plain = |one: char| is_letter(one) || "-/@".contains(one);
+        if cases::named(&name).is_some() {
+            known.insert(name);
+        } else if !name.contains('/') && !name.is_empty() || !name.chars().all(is_plain) {
+            return Err((number, name));
+        } else if !name.is_empty() {
+            gone.push((number, name));
         }
-    });
-    names.collect()
+    }
+    Ok((known, gone))
 }
 
 /// The list of the failures of a run, and of what they keep from being judged.
@@ -85,13 +92,18 @@ mod tests {
     #[test]
     fn a_list_names_cases_and_nothing_else() {
         let text = "# all\n\nnode/info/is-constant  # why\nlifecycle/up-and-down@block\n";
-        let names = parse(text).unwrap();
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            ["lifecycle/up-and-down@block", "node/info/is-constant"]
-        );
-        let wrong = parse("node/info/is-constant\nnode/info # x");
-        assert_eq!(wrong, Err((2, "node/info".to_owned())));
+        let names = ["lifecycle/up-and-down@block", "node/info/is-constant"];
+        let names = BTreeSet::from(names.map(str::to_owned));
+        assert_eq!(parse(text), Ok((names, Vec::new())));
+        let (known, gone) = parse("node/info/is-constant\nnode/info # x").unwrap();
+        assert_eq!(known.len(), 1);
+        assert_eq!(gone, [(2, "node/info".to_owned())]);
+        for line in [
+            "constant",
+            "node/info/is constant",
+            "<testsuite name=\"csi/sanity\">",
+        ] {
+            assert_eq!(parse(&format!("\n{line}")), Err((2, line.to_owned())));
+        }
     }
 }

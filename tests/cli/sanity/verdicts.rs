@@ -191,7 +191,15 @@ fn known_failures_do_not_fail_a_run_and_mended_ones_are_told() {
         .display()
         .to_string();
     let run = sanity(&csi, &format!("--known-failures {wrong}")).exits(2);
-    run.says("wrong:2: no case has the name no-such-case");
+    run.says("wrong:2: no-such-case is no name of a case");
+    // One that has gone, or is misspelt, ends no run.
+    let gone = csi.file("gone", format!("{failing}\na/case/of-before\n"));
+    let known = format!("{line} --known-failures {}", gone.display());
+    let run = sanity(&csi, &known).succeeds();
+    assert!(run.stdout.contains(", 1 failed (1 known), "), "{run}");
+    let told =
+        "gone:2: this version has no case a/case/of-before: take the line out, or mend the name";
+    assert!(run.stderr.contains(told), "{run}");
 }
 
 #[test]
