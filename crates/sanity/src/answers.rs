@@ -1,6 +1,6 @@
 //! Demands of calls that may be answered in more than one way, or that should or must be refused, and the wording of answers.
 
-use super::context::{Context, decoded, encoded};
+use super::context::{Context, encoded};
 use super::verdict::{Stop, Verdict, any_of, ensure, same_code, status_text};
 use csi_proto::Request;
 use std::time::Duration;
@@ -13,7 +13,7 @@ impl Context {
     /// When it is answered with another code, or as [`Context::send`].
     pub fn ok_or<Q: Request>(&self, request: Q, codes: &[Code]) -> Result<Option<Q::Reply>, Stop> {
         let answer = self.exchange_for(Q::METHOD, encoded(&request), codes)?;
-        match decoded(Q::METHOD, answer)? {
+        match self.decoded::<Q>(answer)? {
             Ok(reply) => Ok(Some(reply)),
             Err(status) if codes.contains(&status.code()) => Ok(None),
             Err(status) => {

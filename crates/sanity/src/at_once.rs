@@ -1,7 +1,7 @@
 //! Calls that a case makes at the same time. Together they are one step: the driver is not restarted in the middle.
 
 use super::answers::ok_or_aborted;
-use super::context::{Context, decoded, encoded};
+use super::context::{Context, encoded};
 use super::verdict::{Stop, status_text};
 use csi_proto::Request;
 use futures_util::future::try_join_all;
@@ -26,9 +26,7 @@ impl Context {
         // Made within the runtime, which has the clock.
         let answers = self.wait(async { try_join_all(calls).await })??;
         let answers = answers.into_iter();
-        answers
-            .map(|answer| decoded::<Q::Reply>(Q::METHOD, answer))
-            .collect()
+        answers.map(|answer| self.decoded::<Q>(answer)).collect()
     }
 
     /// Sends equal requests at the same time: each must be answered with OK or, as the specification allows, with ABORTED,

@@ -308,13 +308,13 @@ impl CaseStates {
         again.collect()
     }
 
-    /// A case has ended. Where it has failed, at a demand that depends on others, or on what the driver lacks, it waits for them.
+    /// A case has ended. What it depends on it waits for: where it has failed, other cases, or what the driver lacks; where it was
+    /// skipped, cases that keep it from being judged.
     pub(super) fn ends(&mut self, index: usize, result: CaseResult, on: Dependencies) {
         let state = &mut self.cases[index];
         state.stage = match (result.is_failed(), state.is_asked_for) {
-            (true, _) => Stage::Held(result, on),
-            (false, true) => Stage::Held(result, Dependencies::default()),
             (false, false) => Stage::Judged(None),
+            _ => Stage::Held(result, on),
         };
     }
 
@@ -341,7 +341,9 @@ impl CaseStates {
         };
         let failed = base.as_ref();
         let failed = failed.map(|on| format!("not judged: it rests on {on}, which failed"));
-        if let Some(reason) = failed.or_else(|| Some(on.shortage?.reason())) {
+        // One that was skipped says itself why.
+        let reason = result.reason.take().or(failed);
+        if let Some(reason) = reason.or_else(|| Some(on.shortage?.reason())) {
             result.skip(reason);
             result.rests_on = base;
         }

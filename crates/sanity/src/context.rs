@@ -128,7 +128,7 @@ impl Context {
     /// # Errors
     /// When the driver goes away, or the reply is no such message.
     pub fn send<Q: Request>(&self, request: Q) -> Result<Result<Q::Reply, Status>, Stop> {
-        decoded::<Q::Reply>(Q::METHOD, self.exchange(Q::METHOD, encoded(&request))?)
+        self.decoded::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
     }
 
     /// Sends a request as [`Context::send`] does, once, with a deadline of its own.
@@ -142,7 +142,7 @@ impl Context {
     ) -> Result<Result<Q::Reply, Status>, Stop> {
         self.between_steps()?;
         let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit))??;
-        decoded::<Q::Reply>(Q::METHOD, answer)
+        self.decoded::<Q>(answer)
     }
 
     /// Sends a request, which must be answered with OK.
@@ -160,7 +160,7 @@ impl Context {
     /// As [`Context::ok`].
     pub fn at_controller<Q: Request>(&self, request: Q) -> Result<Q::Reply, Stop> {
         match self.unrecorded(&self.run.controller.session, Q::METHOD, encoded(&request))? {
-            Ok(reply) => decode(Q::METHOD, &reply),
+            Ok(reply) => self.decode::<Q>(&reply),
             Err(status) => {
                 let expected = format!("{} answers OK at the controller", Q::METHOD.name);
                 Err(Stop::failed(expected, status_text(&status)))
@@ -199,7 +199,7 @@ impl Context {
     pub fn stream<Q: Request>(&self, request: Q) -> Result<Result<Vec<Q::Reply>, Status>, Stop> {
         Ok(match self.exchange(Q::METHOD, encoded(&request))? {
             Ok(messages) => {
-                let decoded = messages.iter().map(|one| decode(Q::METHOD, one));
+                let decoded = messages.iter().map(|one| self.decode::<Q>(one));
                 Ok(decoded.collect::<Result<_, _>>()?)
             }
             Err(status) => Err(status),
@@ -358,7 +358,8 @@ impl Context {
         };
         // An RPC that hangs would hold up each case.
         if lock(&self.run.seen).hangs(method) {
-            self.works(method, access, Some(Code::DeadlineExceeded))?;
+            self.run
+                .works(method, access, Some(Code::DeadlineExceeded))?;
         }
         let peer = self.run.peer(method);
         let _under_way = self.begins(method, &request);
@@ -404,17 +405,38 @@ impl Context {
             // What does not work here at all shows nothing about the rule of a case.
             Err(status) => {
                 self.was_refused(method, &request, status);
-                self.works(method, access, Some(status.code()))?;
+                self.run.works(method, access, Some(status.code()))?;
             }
         }
         Ok(answer)
     }
 
-    /// Skips the case when an RPC does not work here at all for volumes of that access type; with a code, only where that is its
-    /// answer.
-    pub(super) fn works(&self, method: &Method, access: Access, code: Option<Code>) -> Verdict {
-        let reason = self.run.does_not_work(method, access, code);
-        reason.map_or(Ok(()), |reason| Err(Stop::Skipped(reason)))
+    /// An answer as its message.
+    ///
+    /// # Errors
+    /// As [`Context::decode`].
+    pub(super) fn decoded<Q: Request>(
+        &self,
+        answer: Exchanged,
+    ) -> Result<Result<Q::Reply, Status>, Stop> {
+        match answer {
+            Ok(messages) => {
+                let first = messages.into_iter().next().unwrap_or_default();
+                self.decode::<Q>(&first).map(Ok)
+            }
+            Err(status) => Ok(Err(status)),
+        }
+    }
+
+    /// A reply as its message.
+    ///
+    /// # Errors
+    /// When it is none, which the case about the replies of the RPC judges.
+    fn decode<Q: Request>(&self, reply: &Bytes) -> Result<Q::Reply, Stop> {
+        Q::Reply::decode(reply.clone()).map_err(|error| {
+            let message = Q::METHOD.response.short_name();
+            self.cannot_use(Q::METHOD, &format!("a {message} that can be read"), error)
+        })
     }
 
     /// Stops before a call that `--read-only` does not allow: of one that is not known to read.
@@ -443,24 +465,4 @@ pub(super) fn must_be_refused(
 /// The bytes of a request.
 pub(super) fn encoded<Q: Request>(request: &Q) -> Bytes {
     request.encode_to_vec().into()
-}
-
-/// An answer as its message.
-pub(super) fn decoded<R: Message + Default>(
-    method: &Method,
-    answer: Exchanged,
-) -> Result<Result<R, Status>, Stop> {
-    match answer {
-        Ok(messages) => decode(method, &messages.into_iter().next().unwrap_or_default()).map(Ok),
-        Err(status) => Ok(Err(status)),
-    }
-}
-
-/// A reply as its message.
-fn decode<R: Message + Default>(method: &Method, reply: &Bytes) -> Result<R, Stop> {
-    R::decode(reply.clone()).map_err(|error| {
-        // Judged once, for all cases.
-        let message = method.response.short_name();
-        Stop::skipped(format!("the driver's {message} cannot be read: {error}"))
-    })
 }

@@ -4,7 +4,7 @@
 
 use super::context::Context;
 use super::given_ids::case_about_ids;
-use super::verdict::{Stop, Verdict, ensure, same_id, skip_unless};
+use super::verdict::{Stop, Verdict, ensure, same_id};
 use csi_proto::Request;
 use csi_proto::lock::lock;
 use std::collections::BTreeSet;
@@ -37,8 +37,8 @@ impl Context {
     /// # Errors
     /// As [`Context::ok`].
     pub fn made<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
-        self.works(Q::METHOD, self.access(), None)?;
-        identified::<Q>(self.ok(request.clone())?)
+        self.run.works(Q::METHOD, self.access(), None)?;
+        self.identified::<Q>(self.ok(request.clone())?)
     }
 
     /// A thing that can be used: the request, repeated until the reply says so, as the specification has it.
@@ -70,7 +70,7 @@ impl Context {
     /// When they do not, or as [`Context::equal_calls`].
     pub fn one_of_equal_calls<Q: Creation>(self: &Arc<Self>, request: Q) -> Verdict {
         let things = self.equal_calls(request, 6)?.into_iter();
-        let ids = things.map(|reply| Ok(Q::id(&identified::<Q>(reply)?).to_owned()));
+        let ids = things.map(|reply| Ok(Q::id(&self.identified::<Q>(reply)?).to_owned()));
         let ids: BTreeSet<_> = ids.collect::<Result<_, Stop>>()?;
         let actual = format!("ids {}", Vec::from_iter(ids.clone()).join(", "));
         ensure(ids.len() <= 1, "one id", actual)
@@ -83,7 +83,7 @@ impl Context {
     pub fn one_of_each_call<Q: Creation>(self: &Arc<Self>, requests: Vec<Q>) -> Verdict {
         let mut ids = BTreeSet::new();
         for reply in self.all_ok_in_the_end(requests)? {
-            let id = Q::id(&identified::<Q>(reply)?).to_owned();
+            let id = Q::id(&self.identified::<Q>(reply)?).to_owned();
             let actual = format!("{id} for two names");
             self.demands_of(case_about_ids(Q::METHOD), || {
                 ensure(ids.insert(id), "an id for each name", actual)
@@ -127,19 +127,24 @@ impl Context {
         let first = self.send_within(deadline, request.clone())?;
         let again = self.made(request)?;
         if let Ok(reply) = first {
-            same_id(Q::WORD, Q::id(&identified::<Q>(reply)?), Q::id(&again))?;
+            let first = self.identified::<Q>(reply)?;
+            same_id(Q::WORD, Q::id(&first), Q::id(&again))?;
         }
         Ok(again)
     }
-}
 
-/// The thing in a reply. Without an id nothing can be done with it.
-///
-/// # Errors
-/// When it has none: the case is skipped, since another one judges that.
-pub fn identified<Q: Creation>(reply: Q::Reply) -> Result<Q::Thing, Stop> {
-    let thing = Q::thing(reply);
-    let reason = format!("{} answered without the {}'s id", Q::METHOD.name, Q::WORD);
-    skip_unless(!Q::id(&thing).is_empty(), &reason)?;
-    Ok(thing)
+    /// The thing in a reply.
+    ///
+    /// # Errors
+    /// When it has no id, without which nothing can be done with it. The case about the replies of the RPC judges that.
+    pub fn identified<Q: Creation>(&self, reply: Q::Reply) -> Result<Q::Thing, Stop> {
+        let thing = Q::thing(reply);
+        match Q::id(&thing) {
+            "" => {
+                let expected = format!("{} answers with the {}'s id", Q::METHOD.name, Q::WORD);
+                Err(self.cannot_use(Q::METHOD, &expected, "it answered without"))
+            }
+            _ => Ok(thing),
+        }
+    }
 }

@@ -3,15 +3,14 @@
 //! Nothing here is taken down here: that follows from the calls (`taking_down.rs`).
 
 use super::context::Context;
-use super::creations::identified;
 use super::need::needs::{
     CREATE_DELETE_VOLUME, LIST_VOLUMES, PUBLISH_UNPUBLISH_VOLUME, STAGE_UNSTAGE_VOLUME, TOPOLOGY,
 };
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, same_id, skip_unless, status_text};
 use csi_output::shell_word::word;
-use csi_proto::v1;
 use csi_proto::v1::volume_capability::AccessMode;
+use csi_proto::{Request as _, v1};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -235,7 +234,7 @@ impl Context {
     ) -> Result<Option<Volume>, Stop> {
         let reply = self.ok_or(request.clone(), codes)?;
         let volume = reply
-            .map(identified::<v1::CreateVolumeRequest>)
+            .map(|reply| self.identified::<v1::CreateVolumeRequest>(reply))
             .transpose()?;
         Ok(volume.map(|volume| Volume::of(request, volume)))
     }
@@ -372,13 +371,20 @@ impl Context {
         }
     }
 
-    /// Skips a case for which the node must have an id. That it has one is judged by the rules of replies.
+    /// Demands that the node has an id, which the case about the replies of NodeGetInfo judges.
     ///
     /// # Errors
     /// When it has none.
     pub fn has_node_id(&self) -> Verdict {
         let has_id = !self.driver().node_info.node_id.is_empty();
-        skip_unless(has_id, "NodeGetInfo answered without a node_id")
+        match has_id {
+            true => Ok(()),
+            false => Err(self.cannot_use(
+                v1::NodeGetInfoRequest::METHOD,
+                "NodeGetInfo answers with a node_id",
+                "it answered without",
+            )),
+        }
     }
 
     /// A new volume, and ControllerPublishVolume of it to this driver's node.

@@ -29,6 +29,8 @@ pub struct Losses {
     times: Vec<Absence>,
     /// How often it went away.
     count: usize,
+    /// The cases that have led to it alone.
+    killers: Vec<String>,
     /// Whether it has come back since the last of them.
     is_back: bool,
 }
@@ -74,8 +76,14 @@ impl Losses {
     pub(super) fn explain(&mut self, case: &str) {
         let is_of = |lost: &Absence| lost.calls.iter().any(|one| one.case == case);
         self.times.retain(|lost| !is_of(lost));
+        self.killers.push(case.to_owned());
         // What is noted next is of another time.
         self.is_back = true;
+    }
+
+    /// The cases that have led to it alone.
+    pub(super) fn killers(&self) -> &[String] {
+        &self.killers
     }
 
     /// The times that no case alone has led to again.

@@ -6,7 +6,8 @@
 
 use super::broken_rules::BrokenRule;
 use super::context::Context;
-use super::verdict::{Verdict, ensure, skip_unless};
+use super::dependencies::Subject;
+use super::verdict::{Stop, Verdict, ensure, unjudged_unless};
 use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
@@ -35,6 +36,11 @@ fn unexpected_source(method: &Method, request: &[u8], reply: &[u8]) -> Option<&'
         (false, true) => Some("is set, though the request has no volume_content_source"),
         _ => None,
     }
+}
+
+/// Whether a case judges the replies of all cases to an RPC.
+fn is_about_replies(one: &Subject) -> bool {
+    one.name.starts_with("replies/")
 }
 
 impl Context {
@@ -114,7 +120,31 @@ impl Context {
     /// When there was none.
     pub fn has_replied(&self, method: &Method) -> Verdict {
         let none = format!("no call of {} was answered with a reply", method.name);
-        skip_unless(lock(&self.run.broken_rules).were_checked(method), &none)
+        // Those of cases that fail are left to them.
+        let all = self.run.subjects.iter();
+        let about = all.filter(|one| one.section == method.name && !is_about_replies(one));
+        let were_checked = lock(&self.run.broken_rules).were_checked(method);
+        unjudged_unless(were_checked, about.map(|one| one.name), &none)
+    }
+
+    /// The case that judges the replies of an RPC.
+    fn judge_of(&self, method: &Method) -> Option<&'static str> {
+        let mut all = self.run.subjects.iter().filter(|one| is_about_replies(one));
+        let judge = all.find(|one| one.section == method.name)?;
+        Some(judge.name)
+    }
+
+    /// What keeps a case from going on with a reply, where the case about the replies of the RPC judges that.
+    pub(super) fn cannot_use(
+        &self,
+        method: &Method,
+        expected: &str,
+        actual: impl ToString,
+    ) -> Stop {
+        if let Some(judge) = self.judge_of(method) {
+            self.depends_on(judge);
+        }
+        Stop::failed(expected, actual.to_string())
     }
 
     /// Demands that no reply of an RPC broke a rule.
@@ -141,11 +171,8 @@ impl Context {
         }
         // Where the replies of another RPC broke all of them, its own case says so.
         if let Some(all) = before.into_iter().collect::<Option<Vec<_>>>() {
-            for one in all {
-                let name = format!("replies/{}", one.kebab_name);
-                let judge = self.run.subjects.iter().find(|one| one.name == name);
-                judge.into_iter().for_each(|one| self.depends_on(one.name));
-            }
+            let judges = all.into_iter().filter_map(|one| self.judge_of(one));
+            judges.for_each(|one| self.depends_on(one));
         }
         ensure(wrong.is_empty(), expected, wrong.join("; "))
     }

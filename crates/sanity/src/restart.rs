@@ -7,7 +7,7 @@ use super::own_driver::{OwnDriver, Restarter};
 use super::presence::answers;
 use super::run::Run;
 use super::steps::Step;
-use super::verdict::{Failure, Stop, Verdict, skip_unless};
+use super::verdict::{Failure, Stop, Verdict, unjudged_unless};
 use csi_call::process_group::Stderr;
 use csi_proto::lock::lock;
 use std::io;
@@ -89,8 +89,10 @@ impl Context {
     /// # Errors
     /// When it does not.
     pub fn still_knows(&self, volume: &Volume) -> Verdict {
-        skip_unless(
-            self.knows(volume)?,
+        let knows = self.knows(volume)?;
+        unjudged_unless(
+            knows,
+            [REMEMBERS],
             "the driver knows no volume after a restart",
         )
     }

@@ -12,7 +12,7 @@ use super::losses::Losses;
 use super::own_driver::OwnDriver;
 use super::room::{Limits, Shortage};
 use super::settings::{Access, Settings};
-use super::verdict::status_text;
+use super::verdict::{Stop, Verdict, status_text};
 use bytes::Bytes;
 use csi_call::advertised::{Asks, DriverEnd};
 use csi_call::error::call_error;
@@ -137,6 +137,8 @@ pub struct Run {
 
 /// A call that does not work here, whatever a case is about.
 pub struct BrokenCall {
+    /// The case that has found that.
+    pub(super) case: &'static str,
     pub(super) method: &'static Method,
     pub(super) access: Access,
     pub(super) code: Code,
@@ -144,23 +146,22 @@ pub struct BrokenCall {
 }
 
 impl Run {
-    /// Why an RPC does not work here for volumes of that access type; with a code, only where that is its answer.
-    pub(super) fn does_not_work(
-        &self,
-        method: &Method,
-        access: Access,
-        code: Option<Code>,
-    ) -> Option<String> {
+    /// Demands that nothing is known of an RPC that does not work here for volumes of that access type; with a code, only where
+    /// that is its answer.
+    ///
+    /// # Errors
+    /// When it does not work: the case that calls it cannot be judged.
+    pub(super) fn works(&self, method: &Method, access: Access, code: Option<Code>) -> Verdict {
         let broken = lock(&self.broken_calls);
         let found = broken.iter().find(|one| {
             one.method.name == method.name
                 && one.access == access
                 && code.is_none_or(|code| code == one.code)
-        })?;
-        Some(format!(
-            "{} does not work here: {}",
-            method.name, found.reason
-        ))
+        });
+        found.map_or(Ok(()), |one| {
+            let reason = format!("{} does not work here: {}", method.name, one.reason);
+            Err(Stop::Unjudged(vec![one.case], reason))
+        })
     }
 
     /// The access types that the driver supports; at least one.

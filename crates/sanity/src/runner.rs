@@ -211,6 +211,7 @@ impl Running<'_> {
                     lock(&self.run.lacking).insert(shortage.method, told);
                     if shortage.lack.case() == Some(&*one.case.name) {
                         result.skip(shortage.reason());
+                        on = Dependencies::default();
                         if self.run.had(shortage) {
                             lock(&self.run.incomplete).insert(shortage.at_last());
                         }
@@ -229,6 +230,7 @@ impl Running<'_> {
             (one.case.kind, reason, ended.refused)
         {
             lock(&self.run.broken_calls).push(BrokenCall {
+                case: &one.case.name,
                 method,
                 access: one.access,
                 code,

@@ -64,7 +64,7 @@ pub fn notes(report: &Report) -> String {
     let mut out = String::new();
     let is_first = |name| cases::named(name).is_some_and(|case| case.kind == CaseKind::First);
     if report.failed().any(is_first) {
-        out.push_str("what depends on that was skipped\nhint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
+        out.push_str("hint: --params, --cap, --volume-size and --secrets-file name what this driver must be sent\n");
     }
     let rest = report.results.iter().filter(|one| one.rests_on.is_some());
     match rest.count() {

@@ -146,6 +146,14 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             on.clone_from(rest);
         }
     }
+    match &end {
+        Err(Stop::Failed(_)) => {}
+        Err(Stop::Unjudged(cases, _)) => {
+            on.on.clone_from(cases);
+            on.shortage = None;
+        }
+        _ => on = Dependencies::default(),
+    }
     if let (Err(Stop::Failed(failure)), Some(own), Some(mark)) = (&mut end, own, mark) {
         own.explain(failure, lost.is_some(), started, mark);
     }

@@ -16,6 +16,8 @@ pub enum Stop {
     Failed(Failure),
     /// The rule cannot be shown here; the text says why.
     Skipped(String),
+    /// The rule cannot be shown where one of these cases fails; the text says why.
+    Unjudged(Vec<&'static str>, String),
 }
 
 /// The expected and the actual answer. Texts of a driver are kept as they came: escape them before showing them.
@@ -66,6 +68,9 @@ impl Stop {
         match self {
             Self::Failed(failure) => Self::Failed(failure.masked(secrets)),
             Self::Skipped(reason) => Self::Skipped(masked(reason, secrets).into_owned()),
+            Self::Unjudged(on, reason) => {
+                Self::Unjudged(on.clone(), masked(reason, secrets).into_owned())
+            }
         }
     }
 
@@ -132,6 +137,21 @@ pub fn skip_unless(holds: bool, reason: &str) -> Verdict {
     match holds {
         true => Ok(()),
         false => Err(Stop::skipped(reason)),
+    }
+}
+
+/// Skips a case that can show nothing where one of these cases fails, unless the condition holds.
+///
+/// # Errors
+/// When it does not, with the reason.
+pub fn unjudged_unless(
+    holds: bool,
+    on: impl IntoIterator<Item = &'static str>,
+    reason: &str,
+) -> Verdict {
+    match holds {
+        true => Ok(()),
+        false => Err(Stop::Unjudged(Vec::from_iter(on), reason.to_owned())),
     }
 }
 

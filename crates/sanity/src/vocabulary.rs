@@ -11,7 +11,7 @@ pub(super) use super::settings::Access;
 pub(super) use super::sources::{SOON, same_snapshot, time_of};
 pub(super) use super::verdict::{
     Stop, Verdict, each, ensure, list_text, pairs_text, same, same_code, same_id, skip_unless,
-    status_text,
+    status_text, unjudged_unless,
 };
 pub(super) use csi_proto::v1;
 pub(super) use csi_proto::v1::volume_capability::{AccessMode, access_mode::Mode};

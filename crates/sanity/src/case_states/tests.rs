@@ -372,6 +372,29 @@ fn a_failure_waits_for_the_case_that_it_depends_on() {
 }
 
 #[test]
+fn a_case_that_is_skipped_for_a_failed_one_says_why_and_rests_on_it() {
+    let broken = |states: &mut CaseStates, index| {
+        let mut result = result(states, index, CaseOutcome::Skipped);
+        result.reason = Some("CreateVolume does not work here".to_owned());
+        states.ends(index, result, depending(vec!["b"]));
+    };
+    let mut states = five();
+    end(&mut states, 1, CaseOutcome::Failed);
+    end(&mut states, 2, CaseOutcome::Passed);
+    broken(&mut states, 3);
+    broken(&mut states, 4);
+    // And what depends on it.
+    fail(&mut states, 0, depending(vec!["c"]));
+    let all = [on("c", "b"), alone("c@block"), on("a", "b")];
+    let mut found = judged(&mut states, true);
+    found.sort_by_key(|(name, _)| all.iter().position(|(one, _)| one == name));
+    assert_eq!(found, all);
+    let reasons = states.results().into_iter().filter_map(|one| one.reason);
+    let told = reasons.filter(|one| one == "CreateVolume does not work here");
+    assert_eq!(told.count(), 2);
+}
+
+#[test]
 fn of_failures_that_depend_on_each_other_the_first_stands() {
     let mut states = five();
     // It waits for them, and they do not depend on it.

@@ -83,7 +83,8 @@ pub fn cases(list: &mut Cases) {
 /// The parameters of the settings: they may say which storage is meant, and a driver with several cannot do without.
 fn parameters(c: &Context) -> Result<BTreeMap<String, String>, Stop> {
     // What makes no volume has no capacity either.
-    c.works(v1::CreateVolumeRequest::METHOD, c.access(), None)?;
+    c.run
+        .works(v1::CreateVolumeRequest::METHOD, c.access(), None)?;
     Ok(c.settings().parameters.clone())
 }
 

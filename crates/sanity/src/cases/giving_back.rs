@@ -1,5 +1,6 @@
 //! What a driver takes for a call or for a volume, and must give back: room, places on the node, locks.
 
+use super::named;
 use crate::case::CaseKind;
 use crate::vocabulary::*;
 use csi_proto::lock::lock;
@@ -31,13 +32,18 @@ fn often(c: &Context, mut work: impl FnMut() -> Verdict) -> Verdict {
 
 /// Skips a case about room and places where something is known to be still there.
 fn is_tidy(c: &Context) -> Verdict {
-    let is_tidy = lock(&c.run.left).is_empty();
-    skip_unless(is_tidy, "something that cases made could not be taken down")?;
-    let was_there = lock(&c.run.losses).count() == 0;
-    skip_unless(
-        was_there,
-        "the driver went away, and something may be left of that",
-    )
+    let names = |of: &[String]| {
+        let cases = of.iter().filter_map(|one| named(one));
+        Vec::from_iter(cases.map(|case| case.name.as_str()))
+    };
+    let left = Vec::from_iter(lock(&c.run.left).iter().map(|(case, _)| case.clone()));
+    let reason = "something that cases made could not be taken down";
+    unjudged_unless(left.is_empty(), names(&left), reason)?;
+    let losses = lock(&c.run.losses);
+    let (killers, was_there) = (names(losses.killers()), losses.count() == 0);
+    let about = killers.into_iter().chain(["protocol/driver-stays-there"]);
+    let reason = "the driver went away, and something may be left of that";
+    unjudged_unless(was_there, about, reason)
 }
 
 /// The cases.

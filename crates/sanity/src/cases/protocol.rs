@@ -1,7 +1,6 @@
 //! The rules of gRPC and protocol buffers below the RPCs: fields, methods and metadata that a driver does not know.
 
 use crate::case::Failure;
-use crate::context::decoded;
 use crate::losses::suspects;
 use crate::vocabulary::*;
 use bytes::Bytes;
@@ -147,7 +146,7 @@ fn newer<Q: Request>(c: &Context, request: Q) -> Result<Q::Reply, Stop> {
     wire::put_varint(&mut bytes, NO_FIELD, 7);
     wire::put_bytes(&mut bytes, NO_FIELD + 1, b"newer");
     let answer = c.exchange(Q::METHOD, bytes.into())?;
-    decoded::<Q::Reply>(Q::METHOD, answer)?.map_err(|status| {
+    c.decoded::<Q>(answer)?.map_err(|status| {
         let rpc = Q::METHOD.name;
         let expected = format!("{rpc} answers OK, whatever unknown fields the request has");
         Stop::failed(expected, status_text(&status))
