@@ -32,9 +32,18 @@ pub fn cases(list: &mut Cases) {
         let one = c.create_sized(size, size)?;
         let other = c.create_sized(2 * size, 2 * size)?.named(one.name.clone());
         let mut replies = Vec::new();
-        for answer in c.together(vec![one.clone(), other.clone(), one, other])? {
+        let answers = c.together(vec![one.clone(), other.clone(), one, other])?;
+        let others = [2 * size, size].into_iter().cycle();
+        for (answer, others) in answers.into_iter().zip(others) {
             match answer {
-                Ok(reply) => replies.push(reply),
+                Ok(reply) => {
+                    let found = reply.volume.as_ref().map(|one| one.capacity_bytes);
+                    let expected = format!("ALREADY_EXISTS, or another size than {others}");
+                    c.demands_of("controller/create-volume/with-another-size", || {
+                        ensure(found != Some(others), expected, "it answered with that")
+                    })?;
+                    replies.push(reply);
+                }
                 Err(status) => {
                     let codes = [Aborted, AlreadyExists, OutOfRange];
                     same_code(&status, &codes, "OK, ALREADY_EXISTS or ABORTED")?;

@@ -201,24 +201,49 @@ pub fn cases(list: &mut Cases) {
         c.depends_on(REPLIES);
         each(new_group(c)?.snapshots, |one| c.ok(c.restore(&one)?))
     });
-    list.rule("GetSnapshot and ListSnapshots show a group's snapshots as the group does");
+    list.rule("GetSnapshot and ListSnapshots show a group's snapshots as the group does, or without a group those that can be deleted alone");
     list.changes("snapshots-show-as-such", |c| {
-        each(new_group(c)?.snapshots, |snapshot| {
+        let group = new_group(c)?;
+        let mut alone = None;
+        let mut is_shown = |snapshot: &v1::Snapshot, now: &v1::Snapshot| {
+            let mut snapshot = snapshot.clone();
+            if now.group_snapshot_id.is_empty() {
+                snapshot.group_snapshot_id.clear();
+                alone = Some(snapshot.snapshot_id.clone());
+            }
+            same_snapshot(&snapshot, now)
+        };
+        for snapshot in &group.snapshots {
             let id = &snapshot.snapshot_id;
             if c.has(GET_SNAPSHOT) {
                 let now = c.ok(c.get_snapshot(id))?.snapshot;
                 c.demands_of(
                     "controller/get-snapshot/agrees-with-create-snapshot",
-                    || same_snapshot(&snapshot, &now.unwrap_or_default()),
+                    || is_shown(snapshot, &now.unwrap_or_default()),
                 )?;
             }
             if c.has(LIST_SNAPSHOTS) {
                 let listed = c.listed_with_id(id)?;
                 let (expected, count) = (format!("ListSnapshots has {id}"), listed.len());
                 ensure(count == 1, expected, format!("{count} entries"))?;
-                same_snapshot(&snapshot, &listed[0])?;
+                is_shown(snapshot, &listed[0])?;
             }
-            Ok(())
-        })
+        }
+        match alone.filter(|_| c.has(CREATE_DELETE_SNAPSHOT)) {
+            Some(alone) => stands_alone(c, &group, &alone),
+            None => Ok(()),
+        }
     });
+}
+
+/// Demands that a snapshot which does not say that it belongs to a group can be deleted without it.
+pub fn stands_alone(c: &Context, group: &v1::VolumeGroupSnapshot, id: &str) -> Verdict {
+    if let Err(status) = c.send(c.delete_snapshot(id))? {
+        let expected = "DeleteSnapshot answers OK for a snapshot that shows no group";
+        return Err(Stop::failed(expected, status_text(&status)));
+    }
+    // The group is what is left.
+    let mut request = delete(c, group);
+    request.snapshot_ids.retain(|one| one != id);
+    c.ok(request).map(drop)
 }

@@ -85,15 +85,19 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume()?;
         let made = (0..5).map(|_| Ok(c.snapshot(&volume)?.snapshot_id));
         let made: Vec<_> = made.collect::<Result<_, Stop>>()?;
+        let with = |max_entries| v1::ListSnapshotsRequest {
+            max_entries,
+            source_volume_id: volume.id(),
+            ..c.list_snapshots()
+        };
+        let all = c.listed(with(0))?;
+        c.demands_of("controller/list-snapshots/of-one-volume", || {
+            each_once(&made, all, "it lists")
+        })?;
         each([1, 2, 3, 5, 50], |max_entries| {
-            let request = v1::ListSnapshotsRequest {
-                max_entries,
-                source_volume_id: volume.id(),
-                ..c.list_snapshots()
-            };
             // That no page has more is a rule of the message.
             let doing = format!("with max_entries {max_entries} it lists");
-            each_once(&made, c.listed(request)?, &doing)
+            each_once(&made, c.listed(with(max_entries))?, &doing)
         })
     });
     list.rule("ListSnapshots without a filter has every snapshot once in pages of two");

@@ -1,6 +1,8 @@
 //! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and DeleteSnapshot of a snapshot that belongs to a group.
 
-use super::group_snapshots::{delete, get, lists_once, members, new_group, pair, same_group};
+use super::group_snapshots::{
+    delete, get, lists_once, members, new_group, pair, same_group, stands_alone,
+};
 use super::made_snapshots::{no_source, strange_ids};
 use crate::vocabulary::*;
 
@@ -14,11 +16,7 @@ pub fn cases(list: &mut Cases) {
         let group = new_group(c)?;
         let mut snapshots = group.snapshots.iter();
         if let Some(alone) = snapshots.find(|one| one.group_snapshot_id.is_empty()) {
-            c.ok(c.delete_snapshot(&alone.snapshot_id))?;
-            // The group is what is left.
-            let mut request = delete(c, &group);
-            request.snapshot_ids.retain(|id| *id != alone.snapshot_id);
-            return c.ok(request).map(drop);
+            return stands_alone(c, &group, &alone.snapshot_id);
         }
         for id in members(&group) {
             if let Err(status) = c.send(c.delete_snapshot(id))? {
