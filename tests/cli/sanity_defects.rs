@@ -316,11 +316,20 @@ fn case_fails_with(defect: Defect, options: Options, restart_between_steps: u64)
         "replies/",
     ];
     let filter = filter.map(str::to_owned).to_vec();
-    let report = run_with(defect, options, filter, restart_between_steps);
-    let mut failed = failed_in(&report);
-    // A filter also selects the cases whose names only begin like that.
-    failed.retain(|name| *name == case || !name.contains(case));
-    (failed == BTreeSet::from([case]), report)
+    let examined = |patience| {
+        let (options, filter) = (options.clone(), filter.clone());
+        let report = run_with(defect, options, filter, restart_between_steps, patience);
+        let mut failed = failed_in(&report);
+        // A filter also selects the cases whose names only begin like that.
+        failed.retain(|name| *name == case || !name.contains(case));
+        (failed == BTreeSet::from([case]), report)
+    };
+    let (fails, report) = examined(1);
+    // A machine that is busy with other work answers later than what is waited for in vain may take.
+    match fails || !is_waited_for(defect) || options.defect.is_none() {
+        true => (fails, report),
+        false => examined(10),
+    }
 }
 
 /// The cases that failed, without the access type at the end of a name.
@@ -335,6 +344,7 @@ fn run_with(
     options: Options,
     filter: Vec<String>,
     restart_between_steps: u64,
+    patience: u32,
 ) -> Report {
     // Nobody waits in vain for another one.
     let is_defective = options.defect.is_some();
@@ -346,8 +356,8 @@ fn run_with(
         settings.secrets = secrets();
     }
     if is_waited_for(defect) && is_defective {
-        settings.timeout = Duration::from_millis(500);
-        settings.case_limit = Duration::from_millis(2500);
+        settings.timeout = patience * Duration::from_millis(500);
+        settings.case_limit = patience * Duration::from_millis(2500);
     }
     run_to_the_end(settings)
 }
@@ -402,7 +412,7 @@ fn a_defect_fails_one_case_of_all() {
     let defects: Vec<_> = defects.collect();
     let wrong = Mutex::new(Vec::new());
     each(&defects, |&defect| {
-        let report = run_with(defect, driver_with(defect), Vec::new(), restarts(defect));
+        let report = run_with(defect, driver_with(defect), Vec::new(), restarts(defect), 1);
         if failed_in(&report) != BTreeSet::from([found_by(defect)]) {
             let told = format!("{defect}\nby {}\n{report}", found_by(defect));
             eprintln!("{told}");
