@@ -43,9 +43,11 @@ pub struct Try {
     pub(super) failed: bool,
     /// Whether the driver went away in one of its calls, or at least while it ran.
     pub(super) cut_off: CutOff,
-    /// How often in a row it ran alone and the driver went away in the same call, this time included.
+    /// Whether the driver went away once more after that, while nobody called it for as long.
+    pub(super) goes_anyway: bool,
+    /// How often in a row it ran alone and the driver went away in the same call, this time included, and not without it.
     pub(super) deaths: usize,
-    /// Whether the driver has gone away in a case that ran alone and did not lead to that again.
+    /// Whether the driver has gone away where nobody called it, or in a case that ran alone and did not lead to that again.
     pub(super) dies_anyway: bool,
     /// Whether the driver does not answer any more.
     pub(super) gone: bool,
@@ -163,7 +165,7 @@ fn tried(one: &Try) -> Next {
 /// All cases of a run.
 pub struct CaseStates {
     cases: Vec<CaseState>,
-    /// Whether one of the cases that ran alone, and in which the driver went away, did not lead to that again.
+    /// Whether the driver has gone away where nobody called it, or in a case that ran alone and did not lead to that again.
     dies_anyway: bool,
     /// For how long the run has waited for room, and may wait.
     waited: Duration,
@@ -274,10 +276,10 @@ impl CaseStates {
     pub(super) fn after(&mut self, index: usize, seen: Try, lost: Option<&Loss>) -> Next {
         let state = &mut self.cases[index];
         let one = &mut state.planned;
-        self.dies_anyway |= state.has_lost_alone && seen.cut_off == CutOff::No;
+        self.dies_anyway |= state.has_lost_alone && seen.cut_off == CutOff::No || seen.goes_anyway;
         state.has_lost_alone |= seen.alone && lost.is_some();
         // Before a try that was not cut off before nobody has looked whether the case before it takes the driver down.
-        let counts = seen.alone && one.cut_off;
+        let counts = seen.alone && one.cut_off && !seen.goes_anyway;
         state.deaths.count(lost.filter(|_| counts));
         let next = decide(&Try {
             number: one.tries,

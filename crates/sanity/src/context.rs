@@ -142,6 +142,10 @@ impl Context {
     ) -> Result<Result<Q::Reply, Status>, Stop> {
         self.between_steps()?;
         let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit))??;
+        let has_ended = |status: &Status| status.code() == Code::DeadlineExceeded;
+        if answer.as_ref().is_err_and(has_ended) {
+            lock(&self.run.losses).gave_up(&self.case, Q::METHOD.name);
+        }
         self.decoded::<Q>(answer)
     }
 
@@ -216,6 +220,9 @@ impl Context {
         let call = self.exchanged(Q::METHOD, encoded(&request), limit);
         // Made within the runtime, which has the clock.
         let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
+        if answer.is_err() {
+            lock(&self.run.losses).gave_up(&self.case, Q::METHOD.name);
+        }
         answer.map_or(Ok(()), |answer| answer.map(drop))
     }
 

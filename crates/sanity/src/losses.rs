@@ -2,6 +2,10 @@
 
 use super::own_driver::DriverDeath;
 use super::verdict::Failure;
+use std::time::{Duration, Instant};
+
+/// The time within which a driver that a call takes down is expected to be gone, where nobody waits for the answer.
+pub const SOON: Duration = Duration::from_millis(250);
 
 /// A call that was cut off.
 #[derive(Clone, Debug)]
@@ -19,32 +23,62 @@ pub struct Loss {
 pub struct Absence {
     /// The calls that were cut off; never empty.
     pub(super) calls: Vec<Loss>,
+    /// The calls that their callers had just given up.
+    given_up: Vec<GivenUp>,
     /// How it ended by itself, where the run has started it.
     pub(super) death: Option<DriverDeath>,
+}
+
+/// A call that its caller gave up: the driver may still have worked on it.
+#[derive(Debug)]
+struct GivenUp {
+    case: String,
+    method: &'static str,
+    when: Instant,
 }
 
 /// The calls in which the driver went away.
 #[derive(Debug, Default)]
 pub struct Losses {
     times: Vec<Absence>,
+    /// The calls that were given up since the driver came back.
+    given_up: Vec<GivenUp>,
     /// How often it went away.
     count: usize,
     /// The cases that have led to it alone.
     killers: Vec<String>,
-    /// Whether it has come back since the last of them.
+    /// Whether it has come back since the last of them, and when.
     is_back: bool,
+    back: Option<Instant>,
+    /// How long it was there before the last of them; `None` where it had not gone away before.
+    was_there: Option<Duration>,
 }
 
 impl Losses {
     /// A call was cut off.
     pub(super) fn note(&mut self, loss: Loss) {
         if self.times.is_empty() || std::mem::take(&mut self.is_back) {
-            self.times.push(Absence::default());
+            let mut given_up = std::mem::take(&mut self.given_up);
+            given_up.retain(|one| one.when.elapsed() < SOON);
+            self.times.push(Absence {
+                given_up,
+                ..Absence::default()
+            });
             self.count += 1;
+            self.was_there = self.back.map(|back| back.elapsed());
         }
         if let Some(last) = self.times.last_mut() {
             last.calls.push(loss);
         }
+    }
+
+    /// A case gave up a call.
+    pub(super) fn gave_up(&mut self, case: &str, method: &'static str) {
+        self.given_up.push(GivenUp {
+            case: case.to_owned(),
+            method,
+            when: Instant::now(),
+        });
     }
 
     /// A case knows more of how the driver went away.
@@ -69,13 +103,29 @@ impl Losses {
 
     /// The driver answers again.
     pub(super) fn came_back(&mut self) {
-        self.is_back = true;
+        let was_away = !std::mem::replace(&mut self.is_back, true);
+        if was_away || self.back.is_none() {
+            self.back = Some(Instant::now());
+        }
+        self.given_up.clear();
+    }
+
+    /// The driver has gone away where nobody called it.
+    pub(super) fn gone_idle(&mut self) {
+        self.back = None;
+    }
+
+    /// How long the driver was there before it went away for the last time.
+    pub(super) fn was_there(&self) -> Option<Duration> {
+        self.was_there
     }
 
     /// A case has led to it alone: every time that it ran is explained.
     pub(super) fn explain(&mut self, case: &str) {
-        let is_of = |lost: &Absence| lost.calls.iter().any(|one| one.case == case);
-        self.times.retain(|lost| !is_of(lost));
+        self.times.retain(|lost| {
+            let gave_up = lost.given_up.iter().any(|one| one.case == case);
+            !gave_up && lost.calls.iter().all(|one| one.case != case)
+        });
         self.killers.push(case.to_owned());
         // What is noted next is of another time.
         self.is_back = true;
@@ -92,10 +142,41 @@ impl Losses {
     }
 }
 
-/// The calls that were under way when the driver went away, in words.
-pub fn suspects(lost: &[Loss]) -> String {
-    let names = lost
-        .iter()
-        .map(|one| format!("{} of {}", one.method, one.case));
-    Vec::from_iter(names).join(", ")
+impl Absence {
+    /// The calls that were under way, or just given up, when the driver went away, in words.
+    pub(super) fn suspects(&self) -> String {
+        let calls = self.calls.iter();
+        let calls = calls.map(|one| format!("{} of {}", one.method, one.case));
+        let given_up = self.given_up.iter();
+        let given_up = given_up.map(|one| format!("{} of {} (given up)", one.method, one.case));
+        Vec::from_iter(calls.chain(given_up)).join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_was_given_up_is_a_suspect_until_the_driver_is_another_one() {
+        let lost = |case: &str| Loss {
+            case: case.to_owned(),
+            method: "DeleteVolume",
+            failure: Failure::new("", ""),
+        };
+        let mut losses = Losses::default();
+        losses.gave_up("gives/up", "CreateVolume");
+        losses.note(lost("beside/it"));
+        let told = "DeleteVolume of beside/it, CreateVolume of gives/up (given up)";
+        assert_eq!(losses.unexplained()[0].suspects(), told);
+        losses.explain("gives/up");
+        assert!(losses.unexplained().is_empty());
+        losses.gave_up("gives/up", "CreateVolume");
+        losses.came_back();
+        losses.note(lost("beside/it"));
+        assert_eq!(
+            losses.unexplained()[0].suspects(),
+            "DeleteVolume of beside/it"
+        );
+    }
 }

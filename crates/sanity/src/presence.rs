@@ -1,7 +1,7 @@
 //! Whether the driver is there: the calls in which it went away, how it comes back, and whether somebody else uses it.
 
 use super::context::Context;
-use super::losses::{Loss, suspects};
+use super::losses::Loss;
 use super::own_driver::{DriverDeath, NOT_YET};
 use super::run::{Run, call};
 use super::settings::Access;
@@ -25,9 +25,6 @@ use tonic::Code;
 
 /// The time that a driver which has gone has to come back before the run is given up.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
-
-/// The time within which a driver that a call takes down after its answer is expected to be gone.
-const SOON: Duration = Duration::from_millis(250);
 
 /// The pause between two looks for the driver.
 const LOOK: Duration = Duration::from_millis(1);
@@ -95,7 +92,7 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
     }
     let back = is_back(run).await.map_err(|reason| {
         let during = match lock(&run.losses).unexplained().last() {
-            Some(lost) => format!("; it went away during {}", suspects(&lost.calls)),
+            Some(lost) => format!("; it went away during {}", lost.suspects()),
             None => String::new(),
         };
         format!("the driver does not answer any more: {reason}{during}")
@@ -107,10 +104,17 @@ pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
     back
 }
 
-/// Waits for a moment, in which a driver may go away after its answer; the reason to say that it has.
-pub async fn goes_away(run: &Run) -> Option<String> {
-    tokio::time::sleep(SOON).await;
-    answers(run, Duration::ZERO).await.err()
+/// Waits for that long, in which a driver may go away after its answer, or by itself; the reason to say that it has.
+pub async fn goes_away(run: &Run, time: Duration) -> Option<String> {
+    let end = Instant::now() + time;
+    while Instant::now() < end && !run.is_disconnected() {
+        tokio::time::sleep(LOOK).await;
+    }
+    // Somebody else may have started it again meanwhile.
+    let peers = run.peers().map(|peer| peer.endpoint.last_error());
+    let ended = peers.into_iter().flatten().next();
+    let there = answers(run, Duration::ZERO).await;
+    ended.map(|error| error.to_string()).or(there.err())
 }
 
 async fn is_back(run: &Arc<Run>) -> Result<(), String> {

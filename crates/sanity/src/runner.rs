@@ -156,6 +156,7 @@ impl Running<'_> {
             alone,
             failed: ended.result.is_failed(),
             cut_off: ended.cut_off,
+            goes_anyway: ended.goes_anyway,
             gone: ended.gone.is_some(),
             lack: shortage.map(|shortage| shortage.lack),
             in_place_of_another,

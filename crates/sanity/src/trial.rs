@@ -6,7 +6,7 @@ use super::case::{Case, Failure, Stop};
 use super::case_states::CutOff;
 use super::context::Context;
 use super::dependencies::Dependencies;
-use super::losses::Loss;
+use super::losses::{Loss, SOON};
 use super::observer::Asked;
 use super::plan::Planned;
 use super::presence::{bring_back, goes_away};
@@ -33,6 +33,9 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// The most RPCs that a failure names of those that may have taken the driver down after their answer.
 const SUSPECTS: usize = 3;
 
+/// The longest look at a driver that nobody calls.
+const IDLE_AT_MOST: Duration = Duration::from_secs(2);
+
 /// The expectation of every case.
 const COMES_TO_ITS_END: &str = "the case comes to its end";
 
@@ -54,6 +57,8 @@ pub struct Ended {
     pub(super) lost: Option<Loss>,
     /// Whether the driver went away meanwhile.
     pub(super) cut_off: CutOff,
+    /// Whether it did so again, without a call, in as much time.
+    pub(super) goes_anyway: bool,
     /// The last call that was refused, and its code.
     pub(super) refused: Option<(&'static Method, Code)>,
     /// What its failure depends on.
@@ -82,8 +87,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     // What a try before it has made may still be there.
     context.skip_names(one.tries * NAMES_OF_A_TRY);
     let context = Arc::new(context);
-    if one.cut_off && goes_away(&run).await.is_some() {
+    if one.cut_off && goes_away(&run, SOON).await.is_some() {
         // In what was before; whether it comes back is told by the first call.
+        lock(&run.losses).gone_idle();
         let _ = bring_back(&run).await;
     }
     let losses = || lock(&run.losses).count();
@@ -116,7 +122,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let answered = answered_last(lock(&context.steps).all(), &tidied);
     if one.cut_off
         && lost.is_none()
-        && let Some((last, problem)) = answered.last().zip(goes_away(&run).await)
+        && let Some((last, problem)) = answered.last().zip(goes_away(&run, SOON).await)
     {
         let failure = Failure::new(
             "the driver is there after the calls of the case",
@@ -130,6 +136,17 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         lock(&run.losses).note(loss.clone());
         lost = Some(loss);
         gone = bring_back(&run).await.err();
+    }
+    // Whether it does so too where nobody calls, for as long as it was there before.
+    let mut goes_anyway = false;
+    if one.cut_off && lost.is_some() && gone.is_none() {
+        let was_there = lock(&run.losses).was_there();
+        let time = was_there.map_or(IDLE_AT_MOST, |time| time.min(IDLE_AT_MOST));
+        goes_anyway = goes_away(&run, time).await.is_some();
+        if goes_anyway {
+            lock(&run.losses).gone_idle();
+            gone = bring_back(&run).await.err();
+        }
     }
     if let Some(lost) = &lost {
         end = Err(Stop::Failed(lost.failure.clone()));
@@ -191,6 +208,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     Ended {
         lost,
         cut_off,
+        goes_anyway,
         refused,
         on,
         gone,

@@ -224,8 +224,7 @@ fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
         run.stdout.contains("\n?? protocol/driver-stays-there "),
         "{run}"
     );
-    let suspect =
-        "none of them was alone: GetPluginInfo of identity/plugin-info/names-the-driver\n";
+    let suspect = "has led to that alone: GetPluginInfo of identity/plugin-info/names-the-driver\n";
     assert!(run.stdout.contains(suspect), "{run}");
 }
 

@@ -82,6 +82,7 @@ const FAILED: Try = Try {
     alone: true,
     failed: true,
     cut_off: CutOff::No,
+    goes_anyway: false,
     deaths: 0,
     dies_anyway: false,
     gone: false,
@@ -302,6 +303,30 @@ fn a_driver_that_died_once_by_itself_is_accused_after_more_deaths() {
     let next = [(); 5].map(|()| dies(1, true));
     assert_eq!(next[..4], [Next::AgainAlone; 4]);
     assert_eq!(next[4], Next::Kills);
+}
+
+#[test]
+fn a_driver_that_goes_away_without_calls_too_is_not_accused_by_that_try() {
+    let lost = Loss {
+        case: String::new(),
+        method: "Node",
+        failure: Failure::new("", ""),
+    };
+    let mut states = five();
+    // The first try does not count, and before the third death in a row it goes away while nobody calls.
+    let tries = [false, false, true, false, false, false];
+    let next = tries.map(|goes_anyway| {
+        let seen = Try {
+            alone: true,
+            failed: true,
+            cut_off: CutOff::InCall,
+            goes_anyway,
+            ..Try::default()
+        };
+        states.after(0, seen, Some(&lost))
+    });
+    assert_eq!(next[..5], [Next::AgainAlone; 5]);
+    assert_eq!(next[5], Next::Interrupted);
 }
 
 #[test]

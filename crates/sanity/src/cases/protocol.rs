@@ -1,7 +1,6 @@
 //! The rules of gRPC and protocol buffers below the RPCs: fields, methods and metadata that a driver does not know.
 
 use crate::case::Failure;
-use crate::losses::suspects;
 use crate::vocabulary::*;
 use bytes::Bytes;
 use csi_proto::Request;
@@ -98,8 +97,8 @@ pub fn cases(list: &mut Cases) {
                 stderr = &death.said;
             }
             let actual = format!(
-                "{went_away}, while these calls were under way, and while none of them was alone: {}",
-                suspects(&lost.calls)
+                "{went_away}; none of these calls, which were under way, has led to that alone: {}",
+                lost.suspects()
             );
             let mut failure = Failure::new(&first.expected, actual);
             failure.stderr.clone_from(stderr);
