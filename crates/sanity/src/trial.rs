@@ -141,7 +141,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let mut goes_anyway = false;
     if one.cut_off && lost.is_some() && gone.is_none() {
         let was_there = lock(&run.losses).was_there();
-        let time = was_there.map_or(IDLE_AT_MOST, |time| time.min(IDLE_AT_MOST));
+        // What ends it after a while may be a little late.
+        let time = was_there.map_or(IDLE_AT_MOST, |time| (time + SOON).min(IDLE_AT_MOST));
         goes_anyway = goes_away(&run, time).await.is_some();
         if goes_anyway {
             lock(&run.losses).gone_idle();

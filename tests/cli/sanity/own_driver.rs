@@ -108,6 +108,33 @@ fn the_endpoint_stands_in_the_arguments_of_the_nfs_driver_too() {
 }
 
 #[test]
+fn one_that_goes_away_without_calls_too_is_accused_in_no_call() {
+    let csi = Csi::new();
+    let home = csi.home().display();
+    // Once the cases have begun it never lives as long as a call takes.
+    let line = format!(
+        "{BINARY} mock --endpoint $CSI_ENDPOINT --dir {home}/mock --pace 600ms & {BINARY} --wait 1m identity probe; \
+         until [ -e {home}/go ]; do sleep 0.05; done; sleep 0.4; kill -9 $!; exit 7"
+    );
+    let more = "--filter make-and-remove --filter stays-there --cap 1,mount --volume-size 1Mi --jobs 1 -o jsonl";
+    let mut command = csi.command();
+    command.args(with_driver(&csi, more, words(["sh", "-c", &line])));
+    let process = Process::start(&mut command);
+    process.wait_for_output("\"cases\":");
+    csi.file("go", "");
+    let ended = process.wait(PATIENCE).unwrap();
+    let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.code(), 3, "{stdout}");
+    for (case, outcome) in [
+        ("lifecycle/make-and-remove", "skipped"),
+        ("protocol/driver-stays-there", "failed"),
+    ] {
+        let told = format!("\"name\":\"{case}\",\"outcome\":\"{outcome}\"");
+        assert!(stdout.contains(&told), "{stdout}");
+    }
+}
+
+#[test]
 fn one_that_dies_is_started_again_and_its_last_words_are_told() {
     let csi = Csi::new();
     let home = csi.home().display();
