@@ -45,6 +45,8 @@ pub struct Try {
     pub(super) cut_off: CutOff,
     /// Whether the driver went away once more after that, while nobody called it for as long.
     pub(super) goes_anyway: bool,
+    /// Whether the run waited after each answer for the driver to go away: other things may happen then.
+    pub(super) looks_after_calls: bool,
     /// How often in a row it ran alone and the driver went away in the same call, this time included, and not without it.
     pub(super) deaths: usize,
     /// Whether the driver has gone away where nobody called it, or in a case that ran alone and did not lead to that again.
@@ -110,12 +112,14 @@ pub fn decide(one: &Try) -> Next {
 fn tried(one: &Try) -> Next {
     use CutOff::{InCall, Meanwhile, No};
     let kills = if one.dies_anyway { KILLS_ANYWAY } else { KILLS };
+    let is_last = one.number + 1 >= CUT_OFF_AT_MOST;
     match one.cut_off {
+        No if one.looks_after_calls && !is_last => return Next::AgainAlone,
         No => {}
         Meanwhile if !one.failed => {}
         _ if one.gone => return Next::Interrupted,
         InCall if one.deaths >= kills => return Next::Kills,
-        InCall | Meanwhile if one.number + 1 < CUT_OFF_AT_MOST => return Next::AgainAlone,
+        InCall | Meanwhile if !is_last => return Next::AgainAlone,
         InCall | Meanwhile => return Next::Interrupted,
     }
     let Some(lack) = one.lack.filter(|_| one.failed) else {
@@ -185,7 +189,8 @@ struct CaseState {
 /// The last tries in a row in which the driver went away, each time in the same call.
 #[derive(Default)]
 struct Deaths {
-    method: Option<&'static str>,
+    /// The name of the RPC, and whether it was answered before.
+    call: Option<(&'static str, bool)>,
     count: usize,
 }
 
@@ -201,17 +206,10 @@ enum Stage {
 
 impl Deaths {
     fn count(&mut self, loss: Option<&Loss>) {
-        *self = match loss {
-            Some(loss) if self.method == Some(loss.method) => Self {
-                method: self.method,
-                count: self.count + 1,
-            },
-            Some(loss) => Self {
-                method: Some(loss.method),
-                count: 1,
-            },
-            None => Self::default(),
-        };
+        let call = loss.map(|loss| (loss.method.name, loss.answered));
+        let before = if self.call == call { self.count } else { 0 };
+        let count = if call.is_some() { before + 1 } else { 0 };
+        *self = Self { call, count };
     }
 }
 
@@ -276,13 +274,15 @@ impl CaseStates {
     pub(super) fn after(&mut self, index: usize, seen: Try, lost: Option<&Loss>) -> Next {
         let state = &mut self.cases[index];
         let one = &mut state.planned;
-        self.dies_anyway |= state.has_lost_alone && seen.cut_off == CutOff::No || seen.goes_anyway;
+        let has_led_to_nothing = seen.cut_off == CutOff::No && !one.looks_after_calls;
+        self.dies_anyway |= state.has_lost_alone && has_led_to_nothing || seen.goes_anyway;
         state.has_lost_alone |= seen.alone && lost.is_some();
         // Before a try that was not cut off before nobody has looked whether the case before it takes the driver down.
         let counts = seen.alone && one.cut_off && !seen.goes_anyway;
         state.deaths.count(lost.filter(|_| counts));
         let next = decide(&Try {
             number: one.tries,
+            looks_after_calls: one.looks_after_calls,
             deaths: state.deaths.count,
             dies_anyway: self.dies_anyway,
             is_first: one.case.kind == CaseKind::First,
@@ -291,6 +291,8 @@ impl CaseStates {
         });
         if let Next::AgainAlone | Next::AgainAfter(_) = next {
             one.tries += 1;
+            // The first time that counts, and as long as it comes after an answer.
+            one.looks_after_calls = lost.is_some_and(|lost| lost.answered || !one.cut_off);
             one.cut_off |= seen.cut_off != CutOff::No;
         }
         if let Next::AgainAfter(pause) = next {

@@ -8,7 +8,9 @@ use super::call_times::CallTimes;
 use super::dependencies::{Dependencies, Tracked};
 use super::driver_info::DriverInfo;
 use super::given_ids::case_about_ids;
+use super::losses::SOON;
 use super::need::Need;
+use super::presence::goes_away;
 use super::restarts::Restarts;
 use super::run::{Exchanged, Run, call};
 use super::settings::{Access, Settings};
@@ -55,6 +57,8 @@ pub struct Context {
     /// Whether the case must end.
     over: watch::Sender<bool>,
     pub(super) restarts: Restarts,
+    /// Whether the case waits after each call that may change something, to see whether the driver goes away after its answer.
+    pub(super) looks_after_calls: bool,
 }
 
 impl Context {
@@ -78,6 +82,7 @@ impl Context {
             broken_rules: Mutex::default(),
             over: watch::Sender::new(false),
             restarts,
+            looks_after_calls: false,
         }
     }
 
@@ -400,6 +405,15 @@ impl Context {
             && !is_cut_off
         {
             let failure = self.made.lose(&self.case, method, &request, lost);
+            return Err(Stop::Failed(failure));
+        }
+        if self.looks_after_calls
+            && answer.is_ok()
+            && !csi_rpc::only_reads(method)
+            && let Some(problem) = goes_away(&self.run, SOON).await
+            && !self.restarts.cut_off(before)
+        {
+            let failure = self.made.lose_after(&self.case, method, &problem);
             return Err(Stop::Failed(failure));
         }
         let found =

@@ -2,6 +2,7 @@
 
 use super::own_driver::DriverDeath;
 use super::verdict::Failure;
+use csi_proto::schema::Method;
 use std::time::{Duration, Instant};
 
 /// The time within which a driver that a call takes down is expected to be gone, where nobody waits for the answer.
@@ -12,8 +13,9 @@ pub const SOON: Duration = Duration::from_millis(250);
 pub struct Loss {
     /// The case that made it.
     pub(super) case: String,
-    /// The name of the RPC.
-    pub(super) method: &'static str,
+    pub(super) method: &'static Method,
+    /// Whether it was answered before.
+    pub(super) answered: bool,
     /// What the case says of that.
     pub(super) failure: Failure,
 }
@@ -146,7 +148,7 @@ impl Absence {
     /// The calls that were under way, or just given up, when the driver went away, in words.
     pub(super) fn suspects(&self) -> String {
         let calls = self.calls.iter();
-        let calls = calls.map(|one| format!("{} of {}", one.method, one.case));
+        let calls = calls.map(|one| format!("{} of {}", one.method.name, one.case));
         let given_up = self.given_up.iter();
         let given_up = given_up.map(|one| format!("{} of {} (given up)", one.method, one.case));
         Vec::from_iter(calls.chain(given_up)).join(", ")
@@ -156,12 +158,15 @@ impl Absence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::Request as _;
+    use csi_proto::v1::DeleteVolumeRequest;
 
     #[test]
     fn a_call_that_was_given_up_is_a_suspect_until_the_driver_is_another_one() {
         let lost = |case: &str| Loss {
             case: case.to_owned(),
-            method: "DeleteVolume",
+            method: DeleteVolumeRequest::METHOD,
+            answered: false,
             failure: Failure::new("", ""),
         };
         let mut losses = Losses::default();

@@ -19,6 +19,8 @@ pub struct Planned {
     pub(super) tries: usize,
     /// Whether the driver went away in one of them.
     pub(super) cut_off: bool,
+    /// Whether the run waits after each answer for the driver to go away.
+    pub(super) looks_after_calls: bool,
 }
 
 impl Planned {
@@ -50,6 +52,7 @@ pub fn plan(run: &Run) -> Vec<Planned> {
                 access,
                 tries: 0,
                 cut_off: false,
+                looks_after_calls: false,
             });
         }
     }

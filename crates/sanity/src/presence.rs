@@ -66,13 +66,29 @@ impl Run {
         let known = known.unwrap_or_else(|| lost.to_string());
         let loss = Loss {
             case: case.to_owned(),
-            method: method.name,
+            method,
+            answered: false,
             failure: Failure::new(
                 format!(
                     "the driver is there to answer {} {shown}{more}",
                     method.name
                 ),
                 format!("it went away: UNAVAILABLE: {known}"),
+            ),
+        };
+        lock(&self.losses).note(loss.clone());
+        loss
+    }
+
+    /// Notes that the driver went away right after it had answered a call of a case.
+    pub(super) fn lost_after(&self, case: &str, method: &'static Method, problem: &str) -> Loss {
+        let loss = Loss {
+            case: case.to_owned(),
+            method,
+            answered: true,
+            failure: Failure::new(
+                format!("the driver is there after its answer to {}", method.name),
+                format!("it went away: {problem}"),
             ),
         };
         lock(&self.losses).note(loss.clone());

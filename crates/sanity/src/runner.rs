@@ -3,7 +3,7 @@
 //! Carries out what `case_states.rs` decides of the cases that `plan.rs` has planned, and owns when a run ends early. A single try
 //! is `trial.rs`'s.
 
-use super::case::CaseKind;
+use super::case::{CaseKind, without_access};
 use super::case_states::{CaseStates, CutOff, Next, Try};
 use super::dependencies::Dependencies;
 use super::observer::{Asked, Observer};
@@ -168,7 +168,7 @@ impl Running<'_> {
         };
         let next = self.states.after(index, seen, ended.lost.as_ref());
         if let (Next::AgainAlone, Some(lost)) = (next, &ended.lost) {
-            let (name, method) = (&ended.result.name, lost.method);
+            let (name, method) = (&ended.result.name, lost.method.name);
             self.observer.note(&format!(
                 "the driver went away in {name} ({method}), which runs again alone"
             ));
@@ -219,7 +219,16 @@ impl Running<'_> {
                     }
                 }
             }
-            _ => on.shortage = None,
+            _ => {
+                on.shortage = None;
+                // What it met before is what the other case has found.
+                let mut losses = lock(&self.run.losses);
+                let mut killers = losses.killers().iter().map(|one| without_access(one));
+                let is_known = killers.any(|killer| on.on.contains(&killer));
+                if is_known && one.cut_off && !result.is_failed() {
+                    losses.explain(&result.name);
+                }
+            }
         }
         // Without what the first cases need, no other one can show anything.
         let reason = match (&on.shortage, &result.failure) {

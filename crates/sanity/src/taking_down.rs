@@ -217,6 +217,12 @@ impl MadeItems {
         loss.failure.clone()
     }
 
+    /// Notes that the driver went away right after it had answered a call.
+    pub(super) fn lose_after(&self, case: &str, method: &'static Method, problem: &str) -> Failure {
+        let lost = || self.run.lost_after(case, method, problem);
+        self.lost.get_or_init(lost).failure.clone()
+    }
+
     /// Whether an answer is the driver's last word on a request. An RPC that is not served has not made anything.
     fn is_refusal(&self, error: &CallError) -> bool {
         match error.status.code() {

@@ -2,7 +2,7 @@
 //! `case_states.rs`'s.
 
 use super::broken_rules::BrokenRule;
-use super::case::{Case, Failure, Stop};
+use super::case::{Case, Stop};
 use super::case_states::CutOff;
 use super::context::Context;
 use super::dependencies::Dependencies;
@@ -83,7 +83,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         run.seed,
         one.number as u64,
     );
-    let context = Context::new(&run, one.name(), one.number, one.access, restarts);
+    let mut context = Context::new(&run, one.name(), one.number, one.access, restarts);
+    context.looks_after_calls = one.looks_after_calls;
     // What a try before it has made may still be there.
     context.skip_names(one.tries * NAMES_OF_A_TRY);
     let context = Arc::new(context);
@@ -124,17 +125,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         && lost.is_none()
         && let Some((last, problem)) = answered.last().zip(goes_away(&run, SOON).await)
     {
-        let failure = Failure::new(
-            "the driver is there after the calls of the case",
-            format!("it went away: {problem}"),
-        );
-        let loss = Loss {
-            case: one.name(),
-            method: last.name,
-            failure,
-        };
-        lock(&run.losses).note(loss.clone());
-        lost = Some(loss);
+        lost = Some(run.lost_after(&one.name(), last, &problem));
         gone = bring_back(&run).await.err();
     }
     // Whether it does so too where nobody calls, for as long as it was there before.
@@ -152,6 +143,11 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     if let Some(lost) = &lost {
         end = Err(Stop::Failed(lost.failure.clone()));
         on = Dependencies::default();
+        // Whoever makes such a call meets that.
+        let known = lost.answered.then_some(Some(Code::Unavailable));
+        if let Some(Err(stop)) = known.map(|code| run.works(lost.method, one.access, code)) {
+            end = Err(stop);
+        }
     }
     let warnings = context.take_warnings();
     if end.is_ok() {
@@ -175,9 +171,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     if let (Err(Stop::Failed(failure)), Some(own), Some(mark)) = (&mut end, own, mark) {
         own.explain(failure, lost.is_some(), started, mark);
     }
-    if let (Err(Stop::Failed(failure)), true) = (&mut end, lost.is_some()) {
-        // A call may take it down after its answer.
-        if !answered.is_empty() {
+    if let (Err(Stop::Failed(failure)), Some(lost)) = (&mut end, &lost) {
+        // A call may take it down some time after its answer.
+        if !answered.is_empty() && !lost.answered {
             let names = list_text(answered.iter().map(|method| method.name));
             let _ = write!(failure.actual, "; before that it had answered {names}");
         }
@@ -207,10 +203,13 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         None => CutOff::No,
     };
     Ended {
+        refused: match &lost {
+            Some(lost) if lost.answered => Some((lost.method, Code::Unavailable)),
+            _ => refused,
+        },
         lost,
         cut_off,
         goes_anyway,
-        refused,
         on,
         gone,
         result,

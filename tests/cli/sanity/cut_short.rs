@@ -465,6 +465,33 @@ fn a_signal_before_the_cases_ends_the_run_at_once() {
 }
 
 #[test]
+fn a_driver_that_dies_after_an_answer_is_accused_of_that_once() {
+    let driver = crate::lifecycle::thorough_driver();
+    let volume = Some(v1::Volume {
+        volume_id: "vol-7".into(),
+        capacity_bytes: 1 << 20,
+        ..Default::default()
+    });
+    let created = Reply::message(&v1::CreateVolumeResponse { volume });
+    driver.on("CreateVolume", created.then_gone());
+    // It is under way when the driver goes, where nobody waits before it.
+    let deleted = Reply::message(&v1::DeleteVolumeResponse {});
+    driver.on("DeleteVolume", deleted.after(Duration::from_millis(200)));
+    let csi = Csi::at(driver.endpoint());
+    let more = "--filter make-and-remove --filter delete-volume/is-idempotent --filter stays-there --cap 1,mount --volume-size 1Mi --jobs 1 -o json";
+    let json = sanity(&csi, more).exits(3).json();
+    let results = json["results"].as_array().unwrap();
+    let told = &results[0]["failure"]["expected"];
+    assert_eq!(
+        told, "the driver is there after its answer to CreateVolume",
+        "{json}"
+    );
+    // Another call that is under way then has nothing to do with it.
+    assert_eq!(results[1]["restsOn"], "lifecycle/make-and-remove", "{json}");
+    assert_eq!(results[2]["outcome"], "passed", "{json}");
+}
+
+#[test]
 fn a_call_that_kills_the_driver_is_named_and_the_run_goes_on() {
     let driver = crate::lifecycle::thorough_driver();
     driver.on("CreateVolume", Reply::disconnect());

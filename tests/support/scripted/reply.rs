@@ -133,6 +133,11 @@ impl Reply {
         self.then(Step::Disconnect)
     }
 
+    /// The end of the connection soon after OK.
+    pub fn then_gone(self) -> Self {
+        self.then_error(Code::Ok, "").then_disconnect()
+    }
+
     fn then(mut self, step: Step) -> Self {
         self.steps.push(step);
         self

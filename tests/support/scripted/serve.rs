@@ -160,12 +160,14 @@ async fn respond(
 
     let (frames, body) = mpsc::channel(1);
     tokio::spawn(async move {
+        let mut has_ended = false;
         for step in steps {
             let frame = match step {
                 Step::Frame(bytes) => Frame::data(bytes),
                 Step::End(status) => {
-                    let _ = frames.send(Ok(Frame::trailers(status.headers()))).await;
-                    return unfinished.finish();
+                    has_ended = true;
+                    unfinished.finish();
+                    Frame::trailers(status.headers())
                 }
                 Step::Pause(pause) => {
                     tokio::select! {
@@ -186,8 +188,10 @@ async fn respond(
                 return;
             }
         }
-        let _ = frames.send(Ok(Frame::trailers(Status::OK.headers()))).await;
-        unfinished.finish();
+        if !has_ended {
+            let _ = frames.send(Ok(Frame::trailers(Status::OK.headers()))).await;
+            unfinished.finish();
+        }
     });
     let mut response = grpc(StreamBody::new(ReceiverStream::new(body)).boxed());
     for (name, value) in reply.headers {

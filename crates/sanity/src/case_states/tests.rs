@@ -6,6 +6,7 @@ use crate::report::CaseOutcome;
 use crate::room::Shortage;
 use crate::settings::Access;
 use crate::verdict::Failure;
+use csi_proto::{Request as _, v1};
 
 /// A plan of cases with these names, of which those with `@` run for each access type.
 fn states(names: &[&str]) -> CaseStates {
@@ -28,6 +29,7 @@ fn states(names: &[&str]) -> CaseStates {
             access,
             tries: 0,
             cut_off: false,
+            looks_after_calls: false,
         }
     });
     CaseStates::of(planned.collect(), |_| true, Duration::from_secs(60))
@@ -83,6 +85,7 @@ const FAILED: Try = Try {
     failed: true,
     cut_off: CutOff::No,
     goes_anyway: false,
+    looks_after_calls: false,
     deaths: 0,
     dies_anyway: false,
     gone: false,
@@ -230,15 +233,23 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
     }
 }
 
+fn loss(answered: bool) -> Loss {
+    Loss {
+        case: String::new(),
+        method: v1::NodeStageVolumeRequest::METHOD,
+        answered,
+        failure: Failure::new("", ""),
+    }
+}
+
 /// A case that runs again and again, and goes with the driver each time: which call is cut off.
 #[test]
 fn the_deaths_of_a_driver_are_counted_where_nobody_else_can_have_caused_them() {
-    let loss = |method| Loss {
-        case: String::new(),
-        method,
-        failure: Failure::new("", ""),
+    let node = || Some(loss(false));
+    let other = Loss {
+        method: v1::NodeGetInfoRequest::METHOD,
+        ..loss(false)
     };
-    let node = || Some(loss("Node"));
     let (again, kills) = (Next::AgainAlone, Next::Kills);
     // Whether it ran alone each time, and what it lost; what comes next each time.
     for (tries, expected) in [
@@ -256,10 +267,29 @@ fn the_deaths_of_a_driver_are_counted_where_nobody_else_can_have_caused_them() {
             vec![
                 (true, node()),
                 (true, node()),
-                (true, Some(loss("Delete"))),
+                (true, Some(other)),
                 (true, None),
             ],
             vec![again, again, again, Next::Counts],
+        ),
+        // After its answer, as the second try sees that waits for it. What the first met had nothing to do with that.
+        (
+            vec![
+                (false, node()),
+                (true, Some(loss(true))),
+                (true, Some(loss(true))),
+            ],
+            vec![again, again, kills],
+        ),
+        // It happens only where calls come soon after each other.
+        (
+            vec![
+                (false, node()),
+                (true, None),
+                (true, node()),
+                (true, node()),
+            ],
+            vec![again, again, again, kills],
         ),
     ] {
         let mut states = five();
@@ -284,11 +314,7 @@ fn the_deaths_of_a_driver_are_counted_where_nobody_else_can_have_caused_them() {
 #[test]
 fn a_driver_that_died_once_by_itself_is_accused_after_more_deaths() {
     let mut states = five();
-    let lost = Loss {
-        case: String::new(),
-        method: "Node",
-        failure: Failure::new("", ""),
-    };
+    let lost = loss(false);
     let mut dies = |index, dies: bool| {
         let seen = Try {
             alone: true,
@@ -299,6 +325,8 @@ fn a_driver_that_died_once_by_itself_is_accused_after_more_deaths() {
         states.after(index, seen, Some(&lost).filter(|_| dies))
     };
     assert_eq!(dies(0, true), Next::AgainAlone);
+    // Where each call is waited after, it may not happen.
+    assert_eq!(dies(0, false), Next::AgainAlone);
     assert_eq!(dies(0, false), Next::Counts);
     let next = [(); 5].map(|()| dies(1, true));
     assert_eq!(next[..4], [Next::AgainAlone; 4]);
@@ -307,11 +335,7 @@ fn a_driver_that_died_once_by_itself_is_accused_after_more_deaths() {
 
 #[test]
 fn a_driver_that_goes_away_without_calls_too_is_not_accused_by_that_try() {
-    let lost = Loss {
-        case: String::new(),
-        method: "Node",
-        failure: Failure::new("", ""),
-    };
+    let lost = loss(false);
     let mut states = five();
     // The first try does not count, and before the third death in a row it goes away while nobody calls.
     let tries = [false, false, true, false, false, false];
