@@ -127,9 +127,18 @@ fn contradictions(of: &Advertised) -> Vec<(&'static str, &'static str)> {
 mod tests {
     use super::*;
     use crate::tools::doctor::finding::State;
+    use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
 
     fn of(plugin: &[P], expansion: bool, controller: &[C], node: &[N]) -> Advertised {
-        Advertised::of_driver(plugin, expansion, controller, node)
+        let expansion = expansion.then_some(Expansion::Online.into());
+        let plugin = plugin.iter().map(|one| (*one).into());
+        Advertised {
+            plugin: plugin.chain(expansion).collect(),
+            controller: controller.iter().map(|one| (*one).into()).collect(),
+            node: node.iter().map(|one| (*one).into()).collect(),
+            serves_node: true,
+            ..Advertised::default()
+        }
     }
 
     #[test]

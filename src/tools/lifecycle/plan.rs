@@ -196,26 +196,36 @@ mod tests {
     use super::*;
     use ControllerCapability as C;
     use NodeCapability as N;
+    use csi_proto::v1::plugin_capability::volume_expansion::Type as Expands;
     use csi_rpc::facts::PluginCapability as P;
 
-    const EVERYTHING: &[C] = &[
-        C::CreateDeleteVolume,
-        C::CreateDeleteSnapshot,
-        C::CloneVolume,
-        C::ExpandVolume,
-    ];
+    /// A driver that has all that a step needs, and expands volumes while they are published.
+    fn everything() -> Advertised {
+        let controller = [
+            C::CreateDeleteVolume,
+            C::CreateDeleteSnapshot,
+            C::CloneVolume,
+            C::ExpandVolume,
+        ];
+        Advertised {
+            plugin: vec![P::ControllerService.into(), Expands::Online.into()],
+            controller: controller.map(Into::into).into(),
+            node: vec![N::GetVolumeStats.into()],
+            serves_node: true,
+            ..Advertised::default()
+        }
+    }
 
     #[test]
     fn steps_are_those_that_are_wanted_and_advertised() {
         use Further::{Clone, Expand, Restore, Snapshot, Stats};
-        let everything = Advertised::of_driver(
-            &[P::ControllerService],
-            true,
-            EVERYTHING,
-            &[N::GetVolumeStats],
-        );
+        let everything = everything();
         let nothing = Advertised::default();
-        let still = Advertised::of_driver(&[P::ControllerService], false, EVERYTHING, &[]);
+        let still = Advertised {
+            plugin: vec![P::ControllerService.into()],
+            node: Vec::new(),
+            ..everything.clone()
+        };
         for (of, only, skip, is_own, steps, left_out) in [
             (
                 &everything,
@@ -288,12 +298,7 @@ mod tests {
     #[test]
     fn nothing_is_done_to_an_abnormal_volume_but_to_look_at_it() {
         use Further::{Clone, Expand, Restore, Snapshot, Stats};
-        let everything = Advertised::of_driver(
-            &[P::ControllerService],
-            true,
-            EVERYTHING,
-            &[N::GetVolumeStats],
-        );
+        let everything = everything();
         let wishes = |skip: &[Further]| Wishes {
             skip: skip.to_vec(),
             is_own: true,
