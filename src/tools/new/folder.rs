@@ -85,7 +85,8 @@ impl Written {
         if let Some(folder) = path.parent() {
             self.folder(folder)?;
         }
-        let mode = if file.is_executable { 0o777 } else { 0o666 };
+        let is_script = file.text.starts_with("#!/");
+        let mode = if is_script { 0o777 } else { 0o666 };
         let mut new = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -133,7 +134,6 @@ mod tests {
         NewFile {
             path,
             text: "text\n".to_owned(),
-            is_executable: false,
         }
     }
 

@@ -1,7 +1,10 @@
 //! What a new driver can have, and what comes with it. Pure.
 
-/// A service, or RPCs that belong together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use clap::ValueEnum;
+use csi_invocation::parse::word_of;
+
+/// A service, or RPCs that belong together. Its name is that of its flag and of its marks in the template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Service {
     /// Volumes are made, listed, expanded and removed.
     Controller,
@@ -20,21 +23,6 @@ pub enum Service {
 use Service::{Attach, Controller, Groups, Node, Snapshots, Stage};
 
 impl Service {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Controller, Node, Snapshots, Attach, Stage, Groups];
-
-    /// Its name, which is that of its flag and of its marks in the template.
-    pub fn name(self) -> &'static str {
-        match self {
-            Controller => "controller",
-            Node => "node",
-            Snapshots => "snapshots",
-            Attach => "attach",
-            Stage => "stage",
-            Groups => "groups",
-        }
-    }
-
     /// What it cannot do without.
     fn needs(self) -> &'static [Self] {
         match self {
@@ -63,7 +51,8 @@ impl Services {
                     .iter()
                     .any(|one| one == service || one.needs().contains(service))
         };
-        Self(Service::ALL.into_iter().filter(has).collect())
+        let all = Service::value_variants().iter().copied();
+        Self(all.filter(has).collect())
     }
 
     /// Whether the driver has it.
@@ -72,8 +61,8 @@ impl Services {
     }
 
     /// Their names.
-    pub fn names(&self) -> Vec<&'static str> {
-        self.0.iter().map(|service| service.name()).collect()
+    pub fn names(&self) -> Vec<String> {
+        self.0.iter().map(word_of).collect()
     }
 }
 
@@ -83,6 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_comes_with_what_it_needs() {
+        let every = Service::value_variants();
         for (asked, has) in [
             (vec![], vec![Controller, Node]),
             (vec![Controller], vec![Controller]),
@@ -95,7 +85,7 @@ mod tests {
             (vec![Node, Stage], vec![Node, Stage]),
             (vec![Controller, Stage], vec![Controller, Node, Stage]),
             (vec![Controller, Attach], vec![Controller, Node, Attach]),
-            (Service::ALL.to_vec(), Service::ALL.to_vec()),
+            (every.to_vec(), every.to_vec()),
         ] {
             assert_eq!(Services::asked(&asked), Services(has), "{asked:?}");
         }

@@ -6,6 +6,8 @@
 
 use super::names::Names;
 use super::services::{Service, Services};
+use Service::{Controller, Node, Snapshots};
+use clap::ValueEnum as _;
 
 /// A file of a new driver.
 #[derive(Debug)]
@@ -14,68 +16,38 @@ pub struct NewFile {
     pub path: &'static str,
     /// What is in it.
     pub text: String,
-    /// Whether it is a program.
-    pub is_executable: bool,
 }
 
-struct Template {
-    path: &'static str,
-    text: &'static str,
-    /// Without it there is no such file.
-    of: Option<Service>,
-    is_executable: bool,
-}
+/// The path of a file, what is in it, and the service without which there is no such file.
+type Template = (&'static str, &'static str, Option<Service>);
 
-const fn always(path: &'static str, text: &'static str) -> Template {
-    Template {
-        path,
-        text,
-        of: None,
-        is_executable: false,
-    }
-}
-
-const fn with(service: Service, path: &'static str, text: &'static str) -> Template {
-    Template {
-        of: Some(service),
-        ..always(path, text)
-    }
+macro_rules! template {
+    ($path:literal, $of:expr) => {
+        ($path, include_str!(concat!("template/", $path)), $of)
+    };
 }
 
 const MANIFEST: &str = include_str!("template/Cargo.toml");
 
+/// This project's own, whole.
+const PROTO: &str = include_str!("../../../proto/csi.proto");
+
 const TEMPLATES: &[Template] = &[
-    always("README.md", include_str!("template/README.md")),
-    always("Cargo.toml", MANIFEST),
-    always("build.rs", include_str!("template/build.rs")),
-    // This project's own, whole.
-    always("csi.proto", include_str!("../../../proto/csi.proto")),
-    always("src/main.rs", include_str!("template/src/main.rs")),
-    always("src/calls.rs", include_str!("template/src/calls.rs")),
-    always("src/identity.rs", include_str!("template/src/identity.rs")),
-    with(
-        Service::Controller,
-        "src/controller.rs",
-        include_str!("template/src/controller.rs"),
-    ),
-    with(
-        Service::Snapshots,
-        "src/snapshots.rs",
-        include_str!("template/src/snapshots.rs"),
-    ),
-    with(
-        Service::Node,
-        "src/node.rs",
-        include_str!("template/src/node.rs"),
-    ),
-    always("src/storage.rs", include_str!("template/src/storage.rs")),
-    always("src/local.rs", include_str!("template/src/local.rs")),
-    always("Dockerfile", include_str!("template/Dockerfile")),
-    always("kubernetes.yaml", include_str!("template/kubernetes.yaml")),
-    Template {
-        is_executable: true,
-        ..always("ci", include_str!("template/ci"))
-    },
+    template!("README.md", None),
+    ("Cargo.toml", MANIFEST, None),
+    template!("build.rs", None),
+    ("csi.proto", PROTO, None),
+    template!("src/main.rs", None),
+    template!("src/calls.rs", None),
+    template!("src/identity.rs", None),
+    template!("src/controller.rs", Some(Controller)),
+    template!("src/snapshots.rs", Some(Snapshots)),
+    template!("src/node.rs", Some(Node)),
+    template!("src/storage.rs", None),
+    template!("src/local.rs", None),
+    template!("Dockerfile", None),
+    template!("kubernetes.yaml", None),
+    template!("ci", None),
 ];
 
 /// The libraries that some driver uses, by which no package can be called.
@@ -89,16 +61,12 @@ pub fn libraries() -> Vec<&'static str> {
 
 /// The files of a driver with these services and names.
 pub fn files(services: &Services, names: &Names) -> Vec<NewFile> {
-    let there = |one: &&Template| one.of.is_none_or(|service| services.has(service));
-    let file = |one: &Template| {
-        let text = expanded(one.text, services)
+    let there = |(.., of): &&Template| of.is_none_or(|service| services.has(service));
+    let file = |(path, text, _): &Template| {
+        let text = expanded(text, services)
             .replace("DRIVER_NAME", &names.driver)
             .replace("CRATE_NAME", &names.package);
-        NewFile {
-            path: one.path,
-            text,
-            is_executable: one.is_executable,
-        }
+        NewFile { path, text }
     };
     TEMPLATES.iter().filter(there).map(file).collect()
 }
@@ -149,9 +117,7 @@ fn comment(line: &str) -> Option<&str> {
 }
 
 fn service(name: &str) -> Option<Service> {
-    Service::ALL
-        .into_iter()
-        .find(|service| service.name() == name)
+    Service::from_str(name, false).ok()
 }
 
 #[cfg(test)]
@@ -161,11 +127,13 @@ mod tests {
     /// Every choice that gives another driver.
     fn all_services() -> Vec<Services> {
         let mut all = Vec::new();
-        for bits in 0..1 << Service::ALL.len() {
+        let every = Service::value_variants();
+        for bits in 0..1 << every.len() {
             let is_chosen =
                 |(bit, service): (usize, Service)| (bits >> bit & 1 == 1).then_some(service);
-            let asked: Vec<Service> = Service::ALL
-                .into_iter()
+            let asked: Vec<Service> = every
+                .iter()
+                .copied()
                 .enumerate()
                 .filter_map(is_chosen)
                 .collect();
@@ -199,7 +167,7 @@ mod tests {
         for services in all {
             let files = driver(&services);
             assert!(files.len() <= 15, "{services:?}: {} files", files.len());
-            for NewFile { path, text, .. } in files {
+            for NewFile { path, text } in files {
                 for left in [
                     "DRIVER_NAME",
                     "CRATE_NAME",
@@ -227,7 +195,7 @@ mod tests {
     #[test]
     fn marks_are_closed() {
         let services = Services::asked(&[]);
-        for Template { path, text, .. } in TEMPLATES {
+        for (path, text, _) in TEMPLATES {
             let mut depth = 0;
             for line in text.lines() {
                 match mark(line, &services) {
