@@ -1,7 +1,6 @@
 //! The calls of a lifecycle: each is logged and checked, noted when it makes something, and printed as one step with
 //! its time.
 
-use super::data::Exercised;
 use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
 use bytes::Bytes;
@@ -23,9 +22,6 @@ use tonic::Code;
 /// Metadata with which the NFS driver says that it did something in another way than usual.
 const NOTE: &str = "csi-nfs-note";
 
-/// A thread that works on data.
-pub(super) type DataThread = WriterThread<io::Result<Option<Exercised>>>;
-
 /// Everything known about one run.
 pub struct Lifecycle<'a, W: Write> {
     pub(super) flags: &'a LifecycleFlags,
@@ -42,8 +38,8 @@ pub struct Lifecycle<'a, W: Write> {
     pub(super) name: String,
     /// The items that this run has made.
     pub(super) made: Mutex<Made>,
-    /// The threads that work on data and that nobody waits for any more, and the paths of the data.
-    pub(super) threads: RefCell<Vec<(DataThread, PathBuf)>>,
+    /// The threads that have worked on data, or still do, and the paths of the data.
+    pub(super) threads: RefCell<Vec<(WriterThread, PathBuf)>>,
     /// The files with data, in volumes that stay.
     pub(super) files: RefCell<Vec<PathBuf>>,
 }

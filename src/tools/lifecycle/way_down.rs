@@ -3,7 +3,6 @@
 use super::calls::{Lifecycle, call, step_name, text};
 use super::data::{Exercise, Work};
 use super::volume::TARGET;
-use super::work::Working;
 use super::writer::WriterThread;
 use bytes::Bytes;
 use csi_call::{CallError, Connection, call_error};
@@ -22,6 +21,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
+use tokio::time::timeout;
 use tonic::Code;
 
 /// The time limit for the writer to end; it looks at its flag between two chunks.
@@ -47,13 +47,8 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// Ends what still writes to the volume, which would be busy otherwise.
     async fn stop_writing(&self) {
-        let threads = self.threads.take();
-        // Those that nobody came to are remembered, when this is dropped.
-        let working: Vec<_> = threads
-            .into_iter()
-            .map(|thread| (thread.1.clone(), Working::new(self, thread)))
-            .collect();
-        for (path, thread) in working {
+        let threads = self.threads.borrow().clone();
+        for (thread, path) in threads {
             if !thread.stop(WRITER_ENDS_WITHIN).await {
                 self.say_writer_left(&path);
             }
@@ -75,8 +70,8 @@ impl<W: Write> Lifecycle<'_, W> {
             };
             let target = target.to_owned();
             let removed = match WriterThread::start(move |stop| exercise.run(&target, stop)) {
-                Ok(mut thread) => tokio::time::timeout(WRITER_ENDS_WITHIN, thread.result()).await,
-                Err(error) => Ok(Err(error)),
+                Ok((_, result)) => timeout(WRITER_ENDS_WITHIN, result).await,
+                Err(error) => Ok(Ok(Err(error))),
             };
             if !matches!(removed, Ok(Ok(Ok(_)))) {
                 let name = text(Path::new(name));
@@ -87,7 +82,8 @@ impl<W: Write> Lifecycle<'_, W> {
 
     /// Says that everything stays which is still there.
     pub(super) fn say_all_left(&self) {
-        for (_, target) in self.threads.borrow().iter() {
+        let threads = self.threads.borrow();
+        for (_, target) in threads.iter().filter(|(thread, _)| thread.is_alive()) {
             self.say_writer_left(target);
         }
         let made = lock(&self.made);

@@ -1,6 +1,6 @@
 //! The work on a volume's data as steps: in a thread that may hang, which the way down stops and waits for.
 
-use super::calls::{DataThread, Lifecycle, StepRunner, text};
+use super::calls::{StepRunner, text};
 use super::data::{Exercise, Exercised, TargetKind, Work};
 use super::plan::{ABNORMAL, Plan};
 use super::volume::{Placed, Volume};
@@ -8,52 +8,9 @@ use super::writer::WriterThread;
 use csi_error::{Error, OrError};
 use csi_output::steps::StepOutcome;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// A thread that works. Where nobody waits for it any more, the run remembers it.
-pub(super) struct Working<'r, 'a, W: Write> {
-    run: &'r Lifecycle<'a, W>,
-    thread: Option<(DataThread, PathBuf)>,
-}
-
-impl<'r, 'a, W: Write> Working<'r, 'a, W> {
-    pub(super) fn new(run: &'r Lifecycle<'a, W>, thread: (DataThread, PathBuf)) -> Self {
-        let thread = Some(thread);
-        Self { run, thread }
-    }
-
-    /// The result, unless it takes longer than that.
-    async fn result(mut self, limit: Duration) -> io::Result<Option<Exercised>> {
-        let Some((thread, _)) = &mut self.thread else {
-            return Ok(None);
-        };
-        match tokio::time::timeout(limit, thread.result()).await {
-            Ok(result) => {
-                self.thread = None;
-                result.flatten()
-            }
-            Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut)),
-        }
-    }
-
-    /// Asks the work to end, and waits so long for that; whether it has ended.
-    pub(super) async fn stop(mut self, limit: Duration) -> bool {
-        let ended = match &mut self.thread {
-            Some((thread, _)) => thread.stop(limit).await,
-            None => true,
-        };
-        self.thread = self.thread.take().filter(|_| !ended);
-        ended
-    }
-}
-
-impl<W: Write> Drop for Working<'_, '_, W> {
-    fn drop(&mut self) {
-        let thread = self.thread.take();
-        self.run.threads.borrow_mut().extend(thread);
-    }
-}
+use tokio::time::timeout;
 
 impl<W: Write> StepRunner<'_, '_, W> {
     /// Writes and reads the data; its checksum, where it stays for copies to be compared with.
@@ -117,11 +74,16 @@ impl<W: Write> StepRunner<'_, '_, W> {
     ) -> Result<Option<Exercised>, Error> {
         let started = Instant::now();
         let path = target.to_owned();
-        let thread = WriterThread::start(move |stop| exercise.run(&path, stop))
+        let (thread, result) = WriterThread::start(move |stop| exercise.run(&path, stop))
             .or_because("there is no thread to write with")?;
+        let threads = &self.run.threads;
+        threads.borrow_mut().push((thread, target.to_owned()));
         let limit = self.run.node.session.timeout().unwrap_or(Duration::MAX);
-        let working = Working::new(self.run, (thread, target.to_owned()));
-        match working.result(limit).await {
+        let done = match timeout(limit, result).await {
+            Ok(result) => result.map_err(io::Error::other).flatten(),
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        match done {
             Ok(Some(done)) => {
                 let text = exercise_text(&done);
                 self.print(name, StepOutcome::Done, &text, started.elapsed())?;

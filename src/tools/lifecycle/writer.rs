@@ -9,47 +9,50 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// Work in its thread.
-#[derive(Debug)]
-pub struct WriterThread<T> {
+/// A thread that works. Each clone means the same one.
+#[derive(Clone, Debug)]
+pub struct WriterThread {
     stop: Arc<AtomicBool>,
-    ended: oneshot::Receiver<T>,
+    /// Closed by the thread's end.
+    alive: watch::Receiver<()>,
 }
 
-impl<T: Send + 'static> WriterThread<T> {
-    /// Starts `work`, which looks at the flag now and then and ends when it is set.
+impl WriterThread {
+    /// Starts `work`, which looks at the flag now and then and ends when it is set. Its result comes through a channel; it runs
+    /// on when nobody waits for that.
     ///
     /// # Errors
     /// When there is no thread to have.
-    pub fn start(work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> io::Result<Self> {
+    pub fn start<T: Send + 'static>(
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> io::Result<(Self, oneshot::Receiver<T>)> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (end, ended) = oneshot::channel();
+        let (end, result) = oneshot::channel();
+        let (living, alive) = watch::channel(());
         thread::Builder::new().name("writer".to_owned()).spawn({
             let stop = Arc::clone(&stop);
             move || {
                 let result = work(&stop);
+                drop(living);
                 // Nobody may wait any more.
                 let _ = end.send(result);
             }
         })?;
-        Ok(Self { stop, ended })
+        Ok((Self { stop, alive }, result))
     }
 
-    /// The result of the work, which runs on when this future is dropped.
-    ///
-    /// # Errors
-    /// When the thread panicked.
-    pub async fn result(&mut self) -> io::Result<T> {
-        (&mut self.ended).await.map_err(io::Error::other)
+    /// Whether it has not ended.
+    pub fn is_alive(&self) -> bool {
+        self.alive.has_changed().is_ok()
     }
 
     /// Asks the work to stop and waits for its end, but not longer than `limit`. Returns whether it has ended.
-    pub async fn stop(&mut self, limit: Duration) -> bool {
+    pub async fn stop(mut self, limit: Duration) -> bool {
         self.stop.store(true, Ordering::Relaxed);
-        timeout(limit, &mut self.ended).await.is_ok()
+        timeout(limit, self.alive.changed()).await.is_ok()
     }
 }
 
@@ -76,7 +79,8 @@ mod tests {
                 }
                 chunks.send("cleaned up").unwrap();
             });
-            writer.unwrap().stop(Duration::from_secs(20)).await
+            let (writer, _) = writer.unwrap();
+            writer.stop(Duration::from_secs(20)).await
         });
         assert!(ended);
         // Not before the work has cleaned up.
@@ -88,9 +92,9 @@ mod tests {
         let (release, held) = mpsc::channel::<()>();
         // The runtime is dropped in `run`, which would wait for a blocking task of its own.
         let ended = run(async {
-            let mut writer = WriterThread::start(move |_| held.recv()).unwrap();
-            let waited = timeout(Duration::from_millis(10), writer.result()).await;
-            assert!(waited.is_err());
+            let (writer, result) = WriterThread::start(move |_| held.recv()).unwrap();
+            let waited = timeout(Duration::from_millis(10), result).await;
+            assert!(waited.is_err() && writer.is_alive());
             writer.stop(Duration::from_millis(10)).await
         });
         assert!(!ended);
