@@ -117,7 +117,7 @@ pub fn decode<'a>(
     bytes: &'a [u8],
     secrets: Secrets,
 ) -> Result<Value<'a>, ValueError> {
-    Walk { secrets }.message(message, Cow::Borrowed(bytes))
+    secrets.borrowed(message, bytes)
 }
 
 /// The value of one field, given the contents with which it occurs in a message, in the order of the wire.
@@ -130,7 +130,7 @@ pub fn decode_field<'a>(
     occurrences: Vec<Raw<'a>>,
     secrets: Secrets,
 ) -> Result<Value<'a>, ValueError> {
-    Walk { secrets }.field(message, field, occurrences)
+    secrets.field(message, field, occurrences)
 }
 
 /// Whether `raw` is how a field of that type stands on the wire; if not, the field is shown as unknown.
@@ -181,13 +181,10 @@ pub fn secret_values(message: &'static Message, bytes: &[u8]) -> Vec<String> {
     found
 }
 
-struct Walk {
-    secrets: Secrets,
-}
-
-impl Walk {
+/// The walk from bytes to values.
+impl Secrets {
     fn message<'a>(
-        &self,
+        self,
         message: &'static Message,
         bytes: Cow<'a, [u8]>,
     ) -> Result<Value<'a>, ValueError> {
@@ -198,7 +195,7 @@ impl Walk {
     }
 
     fn borrowed<'a>(
-        &self,
+        self,
         message: &'static Message,
         bytes: &'a [u8],
     ) -> Result<Value<'a>, ValueError> {
@@ -220,7 +217,7 @@ impl Walk {
         }
         let mut out = Vec::with_capacity(message.fields.len() + unknown.len());
         for (field, occurrences) in message.fields.iter().zip(known) {
-            if field.secret && self.secrets == Secrets::Omit {
+            if field.secret && self == Secrets::Omit {
                 continue;
             }
             // A oneof's members are shown when they are set; all others show their default.
@@ -245,7 +242,7 @@ impl Walk {
     }
 
     fn field<'a>(
-        &self,
+        self,
         message: &'static Message,
         field: &'static Field,
         occurrences: Vec<Raw<'a>>,
@@ -262,7 +259,7 @@ impl Walk {
     }
 
     fn one<'a>(
-        &self,
+        self,
         message: &'static Message,
         field: &'static Field,
         occurrences: Vec<Raw<'a>>,
@@ -296,7 +293,7 @@ impl Walk {
     }
 
     fn map<'a>(
-        &self,
+        self,
         message: &'static Message,
         field: &'static Field,
         occurrences: Vec<Raw<'a>>,
@@ -321,7 +318,7 @@ impl Walk {
             }
             map.insert(key, value);
         }
-        if self.secrets == Secrets::Omit {
+        if self == Secrets::Omit {
             map.retain(|key, _| !SECRET_MAP_KEYS.contains(&key.as_ref()));
         }
         Ok(Value::Map(map))
