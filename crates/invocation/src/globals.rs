@@ -127,15 +127,6 @@ pub struct CscFlags {
     pub insecure: Option<bool>,
 }
 
-/// Codes that count as success, for scripts that create and delete without looking first.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Forgives {
-    /// ALREADY_EXISTS of a create.
-    pub existing: bool,
-    /// NOT_FOUND of a delete.
-    pub missing: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogLevel {
     Panic,
@@ -334,14 +325,6 @@ impl Globals {
             credentials: self.csc.with_requires_creds,
             volume_context: self.csc.with_requires_vol_context,
             publish_context: self.csc.with_requires_pub_context,
-        }
-    }
-
-    /// Codes that count as success.
-    pub(crate) fn forgives(&self) -> Forgives {
-        Forgives {
-            existing: self.csc.with_success_create_already_exists,
-            missing: self.csc.with_success_delete_not_found,
         }
     }
 

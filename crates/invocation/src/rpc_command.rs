@@ -5,7 +5,7 @@
 //! formats in `output/`.
 
 use super::defaults::{Defaults, secrets};
-use super::globals::{Forgives, Globals};
+use super::globals::{CscFlags, Globals};
 use super::parse;
 use bytes::Bytes;
 use csi_arguments::request::RequestSource;
@@ -40,8 +40,8 @@ pub struct Command {
     pub output: csi_output::Options,
     /// The checks of requests and replies.
     pub checks: Checks,
-    /// Codes that count as success.
-    pub forgives: Forgives,
+    /// The flags that say which codes count as success.
+    pub csc: CscFlags,
     /// Whether to go on after a failure.
     pub keep_going: bool,
     /// Whether to print the requests instead of sending them.
@@ -105,7 +105,7 @@ impl Command {
             watch,
             output: globals.output(defaults.is_csc()),
             checks: globals.checks(),
-            forgives: globals.forgives(),
+            csc: globals.csc.clone(),
             keep_going: flags.keep_going,
             dry_run: flags.dry_run,
             log: globals.log(),
@@ -346,10 +346,10 @@ impl Command {
         let creates = |making: Option<&Making>| making.is_some_and(Making::has_own_id);
         let undone = || csi_rpc::maker_of(self.rpc.method).map(|(_, making)| making);
         match code {
-            Code::AlreadyExists => {
-                self.forgives.existing && creates(self.rpc.facts.effect.making())
+            Code::AlreadyExists if self.csc.with_success_create_already_exists => {
+                creates(self.rpc.facts.effect.making())
             }
-            Code::NotFound => self.forgives.missing && creates(undone()),
+            Code::NotFound if self.csc.with_success_delete_not_found => creates(undone()),
             _ => false,
         }
     }
