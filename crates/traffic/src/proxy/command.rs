@@ -16,6 +16,7 @@ use csi_invocation::interrupt::{self, Signals};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect};
 use csi_output::colour::{self, Brush};
+use csi_output::figure::counted;
 use csi_output::page::{PageFile, timeline};
 use std::path::Path;
 
@@ -134,17 +135,12 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
 /// Tells of connections that go past the proxy, or closes them.
 fn tell_existing(existing: &Existing, reset: bool) {
     let count = existing.count();
-    let (connections, they) = match count {
+    let they = match count {
         0 => return,
-        1 => (
-            "1 connection".to_owned(),
-            "its calls go past the proxy until it is",
-        ),
-        many => (
-            format!("{many} connections"),
-            "their calls go past the proxy until they are",
-        ),
+        1 => "its calls go past the proxy until it is",
+        _ => "their calls go past the proxy until they are",
     };
+    let connections = counted(count, "connection");
     let text = match reset.then(|| existing.close()) {
         None => format!(
             "note: {connections} to the driver existed before: {they} made anew; --reset closes such"
@@ -176,12 +172,6 @@ fn proxy_error(driver: &Endpoint, error: ProxyError) -> Error {
             Error::usage(error.to_string())
         }
         ProxyError::Record(error) => Error::unusable(error.to_string(), &error),
-        error => {
-            let message = error.to_string();
-            match std::error::Error::source(&error) {
-                Some(cause) => Error::because(message, cause),
-                None => Error::local(message),
-            }
-        }
+        error => Error::because(error.to_string(), &error),
     }
 }
