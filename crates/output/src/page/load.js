@@ -15,20 +15,20 @@ selftest((check) => {
       const chart = (kind) =>
         section.querySelector(`[data-chart="${kind}"][data-side="${"ab"[side]}"]`);
       const bars = all(".bars rect", chart("histogram"));
-      check(`bars of ${name}`, row.bars.map(([, calls]) => calls), callsOf(bars));
+      check(`bars of ${name}`, row.bars, callsOf(bars));
       check(`sum of the bars of ${name}`, row.calls, sum(callsOf(bars)));
       check(`heights of the bars of ${name}`, true, proportional(bars));
       check(`places of the bars of ${name}`, true, apart(bars));
       const dots = all(`.dots.${"ab"[side]} circle`, section);
-      check(`dots of ${name}`, row.percentiles.length, dots.length);
+      check(`dots of ${name}`, row.percentiles, dots.length);
       check(`rising percentiles of ${name}`, true, rising(dots));
       if (row.moments.length > 0) {
         const moments = all(".moments rect[data-calls]", chart("over-time"));
-        check(`moments of ${name}`, row.moments.map((one) => one.calls), callsOf(moments));
+        check(`moments of ${name}`, row.moments.map(([calls]) => calls), callsOf(moments));
         check(`sum of the moments of ${name}`, row.calls, sum(callsOf(moments)));
         check(`places of the moments of ${name}`, true, apart(moments));
         const failed = all(".moments rect.failed", chart("over-time")).length;
-        check(`failures of ${name}`, row.moments.filter((one) => one.failed > 0).length, failed);
+        check(`failures of ${name}`, row.moments.filter(([, failed]) => failed > 0).length, failed);
       }
     });
   });

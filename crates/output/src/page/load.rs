@@ -3,7 +3,6 @@
 
 use super::Page;
 use super::chart::{Counts, Latencies, histogram, over_time, percentiles};
-use crate::figure;
 use crate::load::{
     LATENCIES, LoadReport, LoadRow, Ratio, SideReport, calls_were, count, per_second, time,
 };
@@ -229,35 +228,20 @@ fn figures(sides: &[(&str, &SideReport, &LoadRow)]) -> Markup {
     }
 }
 
-/// What was drawn: by drivers and rows.
+/// What was drawn, as the page tests it: by drivers and rows.
 fn data(report: &LoadReport) -> Json {
-    let seconds = |time: Duration| figure::exact_seconds(time);
     let row = |row: &LoadRow| {
-        let bars: Vec<_> = row
-            .bars
-            .iter()
-            .map(|(to, calls)| json!([seconds(*to), calls]))
-            .collect();
-        let parts: Vec<_> = row
-            .parts
-            .iter()
-            .map(|(part, at)| json!([part, seconds(*at)]))
-            .collect();
-        let moments = row.moments.iter().map(|one| {
-            json!({
-                "at": seconds(one.at), "calls": one.calls, "failed": one.failed, "p50": seconds(one.p50),
-                "p99": seconds(one.p99), "max": seconds(one.most),
-            })
-        });
-        json!({
-            "rpc": row.name, "calls": row.calls, "failed": row.failed, "bars": bars, "percentiles": parts,
-            "moments": moments.collect::<Vec<_>>(), "momentSeconds": seconds(row.moment_width),
-        })
+        let bars: Vec<_> = row.bars.iter().map(|(_, calls)| calls).collect();
+        let moments = row.moments.iter();
+        let moments: Vec<_> = moments.map(|one| [one.calls, one.failed]).collect();
+        let (name, calls, percentiles) = (&row.name, row.calls, row.parts.len());
+        json!({"rpc": name, "calls": calls, "bars": bars, "percentiles": percentiles, "moments": moments})
     };
     let sides = report.sides.iter().map(|side| {
-        json!({"endpoint": side.endpoint, "seconds": seconds(side.elapsed), "rpcs": side.rows.iter().map(row).collect::<Vec<_>>()})
+        let rows: Vec<_> = side.rows.iter().map(row).collect();
+        json!({"endpoint": side.endpoint, "rpcs": rows})
     });
-    json!({"run": report.run, "load": report.what, "drivers": sides.collect::<Vec<_>>()})
+    json!({"drivers": sides.collect::<Vec<_>>()})
 }
 
 #[cfg(test)]
