@@ -16,9 +16,9 @@ use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
 use csi_output::stdout::{ReadOutput, WithoutReader};
 use csi_output::{End, Format, OutputError, Printer, ShownReply, colour, json};
-use csi_proto::path::Path;
+use csi_proto::path::contents;
 use csi_proto::schema::Message;
-use csi_proto::value::{Secrets, Value, secret_values};
+use csi_proto::value::{Secrets, ValueError, secret_values};
 use csi_proto::wire;
 use csi_rpc::context::{RequestContext, RequestFlags, WatchFlags};
 use csi_rpc::validation::{self, Checks, Replies};
@@ -424,14 +424,11 @@ fn no_broken_pipe(error: OutputError) -> Result<(), Error> {
 }
 
 fn next_token(message: &'static Message, bytes: &[u8]) -> Result<String, Error> {
-    if message.field("next_token").is_none() {
-        return Ok(String::new());
-    }
-    let wrong =
-        |error: &dyn std::fmt::Display| Error::local(format!("the reply is not valid: {error}"));
-    let path = Path::parse(message, "next_token").map_err(|error| wrong(&error))?;
-    match path.read(bytes).map_err(|error| wrong(&error))? {
-        Value::Text(token) => Ok(token.into_owned()),
-        _ => Ok(String::new()),
-    }
+    let field = "next_token";
+    let token = contents(message, bytes, field).pop().unwrap_or_default();
+    let text = String::from_utf8(token.to_vec()).map_err(|_| ValueError::Utf8 {
+        message: message.name,
+        field,
+    });
+    text.map_err(|error| Error::from(OutputError::Value(error)))
 }

@@ -144,9 +144,7 @@ fn each<T: Message + Default>(
     write: impl Fn(T, &mut String),
 ) -> Result<(), OutputError> {
     for row in layout.rows(reply.bytes)? {
-        let message = Path::parse(layout.types.row, field)?
-            .elements(row)?
-            .concat();
+        let message = contents(layout.types.row, row, field).concat();
         write(T::decode(&*message)?, out);
     }
     let next = contents(layout.method.response, reply.bytes, "next_token").pop();

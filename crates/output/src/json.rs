@@ -1,12 +1,12 @@
 //! Canonical proto3 JSON, pretty or one document a line. A reply's list is written entry by entry, never built whole.
 
 use super::reply::{Format, OutputError};
-use csi_proto::schema::{Cardinality, Field, Kind, Message};
+use csi_proto::schema::{Cardinality, Message};
 use csi_proto::text::Escaping;
-use csi_proto::value::{Secrets, decode};
-use csi_proto::wire::{self, Raw, fields};
+use csi_proto::value::{Key, Secrets, Value, decode};
+use csi_proto::wire::{self, Raw};
 use serde::Serialize;
-use serde::ser::{Error as _, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Error as _, SerializeMap, Serializer};
 use serde_json::Value as Json;
 use serde_json::ser::{CompactFormatter, PrettyFormatter};
 use std::io::Write;
@@ -23,59 +23,35 @@ pub struct Document<'a> {
 
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_list = |field: &&Field| {
-            matches!(field.kind, Kind::Message(_)) && field.cardinality == Cardinality::Repeated
-        };
-        let Some(list) = self.message.fields.iter().find(is_list) else {
+        let fields = self.message.fields.iter();
+        let mut lists = fields.filter(|field| field.cardinality == Cardinality::Repeated);
+        let Some((list, message)) = lists.find_map(|list| Some((list, list.message()?))) else {
             let value = decode(self.message, self.bytes, self.secrets).map_err(S::Error::custom)?;
             return value.serialize(serializer);
         };
-        // Everything but the list is small: decode it without the list's bytes.
-        let mut rest = Vec::new();
-        for part in fields(self.bytes) {
-            let (number, raw) = part.map_err(S::Error::custom)?;
-            if number != list.number {
-                wire::put(&mut rest, number, raw);
+        // Everything but the list is small: it is decoded without the list's bytes.
+        let (mut entries, mut rest) = (Vec::new(), Vec::new());
+        for part in wire::fields(self.bytes) {
+            match part.map_err(S::Error::custom)? {
+                (number, Raw::Bytes(bytes)) if number == list.number => entries.push(Self {
+                    message,
+                    bytes,
+                    secrets: self.secrets,
+                }),
+                (number, raw) => wire::put(&mut rest, number, raw),
             }
         }
         let rest = decode(self.message, &rest, self.secrets).map_err(S::Error::custom)?;
-        let csi_proto::value::Value::Message(rest) = rest else {
+        let Value::Message(rest) = rest else {
             return rest.serialize(serializer);
         };
         let mut out = serializer.serialize_map(None)?;
         for (key, value) in rest {
-            if key.number() == list.number {
-                out.serialize_entry(
-                    list.json_name,
-                    &Entries {
-                        document: self,
-                        list,
-                    },
-                )?;
-            } else {
-                out.serialize_entry(&key.to_string(), &value)?;
-            }
-        }
-        out.end()
-    }
-}
-
-struct Entries<'a> {
-    document: &'a Document<'a>,
-    list: &'static Field,
-}
-
-impl Serialize for Entries<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut out = serializer.serialize_seq(None)?;
-        for part in fields(self.document.bytes) {
-            let (number, raw) = part.map_err(S::Error::custom)?;
-            if let (Kind::Message(message), Raw::Bytes(bytes)) = (self.list.kind, raw)
-                && number == self.list.number
-            {
-                let secrets = self.document.secrets;
-                let value = decode(message, bytes, secrets).map_err(S::Error::custom)?;
-                out.serialize_element(&value)?;
+            match key {
+                Key::Known(field) if field.number == list.number => {
+                    out.serialize_entry(list.json_name, &entries)?;
+                }
+                key => out.serialize_entry(&key.to_string(), &value)?,
             }
         }
         out.end()

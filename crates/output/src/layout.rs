@@ -135,7 +135,15 @@ impl Layout {
     /// When the bytes are not the message.
     pub fn owned_rows(&self, reply: &ShownReply<'_>) -> Result<Vec<OwnedRow>, ValueError> {
         // What a row's columns read from the reply is small once the rows are taken out of it.
-        let rest: Rc<[u8]> = self.without_rows(reply.bytes)?.into();
+        let list = self.rows.as_ref().and_then(Path::field);
+        let list = list.map(|list| list.number);
+        let mut rest = Vec::new();
+        for (number, raw) in fields(reply.bytes).map_while(Result::ok) {
+            if Some(number) != list {
+                wire::put(&mut rest, number, raw);
+            }
+        }
+        let rest: Rc<[u8]> = rest.into();
         let request: Rc<[u8]> = reply.request.into();
         let owned = |row: &[u8]| OwnedRow {
             request: Rc::clone(&request),
@@ -143,21 +151,6 @@ impl Layout {
             row: row.to_vec(),
         };
         Ok(self.rows(reply.bytes)?.into_iter().map(owned).collect())
-    }
-
-    fn without_rows(&self, reply: &[u8]) -> Result<Vec<u8>, ValueError> {
-        let mut rest = Vec::new();
-        let list = self.rows.as_ref().and_then(Path::field);
-        for part in fields(reply) {
-            let (number, raw) = part.map_err(|source| ValueError::Wire {
-                message: self.method.response.name,
-                source,
-            })?;
-            if list.is_none_or(|list| list.number != number) {
-                wire::put(&mut rest, number, raw);
-            }
-        }
-        Ok(rest)
     }
 
     /// What `-o name` prints for a row.

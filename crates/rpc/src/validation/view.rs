@@ -3,10 +3,9 @@
 //!
 //! Reads leniently: what is broken or missing counts as not set, for `walk` reports broken bytes where they stand.
 
-use csi_proto::path::Path;
-use csi_proto::schema::{Kind, Message};
+use csi_proto::path::{Path, contents};
+use csi_proto::schema::{Field, Message};
 use csi_proto::value::Value;
-use csi_proto::wire::{self, Raw};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -76,17 +75,10 @@ impl<'a> MessageView<'a> {
     /// The elements of a repeated message of this message. They are not decoded, for there may be many.
     pub fn elements(&self, name: &str) -> Vec<MessageView<'a>> {
         let field = self.message.field(name);
-        let Some((number, Kind::Message(of))) = field.map(|field| (field.number, field.kind))
-        else {
-            debug_assert!(false, "{name} is not a message field");
-            return Vec::new();
-        };
-        wire::fields(self.bytes)
-            .flatten()
-            .filter_map(|part| match part {
-                (found, Raw::Bytes(bytes)) if found == number => Some(MessageView::new(of, bytes)),
-                _ => None,
-            })
+        let of = field.and_then(Field::message);
+        debug_assert!(of.is_some(), "{name} is not a message field");
+        let all = contents(self.message, self.bytes, name).into_iter();
+        all.filter_map(|bytes| Some(MessageView::new(of?, bytes)))
             .collect()
     }
 }
