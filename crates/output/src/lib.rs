@@ -17,6 +17,7 @@ pub mod load;
 pub mod page;
 pub mod pager;
 pub mod printer;
+pub mod recorded;
 pub mod redirected;
 pub mod replayed;
 mod reply;

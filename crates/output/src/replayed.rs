@@ -1,6 +1,7 @@
 //! The results of replayed calls, one after the other: lines for people, one JSON object a call for scripts.
 
 use super::json as careful;
+use super::recorded::Recorded;
 use super::{OutputError, figure};
 use csi_proto::escaped;
 use serde_json::{Value as Json, json};
@@ -10,18 +11,8 @@ use std::time::Duration;
 /// Wide enough for the longest name of an RPC with its service.
 const NAME_WIDTH: usize = 42;
 
-/// The result of a replayed call.
-#[derive(Clone, Debug)]
-pub struct Replayed<'a> {
-    /// The call's number in the recording.
-    pub number: u64,
-    /// The call's service and name, or its path: untrusted text.
-    pub name: &'a str,
-    /// The duration of the replayed call.
-    pub took: Duration,
-    /// The result of the comparison.
-    pub verdict: ReplayOutcome,
-}
+/// What came of a recorded call when it was sent again, and how long that took.
+pub type Replayed = (ReplayOutcome, Duration);
 
 /// The result of the comparison of a replayed call with the recorded one.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,11 +81,11 @@ impl<W: Write> ReplayPrinter<W> {
     ///
     /// # Errors
     /// When `out` cannot be written.
-    pub fn call(&mut self, call: &Replayed<'_>) -> io::Result<()> {
+    pub fn call(&mut self, call: &Recorded, replayed: &Replayed) -> io::Result<()> {
         if self.json {
-            return self.line(&object(call));
+            return self.line(&object(call, replayed));
         }
-        self.out.write_all(lines(call).as_bytes())?;
+        self.out.write_all(lines(call, replayed).as_bytes())?;
         self.out.flush()
     }
 
@@ -141,20 +132,20 @@ impl<W: Write> ReplayPrinter<W> {
 }
 
 /// A call for scripts.
-fn object(call: &Replayed<'_>) -> Json {
-    let (outcome, reason) = match &call.verdict {
+fn object(call: &Recorded, (outcome, took): &Replayed) -> Json {
+    let (word, reason) = match outcome {
         ReplayOutcome::Same => ("same", None),
         ReplayOutcome::Different(_) => ("different", None),
         ReplayOutcome::NotCompared(why) => ("not compared", Some(*why)),
         ReplayOutcome::Skipped(why) => ("skipped", Some(why.as_str())),
     };
     let mut object = json!({
-        "call": call.number, "method": call.name, "outcome": outcome, "milliseconds": figure::milliseconds(call.took),
+        "call": call.number, "method": call.name(), "outcome": word, "milliseconds": figure::milliseconds(*took),
     });
     if let Some(reason) = reason {
         object["reason"] = json!(reason);
     }
-    if let ReplayOutcome::Different(all) = &call.verdict {
+    if let ReplayOutcome::Different(all) = outcome {
         let one =
             |one: &Difference| json!({"at": one.at, "recorded": one.recorded, "now": one.now});
         object["differences"] = all.iter().map(one).collect();
@@ -163,22 +154,22 @@ fn object(call: &Replayed<'_>) -> Json {
 }
 
 /// A call for people: its line, and one for each difference.
-fn lines(call: &Replayed<'_>) -> String {
-    let (mark, words) = match &call.verdict {
+fn lines(call: &Recorded, (outcome, took): &Replayed) -> String {
+    let (mark, words) = match outcome {
         ReplayOutcome::Same => ("ok", String::new()),
         ReplayOutcome::Different(all) => ("!!", figure::counted(all.len(), "difference")),
         ReplayOutcome::NotCompared(why) => ("--", format!("not compared: {why}")),
         ReplayOutcome::Skipped(why) => ("--", format!("not sent: {why}")),
     };
-    let time = match call.verdict {
+    let time = match outcome {
         ReplayOutcome::Skipped(_) => format!("{:11}", ""),
-        _ => format!("{:8.1} ms", figure::milliseconds(call.took)),
+        _ => format!("{:8.1} ms", figure::milliseconds(*took)),
     };
-    let name = format!("#{} {}", call.number, call.name);
+    let name = format!("#{} {}", call.number, call.name());
     let name = escaped(&name);
     let line = format!("{mark} {name:NAME_WIDTH$} {time}  {}", escaped(&words));
     let mut lines = format!("{}\n", line.trim_end());
-    if let ReplayOutcome::Different(all) = &call.verdict {
+    if let ReplayOutcome::Different(all) = outcome {
         for one in all {
             let (recorded, now) = (json_text(&one.recorded), json_text(&one.now));
             let at = escaped(&one.at);
@@ -235,14 +226,14 @@ mod tests {
                 "skipped",
             ),
         ] {
-            let call = Replayed {
+            let call = Recorded {
                 number: 3,
-                name: "Node/Stage",
-                took: Duration::from_micros(1500),
-                verdict,
+                path: "Node/Stage".to_owned(),
+                ..Recorded::default()
             };
-            assert_eq!(lines(&call), line);
-            let object = object(&call);
+            let replayed = (verdict, Duration::from_micros(1500));
+            assert_eq!(lines(&call, &replayed), line);
+            let object = object(&call, &replayed);
             assert_eq!(object["outcome"], outcome);
             assert_eq!(
                 object["reason"].is_string(),
@@ -255,7 +246,7 @@ mod tests {
                 "{object}"
             );
             let mut count = Count::default();
-            count.add(&call.verdict);
+            count.add(&replayed.0);
             let all = [
                 count.same,
                 count.different,

@@ -1,16 +1,15 @@
 //! A recording as the data of a page, which `output::page` draws.
 
-use super::{Recorded, RecordedOutcome, Recording};
+use super::{Recorded, Recording};
 use csi_error::Error;
-use csi_output::page::timeline::{ShownCall, Timeline};
+use csi_output::page::timeline::Timeline;
 use csi_output::page::{PageFile, Readers};
-use csi_output::replayed::ReplayOutcome;
+use csi_output::replayed::Replayed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// What came of calls that were sent again, and how long each took, by their numbers.
-pub(crate) type Replays = BTreeMap<u64, (ReplayOutcome, Duration)>;
+pub(crate) type Replays = BTreeMap<u64, Replayed>;
 
 /// The place of the page that `--html` names, where it names one: of a recording in a file, and for its owner alone.
 ///
@@ -45,76 +44,34 @@ pub fn timeline(
     let cut = recording.is_cut;
     let note = cut.then(|| "The last call of the recording is cut off and left out.".to_owned());
     let name = path.file_name().unwrap_or(path.as_os_str());
+    let calls = recording.calls.iter().map(|call| Recorded {
+        replayed: replays.remove(&call.number),
+        ..call.clone()
+    });
     Timeline {
         tool,
         title: name.to_string_lossy().into_owned(),
         facts,
         notes: note.into_iter().collect(),
-        calls: recording
-            .calls
-            .iter()
-            .map(|recorded| call(recorded, replays.remove(&recorded.number)))
-            .collect(),
-    }
-}
-
-fn call(recorded: &Recorded, replayed: Option<(ReplayOutcome, Duration)>) -> ShownCall {
-    let end = in_words(&recorded.outcome);
-    ShownCall {
-        number: recorded.number,
-        at: recorded.at,
-        took: recorded.took,
-        name: match recorded.method {
-            Some(method) => format!("{}/{}", method.service, method.name),
-            None => recorded.path.clone(),
-        },
-        is_ok: end == "OK",
-        end,
-        message: recorded.outcome.message.clone(),
-        injected: recorded.injected.clone(),
-        requests: recorded.requests.clone(),
-        replies: recorded.replies.clone(),
-        replayed,
-    }
-}
-
-/// The driver's code; or who ended the call, with the code that the caller got for it.
-fn in_words(outcome: &RecordedOutcome) -> String {
-    let Some(by) = &outcome.by else {
-        return outcome.code.clone();
-    };
-    let who = match (by.as_str(), outcome.code.as_str()) {
-        ("caller", "DEADLINE_EXCEEDED") => "the caller, whose deadline had passed",
-        ("caller", _) => "the caller",
-        ("proxy", "") => return "never answered, by the proxy".to_owned(),
-        ("proxy", _) => "the proxy",
-        ("connection", _) => "the connection, which broke",
-        ("reset", _) => return "ended by the driver without a status".to_owned(),
-        (other, _) => other,
-    };
-    match outcome.code.as_str() {
-        "" => format!("ended by {who}"),
-        code => format!("{code} by {who}"),
+        calls: calls.collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_output::recorded::RecordedOutcome;
+    use csi_output::replayed::ReplayOutcome;
     use csi_proto::methods;
+    use std::time::Duration;
 
     fn recorded(number: u64, outcome: RecordedOutcome) -> Recorded {
         Recorded {
             number,
-            at: Duration::from_millis(number),
-            took: Duration::from_millis(1),
             path: "/own.v1.Service/Method".to_owned(),
             method: methods::by_name("Probe").filter(|_| number == 1),
-            requests: Vec::new(),
-            replies: Vec::new(),
             outcome,
-            sent: true,
-            injected: None,
+            ..Recorded::default()
         }
     }
 
@@ -159,14 +116,18 @@ mod tests {
             .iter()
             .map(|call| {
                 (
-                    call.name.as_str(),
-                    call.end.as_str(),
-                    call.is_ok,
+                    call.name(),
+                    call.outcome.in_words(),
+                    call.outcome.is_ok(),
                     call.replayed.is_some(),
                 )
             })
             .collect();
         let own = "/own.v1.Service/Method";
+        let found: Vec<_> = found
+            .iter()
+            .map(|(name, end, ok, again)| (name.as_str(), end.as_str(), *ok, *again))
+            .collect();
         assert_eq!(
             found,
             [
@@ -191,7 +152,11 @@ mod tests {
                 (own, "ended by the caller", false, false),
             ]
         );
-        assert!(timeline.calls[2..].iter().all(|call| call.message == "why"));
+        assert!(
+            timeline.calls[2..]
+                .iter()
+                .all(|call| call.outcome.message == "why")
+        );
         assert_eq!(
             (timeline.title.as_str(), timeline.notes.len()),
             ("r.jsonl", 1)

@@ -3,8 +3,9 @@
 use super::call::{CallEnd, RecordedCall};
 use super::framing::FramedMessage;
 use super::status::CallStatus;
-use super::{Header, RecordedOutcome, Recorder, Recording};
+use super::{Header, Recorder, Recording};
 use crate::corpus;
+use csi_output::recorded::RecordedOutcome;
 use csi_proto::v1::{
     CreateVolumeRequest, CreateVolumeResponse, GetMetadataAllocatedResponse, Volume,
 };

@@ -14,8 +14,9 @@ pub mod status;
 mod write;
 
 pub use csi_call::secrets::mask;
+pub use csi_output::recorded::Recorded;
 pub use line::{Hidden, Unknown, call_line, code_text, message_value, request_value};
-pub use read::{Recorded, RecordedOutcome, Recording};
+pub use read::Recording;
 pub use write::{Header, RecordError, Recorder};
 
 /// The version of the format. It changes when a reader of the former could misunderstand.

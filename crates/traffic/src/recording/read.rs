@@ -1,8 +1,9 @@
 //! Reads a recording.
 
 use super::VERSION;
+use csi_output::recorded::{Recorded, RecordedOutcome};
 use csi_proto::codes::NAMES as CODE_NAMES;
-use csi_proto::{Method, methods};
+use csi_proto::methods;
 use serde_json::Value as Json;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -44,50 +45,6 @@ pub struct Recording {
     pub calls: Vec<Recorded>,
     /// Whether its last line is cut off, as when the program that wrote it was killed.
     pub is_cut: bool,
-}
-
-/// A call that was recorded.
-#[derive(Debug)]
-pub struct Recorded {
-    /// The call's number.
-    pub number: u64,
-    /// The time between the beginning of the recording and that of the call.
-    pub at: Duration,
-    /// The duration of the call.
-    pub took: Duration,
-    /// The gRPC path: untrusted text.
-    pub path: String,
-    /// The method of CSI that it is, if any.
-    pub method: Option<&'static Method>,
-    /// The requests, as JSON.
-    pub requests: Vec<Json>,
-    /// The replies, as JSON.
-    pub replies: Vec<Json>,
-    /// The end of the call.
-    pub outcome: RecordedOutcome,
-    /// Whether it was passed on to the driver.
-    pub sent: bool,
-    /// The fault that was injected.
-    pub injected: Option<String>,
-}
-
-/// The end of a recorded call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecordedOutcome {
-    /// Who ended it, where that is no answer of the driver: `caller`, `proxy`, `connection`, or `reset` for a driver that gave no
-    /// status.
-    pub by: Option<String>,
-    /// The name of the code that the caller got, or would have got; empty where there was none.
-    pub code: String,
-    /// The message, or the reason; empty where there was none.
-    pub message: String,
-}
-
-impl Recorded {
-    /// The time between the beginning of the recording and the end of the call.
-    pub fn end(&self) -> Duration {
-        self.at.saturating_add(self.took)
-    }
 }
 
 impl Recording {
@@ -191,6 +148,7 @@ fn call(line: &str) -> Result<Recorded, String> {
         requests: messages("request", "requests"),
         replies: messages("reply", "replies"),
         outcome,
+        replayed: None,
         sent: json.get("sent").and_then(Json::as_bool).unwrap_or(true),
         injected: json
             .get("injected")

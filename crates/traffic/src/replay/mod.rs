@@ -19,7 +19,7 @@ use csi_call::session::Lost;
 use csi_call::{CallError, Endpoint, Log, Session, call_error};
 use csi_error::{Error, code_name, say};
 use csi_output::page::{PageFile, timeline};
-use csi_output::replayed::{Count, ReplayOutcome, ReplayPrinter, Replayed};
+use csi_output::replayed::{Count, ReplayOutcome, ReplayPrinter};
 use csi_proto::{Method, escaped};
 use folders::Folders;
 use names::Names;
@@ -241,20 +241,12 @@ impl<'a, W: Write> Replay<'a, W> {
         verdict: ReplayOutcome,
     ) -> Result<(), Error> {
         self.count.add(&verdict);
+        let replayed = (verdict, took);
+        let printed = self.printer.call(call, &replayed);
         if self.page.is_some() {
-            self.replays.insert(call.number, (verdict.clone(), took));
+            self.replays.insert(call.number, replayed);
         }
-        let name = match call.method {
-            Some(method) => format!("{}/{}", method.service, method.name),
-            None => call.path.clone(),
-        };
-        let replayed = Replayed {
-            number: call.number,
-            name: &name,
-            took,
-            verdict,
-        };
-        csi_output::written(self.printer.call(&replayed))
+        csi_output::written(printed)
     }
 }
 

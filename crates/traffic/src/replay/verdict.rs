@@ -83,26 +83,22 @@ fn json_of(method: &'static Method, number: u64, replies: &[Bytes]) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::RecordedOutcome;
+    use csi_output::recorded::RecordedOutcome;
     use csi_proto::methods;
     use csi_proto::v1::ProbeResponse;
     use prost::Message as _;
     use serde_json::json;
-    use std::time::Duration;
 
     fn recorded(outcome: RecordedOutcome, replies: Vec<Json>) -> Recorded {
         let method = methods::by_name("Probe");
         Recorded {
             number: 7,
-            at: Duration::ZERO,
-            took: Duration::ZERO,
             path: "/csi.v1.Identity/Probe".to_owned(),
             method,
-            requests: Vec::new(),
             replies,
             outcome,
             sent: true,
-            injected: None,
+            ..Recorded::default()
         }
     }
 

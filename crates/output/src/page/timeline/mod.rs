@@ -4,6 +4,7 @@ mod axis;
 
 use super::{Page, filter};
 use crate::load::{count, time};
+use crate::recorded::Recorded;
 use crate::replayed::ReplayOutcome;
 use crate::{figure, json};
 use axis::{Cut, TimeAxis};
@@ -35,44 +36,17 @@ pub struct Timeline {
     /// What is missing or was left out.
     pub notes: Vec<String>,
     /// The calls, in the order of their beginning.
-    pub calls: Vec<ShownCall>,
+    pub calls: Vec<Recorded>,
 }
 
-/// A call.
-#[derive(Debug, Default)]
-pub struct ShownCall {
-    /// The number.
-    pub number: u64,
-    /// The time between the beginning of the recording and that of the call.
-    pub at: Duration,
-    /// The duration.
-    pub took: Duration,
-    /// The service and the RPC, or the path; untrusted text.
-    pub name: String,
-    /// The end: a code, or who ended it.
-    pub end: String,
-    /// Whether it ended with OK.
-    pub is_ok: bool,
-    /// The words of an error; untrusted text.
-    pub message: String,
-    /// The fault that was injected.
-    pub injected: Option<String>,
-    /// The requests, without secrets.
-    pub requests: Vec<Json>,
-    /// The replies, without secrets.
-    pub replies: Vec<Json>,
-    /// What came of it when it was sent again, and how long that took.
-    pub replayed: Option<(ReplayOutcome, Duration)>,
-}
-
-impl ShownCall {
+impl Recorded {
     fn span(&self) -> (Duration, Duration) {
-        (self.at, self.at.saturating_add(self.took))
+        (self.at, self.end())
     }
 
     /// The kinds for the filter: also the styles of the call.
     fn kinds(&self) -> String {
-        let mut kinds = vec![if self.is_ok { "ok" } else { "failed" }];
+        let mut kinds = vec![if self.outcome.is_ok() { "ok" } else { "failed" }];
         kinds.extend(self.injected.as_ref().map(|_| "injected"));
         kinds.extend(self.replayed.as_ref().map(|(outcome, _)| kind_of(outcome)));
         kinds.join(" ")
@@ -102,15 +76,11 @@ const KINDS: [(&str, &str); 6] = [
 pub fn page(timeline: &Timeline) -> Page {
     let all = &timeline.calls;
     let calls = &all[..all.len().min(MOST)];
-    let failed = all.iter().filter(|call| !call.is_ok).count();
+    let failed = all.iter().filter(|call| !call.outcome.is_ok()).count();
     let mut facts = timeline.facts.clone();
     facts.push(("Calls", count(all.len() as u64)));
     facts.push(("Not OK", count(failed as u64)));
-    let end = all
-        .iter()
-        .map(|call| call.span().1)
-        .max()
-        .unwrap_or_default();
+    let end = all.iter().map(Recorded::end).max().unwrap_or_default();
     let begin = all.first().map_or(Duration::ZERO, |call| call.at);
     facts.push(("Lasted", time(end.saturating_sub(begin))));
     let in_kind = |kind: &str| {
@@ -143,8 +113,8 @@ pub fn page(timeline: &Timeline) -> Page {
 }
 
 /// The lanes.
-fn drawn(calls: &[ShownCall]) -> Markup {
-    let spans: Vec<_> = calls.iter().map(ShownCall::span).collect();
+fn drawn(calls: &[Recorded]) -> Markup {
+    let spans: Vec<_> = calls.iter().map(Recorded::span).collect();
     let axis = TimeAxis::of(&spans);
     let placed = lanes(&spans);
     let lanes = placed.iter().max().map_or(0, |most| most + 1);
@@ -164,8 +134,8 @@ fn drawn(calls: &[ShownCall]) -> Markup {
                             @let (left, right) = (axis.place(*from), axis.place(*to));
                             a.bar.(call.kinds()) href={ "#call-" (call.number) } data-call=(call.number)
                                 style={ "left:" (percent(left)) ";width:" (percent(right - left)) }
-                                title={ "#" (call.number) " " (call.name) ": " (call.end) ", " (time(call.took)) } {
-                                @if right - left > 0.05 { (short(&call.name)) }
+                                title={ "#" (call.number) " " (call.name()) ": " (call.outcome.in_words()) ", " (time(call.took)) } {
+                                @if right - left > 0.05 { (short(&call.name())) }
                             }
                         }
                     }
@@ -202,18 +172,18 @@ fn short(name: &str) -> &str {
 }
 
 /// A call with all that was said. What is large is written by the script, when somebody opens it.
-fn row(call: &ShownCall) -> Markup {
+fn row(call: &Recorded) -> Markup {
     html! {
         details.item.call.(call.kinds()) id={ "call-" (call.number) } data-call=(call.number) data-kinds=(call.kinds()) {
             summary {
                 span.n.muted { "#" (call.number) }
-                span.name { @for (index, part) in call.name.split('/').enumerate() { @if index > 0 { "/" wbr; } (part) } }
-                span.end { (call.end) @if let Some((outcome, _)) = &call.replayed { " " span.verdict { (verdict(outcome)) } } }
+                span.name { @for (index, part) in call.name().split('/').enumerate() { @if index > 0 { "/" wbr; } (part) } }
+                span.end { (call.outcome.in_words()) @if let Some((outcome, _)) = &call.replayed { " " span.verdict { (verdict(outcome)) } } }
                 span.n.muted.at { (time(call.at)) }
                 span.n { (time(call.took)) }
             }
             div.inside {
-                @if !call.message.is_empty() { p.text { (call.message) } }
+                @if !call.outcome.message.is_empty() { p.text { (call.outcome.message) } }
                 @if let Some(fault) = &call.injected { p.note { "Done on purpose: " (fault) } }
                 @if let Some((outcome, took)) = &call.replayed { (replayed(outcome, *took)) }
             }
@@ -259,13 +229,13 @@ fn value(json: &Json) -> String {
 }
 
 /// A call as the script reads it: its texts as they are shown.
-fn data(call: &ShownCall) -> Json {
+fn data(call: &Recorded) -> Json {
     // What is JSON can be written.
     let text = |json: &Json| json::text(json).unwrap_or_default().trim_end().to_owned();
     let texts = |all: &[Json]| all.iter().map(text).collect::<Vec<_>>();
     object!({
         "call": call.number, "at": figure::seconds(call.at), "seconds": figure::seconds(call.took),
-        "method": escaped(&call.name), "end": call.end, "kinds": call.kinds(), "requests": texts(&call.requests),
+        "method": escaped(&call.name()), "end": call.outcome.in_words(), "kinds": call.kinds(), "requests": texts(&call.requests),
         "replies": texts(&call.replies),
     })
 }
@@ -291,17 +261,20 @@ fn lanes(spans: &[(Duration, Duration)]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::page::tests::{HOSTILE, elements};
+    use crate::recorded::RecordedOutcome;
     use crate::replayed::Difference;
 
-    fn call(number: u64, from: u64, to: u64) -> ShownCall {
-        ShownCall {
+    fn call(number: u64, from: u64, to: u64) -> Recorded {
+        Recorded {
             number,
             at: Duration::from_millis(from),
             took: Duration::from_millis(to - from),
-            name: "Controller/CreateVolume".to_owned(),
-            end: "OK".to_owned(),
-            is_ok: true,
-            ..ShownCall::default()
+            path: "Controller/CreateVolume".to_owned(),
+            outcome: RecordedOutcome {
+                code: "OK".to_owned(),
+                ..RecordedOutcome::default()
+            },
+            ..Recorded::default()
         }
     }
 
@@ -316,14 +289,16 @@ mod tests {
             tool: "csi replay",
             title: HOSTILE.to_owned(),
             notes: vec![HOSTILE.to_owned()],
-            calls: vec![ShownCall {
-                name: HOSTILE.to_owned(),
-                end: HOSTILE.to_owned(),
-                message: HOSTILE.to_owned(),
+            calls: vec![Recorded {
+                path: HOSTILE.to_owned(),
+                outcome: RecordedOutcome {
+                    by: None,
+                    code: HOSTILE.to_owned(),
+                    message: HOSTILE.to_owned(),
+                },
                 injected: Some(HOSTILE.to_owned()),
                 requests: vec![object!({HOSTILE: HOSTILE})],
                 replayed: Some((ReplayOutcome::Different(vec![difference]), Duration::ZERO)),
-                is_ok: false,
                 ..call(1, 0, 1)
             }],
             ..Timeline::default()
