@@ -9,6 +9,7 @@ use csi_error::{ANSWERED, Error, Style, exit_codes};
 use csi_invocation::globals::with_global_flags;
 use csi_invocation::help::JOINT;
 use csi_invocation::parse::with_rpcs;
+use csi_invocation::verbs::neither_flag_nor_value;
 use csi_invocation::{Defaults, Globals};
 use csi_rpc::GROUPS;
 use csi_traffic::{proxy, replay, serve};
@@ -73,15 +74,18 @@ pub fn command(name: &'static str) -> Command {
     with_rpcs(root(name)).subcommands(tools)
 }
 
-/// The tree with no command but the RPC that `words`, the program's name before them, begin with: clap gives each command a copy of
+/// The tree with no command but the RPC that `words`, the program's name before them, call: clap gives each command a copy of
 /// each global flag, which takes longer than the rest of a short run.
 pub fn command_of_one_rpc(name: &'static str, words: &[OsString]) -> Option<Command> {
-    let mut words = words.iter().skip(1).map(|word| word.to_str());
-    let (group, verb) = (words.next()??, words.next()??);
+    let root = root(name);
+    let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+    let mut commands = neither_flag_nor_value(&root, &words).map(|place| &*words[place]);
+    let (group, verb) = (commands.next()?, commands.next()?);
     let group = GROUPS.iter().find(|it| it.is_called(group))?;
     let rpc = group.rpcs.iter().find(|it| it.is_called(verb))?;
     let group = group.command_with([rpc]);
-    Some(root(name).subcommand(group))
+    drop(commands);
+    Some(root.subcommand(group))
 }
 
 /// The program without its commands.

@@ -2,7 +2,7 @@
 //!
 //! The rooms below test the same functions with the commands that they know.
 
-use super::{PROGRAM, command};
+use super::{PROGRAM, command, command_of_one_rpc};
 use clap::Command;
 use csi_invocation::completion::{DriverCandidates, Tree};
 use csi_invocation::parse::parse;
@@ -291,6 +291,24 @@ fn every_command_is_called_like_one() {
     for name in names(&tree) {
         let word = &statements(&name).unwrap()[0].words[0];
         assert!(!statement::is_text(word, &name), "{name}");
+    }
+}
+
+#[test]
+fn an_rpc_is_found_among_the_flags_before_it() {
+    for (line, is_found) in [
+        ("csi controller delete-volume v", true),
+        ("csi -e x controller rm v", true),
+        ("csi --endpoint x -v controller --context y ls", true),
+        ("csi -ex -o=json node stats", true),
+        ("csi -e controller bench", false),
+        ("csi help controller ls", false),
+        ("csi shell controller ls", false),
+        ("csi -e x", false),
+    ] {
+        let words: Vec<_> = line.split(' ').map(Into::into).collect();
+        let tree = command_of_one_rpc("csi", &words);
+        assert_eq!(tree.is_some(), is_found, "{line}");
     }
 }
 

@@ -60,8 +60,8 @@ fn is_command(tree: &Command, word: &str) -> bool {
     tree.find_subcommand(word).is_some() && word != HELP
 }
 
-/// The places of the words that are neither flags nor their values.
-fn neither_flag_nor_value<'a>(
+/// The places of the words that are neither flags of `tree`'s root nor their values.
+pub fn neither_flag_nor_value<'a>(
     tree: &'a Command,
     words: &'a [impl AsRef<str>],
 ) -> impl Iterator<Item = usize> + 'a {
