@@ -5,7 +5,7 @@
 use crate::options::TODAY;
 use crate::{Defect, Options};
 use csi_proto::duration::{self, DurationError};
-use csi_proto::faults::{self, FaultError, FaultRules, Named};
+use csi_proto::faults::{self, FaultError, FaultRule, Named, PlannedEnd};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -171,12 +171,12 @@ pub struct Rules {
     /// What the driver is.
     pub options: Options,
     /// What befalls its calls on purpose.
-    pub faults: FaultRules,
+    pub faults: Vec<FaultRule>,
 }
 
 impl From<Options> for Rules {
     fn from(options: Options) -> Self {
-        let faults = FaultRules::default();
+        let faults = Vec::new();
         Self { options, faults }
     }
 }
@@ -246,18 +246,18 @@ impl Settings {
         options.max_volumes = self.max_volumes.unwrap_or_default();
         options.capacity = self.capacity.unwrap_or(options.capacity);
         options.largest = self.max_volume_size.unwrap_or(options.largest);
-        let mut faults = FaultRules::default();
+        let mut faults = Vec::new();
         for text in &self.delay {
-            faults.delay.push(faults::delay(text, named)?);
+            faults.push(faults::delay(text, named)?);
         }
         for text in &self.fail {
-            faults.fail.push(faults::fail(text, named)?);
+            faults.push(faults::fail(text, named)?);
         }
         for text in &self.drop {
-            faults.drop.push(faults::drop(text, named)?);
+            faults.push(faults::drop(text, PlannedEnd::Drop, named)?);
         }
         for text in &self.drop_reply {
-            faults.drop_reply.push(faults::drop(text, named)?);
+            faults.push(faults::drop(text, PlannedEnd::DropReply, named)?);
         }
         Ok(Rules { options, faults })
     }
@@ -375,7 +375,7 @@ pub type Warn = Box<dyn Fn(&str) + Send>;
 pub struct SettingsFile {
     path: PathBuf,
     flags: Settings,
-    faults: FaultRules,
+    faults: Vec<FaultRule>,
     named: Named,
     /// Whether defects are taken that may end the process.
     takes_fatal: bool,
@@ -394,7 +394,7 @@ impl SettingsFile {
     pub fn new(
         path: PathBuf,
         flags: Settings,
-        faults: FaultRules,
+        faults: Vec<FaultRule>,
         named: Named,
         warn: Warn,
     ) -> Self {
@@ -433,7 +433,7 @@ impl SettingsFile {
         };
         let settings = self.flags.clone().and(Settings::of_file(&text)?);
         let mut rules = settings.rules(self.named)?;
-        rules.faults = self.faults.clone().and(rules.faults);
+        rules.faults = [self.faults.as_slice(), &rules.faults].concat();
         match rules.options.defect {
             Some(defect) if defect.is_fatal() && !self.takes_fatal => {
                 Err(SettingsError::Fatal(defect))
@@ -551,8 +551,7 @@ mod tests {
             ..Settings::default()
         };
         let warn: Warn = Box::new(move |text| sender.send(text.to_owned()).unwrap());
-        let rules = FaultRules::default();
-        let mut file = SettingsFile::new(path.clone(), flags, rules, named, warn);
+        let mut file = SettingsFile::new(path.clone(), flags, Vec::new(), named, warn);
         let rules = file.read().unwrap();
         assert_eq!(rules.options.defect, Some(Defect::ProbeFails));
         assert!(file.changed().is_none());
@@ -563,7 +562,7 @@ mod tests {
         .unwrap();
         let rules = file.changed().unwrap();
         assert_eq!(rules.options.defect, Some(Defect::ProbeNeverReady));
-        assert_eq!((rules.options.max_volumes, rules.faults.fail.len()), (2, 1));
+        assert_eq!((rules.options.max_volumes, rules.faults.len()), (2, 1));
         assert_eq!(rules.options.nodes, ["n"]);
         assert!(file.changed().is_none());
         fs::write(&path, "defect = 'LongIdPanics'").unwrap();

@@ -25,11 +25,17 @@ enum CallSelector {
 
 /// A rule, as one flag says it.
 #[derive(Clone, Debug)]
-pub struct FaultRule<T> {
+pub struct FaultRule {
     calls: CallSelector,
     /// The number of calls that it still applies to; `None` for all calls.
     left: Option<u64>,
-    what: T,
+    fault: Fault,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Delay(Duration),
+    End(PlannedEnd),
 }
 
 /// A rule that cannot be understood.
@@ -60,7 +66,7 @@ pub enum FaultError {
 ///
 /// # Errors
 /// When the method or the duration is none.
-pub fn delay(text: &str, named: Named) -> Result<FaultRule<Duration>, FaultError> {
+pub fn delay(text: &str, named: Named) -> Result<FaultRule, FaultError> {
     let (calls, text) = match text.rsplit_once('=') {
         Some((method, text)) => (CallSelector::parse(method, named)?, text),
         None => (CallSelector::All, text),
@@ -68,7 +74,7 @@ pub fn delay(text: &str, named: Named) -> Result<FaultRule<Duration>, FaultError
     Ok(FaultRule {
         calls,
         left: None,
-        what: duration::parse(text)?,
+        fault: Fault::Delay(duration::parse(text)?),
     })
 }
 
@@ -76,7 +82,7 @@ pub fn delay(text: &str, named: Named) -> Result<FaultRule<Duration>, FaultError
 ///
 /// # Errors
 /// When the method, the code or the number is none.
-pub fn fail(text: &str, named: Named) -> Result<FaultRule<i32>, FaultError> {
+pub fn fail(text: &str, named: Named) -> Result<FaultRule, FaultError> {
     let no_code = || FaultError::NoCode(text.to_owned());
     let (method, code) = text.rsplit_once('=').ok_or_else(no_code)?;
     let calls = CallSelector::parse(method, named)?;
@@ -84,20 +90,20 @@ pub fn fail(text: &str, named: Named) -> Result<FaultRule<i32>, FaultError> {
     Ok(FaultRule {
         calls,
         left,
-        what: parse_code(code)?,
+        fault: Fault::End(PlannedEnd::Fail(parse_code(code)?)),
     })
 }
 
-/// `METHOD[:N]`.
+/// `METHOD[:N]`, for calls that end in this way.
 ///
 /// # Errors
 /// When the method or the number is none.
-pub fn drop(text: &str, named: Named) -> Result<FaultRule<()>, FaultError> {
+pub fn drop(text: &str, end: PlannedEnd, named: Named) -> Result<FaultRule, FaultError> {
     let (method, left) = counted(text)?;
     Ok(FaultRule {
         calls: CallSelector::parse(method, named)?,
         left,
-        what: (),
+        fault: Fault::End(end),
     })
 }
 
@@ -153,33 +159,7 @@ impl CallSelector {
 /// All rules.
 #[derive(Debug, Default)]
 pub struct Faults {
-    rules: Mutex<FaultRules>,
-    any: bool,
-}
-
-/// The rules of each kind, in the order in which they were said.
-#[derive(Clone, Debug, Default)]
-pub struct FaultRules {
-    /// Calls that are held back.
-    pub delay: Vec<FaultRule<Duration>>,
-    /// Calls that end with a code.
-    pub fail: Vec<FaultRule<i32>>,
-    /// Calls that nobody hears of.
-    pub drop: Vec<FaultRule<()>>,
-    /// Calls that are carried out, and never answered.
-    pub drop_reply: Vec<FaultRule<()>>,
-}
-
-impl FaultRules {
-    /// These, and others that count after them.
-    #[must_use]
-    pub fn and(mut self, others: Self) -> Self {
-        self.delay.extend(others.delay);
-        self.fail.extend(others.fail);
-        self.drop.extend(others.drop);
-        self.drop_reply.extend(others.drop_reply);
-        self
-    }
+    rules: Mutex<Vec<FaultRule>>,
 }
 
 /// The faults of one call.
@@ -220,45 +200,34 @@ impl FaultPlan {
 }
 
 impl Faults {
-    /// Faults by these rules.
-    pub fn new(rules: FaultRules) -> Self {
-        let any = !(rules.delay.is_empty()
-            && rules.fail.is_empty()
-            && rules.drop.is_empty()
-            && rules.drop_reply.is_empty());
-        Self {
-            rules: Mutex::new(rules),
-            any,
-        }
+    /// Faults by these rules, those of each kind in the order in which they were said.
+    pub fn new(mut rules: Vec<FaultRule>) -> Self {
+        rules.sort_by_key(|rule| match rule.fault {
+            Fault::Delay(_) | Fault::End(PlannedEnd::Fail(_)) => 0,
+            Fault::End(PlannedEnd::Drop) => 1,
+            Fault::End(PlannedEnd::DropReply) => 2,
+        });
+        let rules = Mutex::new(rules);
+        Self { rules }
     }
 
-    /// The faults of a call that begins now. Of several rules of a flag, the first that still applies counts.
+    /// The faults of a call that begins now. Of several rules of a flag, the first that still applies counts; of several ends,
+    /// that with a code comes before none, and none before one without the answer.
     pub fn plan(&self, path: &str, method: Option<&'static Method>) -> FaultPlan {
-        if !self.any {
-            return FaultPlan::default();
+        let mut plan = FaultPlan::default();
+        for rule in lock(&self.rules).iter_mut() {
+            if rule.left == Some(0) || !rule.calls.include(path, method) {
+                continue;
+            }
+            match rule.fault {
+                Fault::Delay(delay) if plan.delay.is_none() => plan.delay = Some(delay),
+                Fault::End(end) if plan.end.is_none() => plan.end = Some(end),
+                _ => continue,
+            }
+            rule.left = rule.left.map(|left| left - 1);
         }
-        let mut rules = lock(&self.rules);
-        let delay = first(&mut rules.delay, path, method);
-        let end = None
-            .or_else(|| first(&mut rules.fail, path, method).map(PlannedEnd::Fail))
-            .or_else(|| first(&mut rules.drop, path, method).map(|()| PlannedEnd::Drop))
-            .or_else(|| first(&mut rules.drop_reply, path, method).map(|()| PlannedEnd::DropReply));
-        FaultPlan { delay, end }
+        plan
     }
-}
-
-fn first<T: Copy>(
-    rules: &mut [FaultRule<T>],
-    path: &str,
-    method: Option<&'static Method>,
-) -> Option<T> {
-    let rule = rules
-        .iter_mut()
-        .find(|rule| rule.left != Some(0) && rule.calls.include(path, method))?;
-    if let Some(left) = &mut rule.left {
-        *left -= 1;
-    }
-    Some(rule.what)
 }
 
 #[cfg(test)]
@@ -273,19 +242,20 @@ mod tests {
 
     #[test]
     fn rules_count_down_and_the_first_that_holds_counts() {
-        let faults = Faults::new(FaultRules {
-            delay: vec![
-                delay("probe=2s", named).expect("a rule"),
-                delay("10ms", named).expect("a rule"),
-            ],
-            fail: vec![fail("CreateVolume=UNAVAILABLE:2", named).expect("a rule")],
-            drop: vec![drop("/own.v1.S/M:1", named).expect("a rule")],
-            drop_reply: vec![drop("create-volume", named).expect("a rule")],
-        });
+        let rules = [
+            drop("create-volume", PlannedEnd::DropReply, named),
+            drop("/own.v1.S/M:1", PlannedEnd::Drop, named),
+            delay("probe=2s", named),
+            delay("10ms", named),
+            fail("CreateVolume=UNAVAILABLE:1", named),
+            fail("CreateVolume=3:1", named),
+        ];
+        let faults = Faults::new(rules.map(|rule| rule.expect("a rule")).into());
         let short = Some(Duration::from_millis(10));
         let ends: Vec<_> = (0..3).map(|_| plan(&faults, "CreateVolume").end).collect();
-        let failed = Some(PlannedEnd::Fail(14));
-        assert_eq!(ends, [failed, failed, Some(PlannedEnd::DropReply)]);
+        let failed = |code| Some(PlannedEnd::Fail(code));
+        let dropped = Some(PlannedEnd::DropReply);
+        assert_eq!(ends, [failed(14), failed(3), dropped]);
         assert_eq!(
             plan(&faults, "Probe"),
             FaultPlan {
@@ -322,13 +292,17 @@ mod tests {
                 fail("Nonsense=14", named).err(),
                 "\"Nonsense\" is no RPC of CSI",
             ),
-            (drop("probe:x", named).err(), "\"x\" is no number"),
+            (
+                drop("probe:x", PlannedEnd::Drop, named).err(),
+                "\"x\" is no number",
+            ),
             (delay("probe=2", named).err(), "has no unit"),
         ];
         for (error, part) in cases {
             let error = error.expect(part).to_string();
             assert!(error.contains(part), "{error}");
         }
-        assert_eq!(fail("*=14", named).expect("a rule").what, 14);
+        let fault = fail("*=14", named).expect("a rule").fault;
+        assert_eq!(fault, Fault::End(PlannedEnd::Fail(14)));
     }
 }

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use csi_proto::Method;
-use csi_proto::faults::{self, FaultRule, FaultRules};
-use std::time::Duration;
+use csi_proto::faults::{self, FaultRule, PlannedEnd};
 
 const FAULTS: &str = "Faults on purpose";
 
@@ -12,27 +11,22 @@ const FAULTS: &str = "Faults on purpose";
 pub struct FaultFlags {
     /// Hold calls back for a while
     #[arg(long, value_name = "[METHOD=]DURATION", value_parser = |text: &str| faults::delay(text, methods_named), help_heading = FAULTS)]
-    delay: Vec<FaultRule<Duration>>,
+    delay: Vec<FaultRule>,
     /// Answer calls, the first N or all, with this status; the driver does not hear of them
     #[arg(long, value_name = "METHOD=CODE[:N]", value_parser = |text: &str| faults::fail(text, methods_named), help_heading = FAULTS)]
-    fail: Vec<FaultRule<i32>>,
+    fail: Vec<FaultRule>,
     /// Never answer calls, the first N or all; the driver does not hear of them
-    #[arg(long, value_name = "METHOD[:N]", value_parser = |text: &str| faults::drop(text, methods_named), help_heading = FAULTS)]
-    drop: Vec<FaultRule<()>>,
+    #[arg(long, value_name = "METHOD[:N]", value_parser = |text: &str| faults::drop(text, PlannedEnd::Drop, methods_named), help_heading = FAULTS)]
+    drop: Vec<FaultRule>,
     /// Pass calls on, the first N or all, and never answer them, though the driver has
-    #[arg(long, value_name = "METHOD[:N]", value_parser = |text: &str| faults::drop(text, methods_named), help_heading = FAULTS)]
-    drop_reply: Vec<FaultRule<()>>,
+    #[arg(long, value_name = "METHOD[:N]", value_parser = |text: &str| faults::drop(text, PlannedEnd::DropReply, methods_named), help_heading = FAULTS)]
+    drop_reply: Vec<FaultRule>,
 }
 
 impl FaultFlags {
     /// What they say.
-    pub fn rules(&self) -> FaultRules {
-        FaultRules {
-            delay: self.delay.clone(),
-            fail: self.fail.clone(),
-            drop: self.drop.clone(),
-            drop_reply: self.drop_reply.clone(),
-        }
+    pub fn rules(&self) -> Vec<FaultRule> {
+        [&self.delay[..], &self.fail, &self.drop, &self.drop_reply].concat()
     }
 }
 

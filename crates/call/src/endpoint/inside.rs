@@ -12,7 +12,6 @@ use csi_error::note;
 use csi_mock::{Gate, Mock, Server, Settings, SettingsFile, Storage, StorageError};
 #[cfg(feature = "embedded")]
 use csi_nfs::process::embedded::Embedded;
-use csi_proto::faults::FaultRules;
 use csi_proto::{lock, methods};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -86,7 +85,7 @@ fn mock_over(folder: &Path, storage: Storage) -> Result<Arc<Server<Gate>>, Endpo
     let mut file = SettingsFile::new(
         path.clone(),
         Settings::default(),
-        FaultRules::default(),
+        Vec::new(),
         methods::named,
         warn,
     );
