@@ -3,7 +3,7 @@
 //! one. Must not follow a symlink or cross a mount.
 
 use crate::files::beneath;
-use crate::files::walking::{EntryKind, TreeWalk};
+use crate::files::walking::{DEPTH, EntryKind, TreeWalk};
 use crate::quota::error::{Context, QuotaError};
 use crate::quota::project;
 use crate::quota::project_id::ProjectId;
@@ -35,8 +35,6 @@ pub enum Because {
     Busy,
     /// Another file system is mounted there.
     Mounted,
-    /// It lies too deep.
-    Deep,
 }
 
 impl fmt::Display for Because {
@@ -48,7 +46,6 @@ impl fmt::Display for Because {
             Self::LinkedOutside => "has a name outside of the folder, too",
             Self::Busy => "is held by an NFS client: try again when the volume is not published",
             Self::Mounted => "is another file system",
-            Self::Deep => "lies too deep",
         })
     }
 }
@@ -74,7 +71,7 @@ pub struct Found {
 /// was begun with; files may come from `former` ones.
 ///
 /// # Errors
-/// [`QuotaError::OtherProject`], and I/O errors.
+/// [`QuotaError::OtherProject`], [`QuotaError::Deep`], and I/O errors.
 pub fn look(
     folder: impl AsFd,
     begun: Option<ProjectId>,
@@ -89,7 +86,7 @@ pub type Former = BTreeSet<ProjectId>;
 /// Puts an open folder and all that is in it into the project `id`, which nothing else has. A repeat goes on where it ended.
 ///
 /// # Errors
-/// [`QuotaError::OtherProject`], [`QuotaError::Restless`], and I/O errors.
+/// [`QuotaError::OtherProject`], [`QuotaError::Deep`], [`QuotaError::Restless`], and I/O errors.
 pub fn enable_quota(
     folder: impl AsFd,
     id: ProjectId,
@@ -184,7 +181,8 @@ impl Pass<'_> {
             EntryKind::File => beneath::file(folder, name),
             EntryKind::Other => return self.leave(path, Because::Kind),
             EntryKind::Mounted => return self.leave(path, Because::Mounted),
-            EntryKind::Deep => return self.leave(path, Because::Deep),
+            // In no project, it and all that is ever made in it: what nobody would count.
+            EntryKind::Deep => return Err(QuotaError::Deep(DEPTH)),
         };
         let file = match opened {
             Ok(file) => file,
@@ -262,6 +260,23 @@ impl Pass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_is_counted_whole_or_refused() {
+        let top = tempfile::tempdir().unwrap();
+        let look = || look(File::open(top.path()).unwrap(), None, &Former::new());
+        let deepest = top.path().join(vec!["d"; DEPTH].join("/"));
+        // The last of them lies too deep to be entered.
+        std::fs::create_dir_all(deepest.parent().unwrap()).unwrap();
+        let whole = look().map(|found| (found.folders, found.outside_count));
+        std::fs::create_dir(&deepest).unwrap();
+        match (whole, look()) {
+            (Ok(whole), Err(QuotaError::Deep(_))) => assert_eq!(whole, (DEPTH as u64, 0)),
+            // A file system that knows no projects.
+            (Err(QuotaError::Io { .. }), Err(QuotaError::Io { .. })) => {}
+            (whole, deep) => panic!("{whole:?} {deep:?}"),
+        }
+    }
 
     #[test]
     fn files_of_another_project_are_refused() {

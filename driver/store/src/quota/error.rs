@@ -38,6 +38,11 @@ pub enum QuotaError {
         /// What it may take, where 0 is any.
         limits: Amounts,
     },
+    /// Folders lie too deep to be gone through, so not all of it can be known to be in the project.
+    #[error(
+        "it has folders below {0} others: nobody could count what is in them; move them up first"
+    )]
+    Deep(usize),
     /// Somebody goes on bringing in files of no project.
     #[error(
         "after {0} passes there were still new files outside of project {1}: is the folder in use?"

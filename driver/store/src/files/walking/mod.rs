@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 /// Folders within folders that are entered; each keeps a descriptor open.
-const DEPTH: usize = 256;
+pub(crate) const DEPTH: usize = 256;
 
 /// An entry of a folder, by what can be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -115,7 +115,6 @@ fn put_into_a_project(
         let granted = project::quota(folder, id)?.limits;
         project::set_limits(folder, id, larger(limits::promised(volume), granted))
     };
-    // By hand, an administrator reads what is left out. Of a volume that is said to be held, nothing may be that can grow.
     let was_enforced = matches!(record.what.size, Some(Size::Enforced { .. }));
     let taken = match enable_quota::enable_quota(folder, id, &former) {
         Err(error) if was_enforced => {
@@ -136,7 +135,8 @@ fn put_into_a_project(
         step("a volume that is taken in is limited")?;
         Ok(Some(Volume {
             size: Some(Size::Enforced {
-                project: Some(id.number()),
+                // Files that clients hold can grow outside of it, until a comparison has put them into it.
+                project: (taken.busy == 0).then(|| id.number()),
             }),
             ..volume.what.clone()
         }))
