@@ -8,6 +8,7 @@ use crate::support::driver::{self, Driver};
 use crate::support::patience::until;
 use crate::support::placed::of_volume;
 use crate::support::process::Process;
+use rustix::fs::XattrFlags;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
@@ -293,4 +294,44 @@ fn a_copy_is_finished_when_its_agent_is_killed() {
             disk.settles_with(&expected(&[], 0));
         });
     }
+}
+
+/// What a tenant hangs on one file, or on many, is never in memory all at once.
+#[test]
+fn a_file_with_many_attributes_takes_no_memory() {
+    const VALUE: usize = 60_000;
+    let share = Share::new("attributes", Version::V4_2);
+    let driver = controller();
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let volume = made(&calls, &share, "v").await;
+        let file = of_volume(share.folder(), "v/file");
+        fs::write(&file, "content").unwrap();
+        // As many as there is room for, which is few on other file systems than XFS.
+        let set = |number: usize| {
+            let (name, value) = (format!("user.{number}"), vec![7; VALUE]);
+            rustix::fs::setxattr(&file, name, &value, XattrFlags::CREATE)
+        };
+        let count = (0..1000).take_while(|number| set(*number).is_ok()).count();
+        let agent = Agent::of(&share);
+        let peak = || {
+            let status = fs::read_to_string(format!("/proc/{}/status", agent.0.pid())).unwrap();
+            let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+            let kib = line.unwrap().trim().strip_suffix(" kB").unwrap();
+            kib.parse::<usize>().unwrap() << 10
+        };
+        let before = peak();
+        calls.ready_snapshot("s", &volume).await.unwrap();
+        agent.has_copied();
+        let copied = find(share.folder(), "file").into_iter();
+        let copied = copied.filter(|path| *path != file).last().unwrap();
+        for number in [0, count / 2, count.saturating_sub(1)] {
+            let mut value = vec![0; VALUE];
+            let name = format!("user.{number}");
+            let length = rustix::fs::getxattr(&copied, name, &mut value[..]);
+            assert_eq!(length.ok(), (count > 0).then_some(VALUE), "{number}");
+        }
+        let (more, all) = (peak() - before, count * VALUE);
+        assert!(more < (8 << 20) + all / 4, "{more} more for {all}");
+    });
 }

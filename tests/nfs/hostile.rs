@@ -1,13 +1,13 @@
 //! Shares that are full, read-only, squash root, or have lost their records: a clear error, nothing left behind, and all is
 //! well again when the cause is gone.
 
-use crate::scene::Share;
+use crate::scene::{Share, Version};
 use crate::server::Server;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::disk::{Disk, Expected};
 use crate::support::driver::Driver;
 use crate::support::placed::of_volume;
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use tonic::{Code, Status};
 
@@ -45,6 +45,39 @@ fn volumes(names: &[&str], snapshots: usize) -> Expected {
         volumes: names.len(),
         snapshots,
     }
+}
+
+/// Where holes cannot be seen, nobody reads zeros for years.
+fn no_hole_is_read_without_end(version: Version) {
+    let share = Share::new("holes", version);
+    let driver = Driver::with_args(&[]);
+    let disk = Disk::with_foreign_files(share.folder());
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        let request = calls::volume("v", &share.parameters());
+        let volume = calls.create(request).await.unwrap().volume_id;
+        let file = File::create(of_volume(share.folder(), "v/file")).unwrap();
+        file.set_len(1 << 30).unwrap();
+        calls.ready_snapshot("s", &volume).await.unwrap();
+        file.set_len(i64::MAX as u64 & !0xfff).unwrap();
+        let words = ["file", "vers=4.2"];
+        refused(
+            calls.snapshot("t", &volume).await,
+            Code::FailedPrecondition,
+            &words,
+        );
+        disk.settles_with(&volumes(&["v"], 1));
+    });
+}
+
+#[test]
+fn no_hole_is_read_without_end_over_v3() {
+    no_hole_is_read_without_end(Version::V3);
+}
+
+#[test]
+fn no_hole_is_read_without_end_over_v4_0() {
+    no_hole_is_read_without_end(Version::V4_0);
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn share_code(error: &ShareError) -> Code {
         ShareError::Copy(error) => match error {
             CopyError::Stopped | CopyError::Changing { .. } => Code::Aborted,
             CopyError::NoRoom { .. } => Code::ResourceExhausted,
-            CopyError::Archive { .. } => Code::FailedPrecondition,
+            CopyError::Archive { .. } | CopyError::Unseen { .. } => Code::FailedPrecondition,
             CopyError::Io { source, .. } => io_code(source),
         },
         ShareError::Unfinished { .. } | ShareError::NotHeldYet { .. } => Code::Unavailable,

@@ -281,7 +281,9 @@ impl ShareError {
             | Self::NotHeld { .. }
             | Self::NotPlain { .. }
             | Self::Blocked { .. }
-            | Self::Copy(CopyError::NoRoom { .. } | CopyError::Archive { .. }) => true,
+            | Self::Copy(
+                CopyError::NoRoom { .. } | CopyError::Archive { .. } | CopyError::Unseen { .. },
+            ) => true,
             Self::Io { source, .. } | Self::Copy(CopyError::Io { source, .. }) => {
                 is_lasting(source)
             }
@@ -333,6 +335,7 @@ pub fn is_lasting(error: &io::Error) -> bool {
                 | Errno::XDEV
                 | Errno::MLINK
                 | Errno::NAMETOOLONG
+                | Errno::TOOBIG
                 | Errno::INVAL
                 | Errno::ILSEQ
         )

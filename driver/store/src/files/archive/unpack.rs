@@ -377,7 +377,13 @@ impl Unpacking<'_> {
         debug_assert_eq!(at, entry.size);
         let made = fs::fstat(&file).map_err(because("looking at"))?;
         basics
-            .give(&file, &made, attributes, self.omissions, || place.shown())
+            .give(
+                &file,
+                &made,
+                || Attribute::set_all(attributes, &file, self.omissions, || place.shown()),
+                self.omissions,
+                || place.shown(),
+            )
             .map_err(because("giving its attributes to"))
     }
 
@@ -477,9 +483,13 @@ impl Unpacking<'_> {
             };
             let made = fs::fstat(&folder).map_err(because("looking at"))?;
             basics
-                .give(&folder, &made, &attributes, self.omissions, || {
-                    place.shown()
-                })
+                .give(
+                    &folder,
+                    &made,
+                    || Attribute::set_all(&attributes, &folder, self.omissions, || place.shown()),
+                    self.omissions,
+                    || place.shown(),
+                )
                 .map_err(because("giving its attributes to"))?;
         }
         Ok(())

@@ -69,24 +69,21 @@ impl Basics {
         Mode::from_raw_mode(self.mode & 0o1777)
     }
 
-    /// Gives the open file or folder `target` owner, mode, `attributes` and times, in the order in which none undoes
-    /// another. `made` is what it is now.
+    /// Gives the open file or folder `target` owner, mode, attributes and times, in the order in which none undoes
+    /// another. `made` is what it is now. `give_attributes` gives the attributes, and says whether an ACL is among them.
     pub fn give(
         &self,
         target: &OwnedFd,
         made: &Stat,
-        attributes: &[Attribute],
+        give_attributes: impl FnOnce() -> io::Result<bool>,
         omissions: &Omissions,
         path: impl Fn() -> String,
     ) -> io::Result<()> {
         let owner = self.give_owner(made, omissions, &path, |uid, gid| {
             fs::fchown(target, uid, gid)
         })?;
-        for attribute in attributes {
-            attribute.set(target, omissions, &path)?;
-        }
+        let acl = give_attributes()?;
         let mode = self.mode_under(owner, omissions, &path);
-        let acl = attributes.iter().any(|attribute| attribute.is_acl());
         let cleared = owner == Ownership::Given && mode & 0o6000 != 0;
         if made.st_mode & 0o7777 != mode || acl || cleared {
             match fs::fchmod(target, Mode::from_raw_mode(mode)) {
@@ -190,31 +187,45 @@ impl Attribute {
         Self { name, value }
     }
 
-    /// ACLs are among the `system.*` attributes. A folder gets its ACL last: what is made in it would inherit.
-    pub(super) fn is_acl(&self) -> bool {
-        self.name.to_bytes().starts_with(b"system.")
-    }
-
-    pub(super) fn set(
-        &self,
+    /// Gives all of them to `target`. Returns whether an ACL is among them.
+    pub fn set_all(
+        all: &[Self],
         target: &OwnedFd,
         omissions: &Omissions,
         path: impl Fn() -> String,
-    ) -> io::Result<()> {
-        match fs::fsetxattr(target, &*self.name, &self.value, XattrFlags::empty()) {
-            Err(
-                Errno::OPNOTSUPP
-                | Errno::PERM
-                | Errno::ACCESS
-                | Errno::INVAL
-                | Errno::TOOBIG
-                | Errno::RANGE,
-            ) => {
-                omissions.add(LeftOut::Attributes(namespace(&self.name)), path);
-                Ok(())
-            }
-            other => other,
+    ) -> io::Result<bool> {
+        for attribute in all {
+            set(target, &attribute.name, &attribute.value, omissions, &path)?;
         }
+        Ok(all.iter().any(|attribute| is_acl(&attribute.name)))
+    }
+}
+
+/// ACLs are among the `system.*` attributes. A folder gets its ACL last: what is made in it would inherit.
+pub(super) fn is_acl(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b"system.")
+}
+
+pub(super) fn set(
+    target: &OwnedFd,
+    name: &CStr,
+    value: &[u8],
+    omissions: &Omissions,
+    path: impl Fn() -> String,
+) -> io::Result<()> {
+    match fs::fsetxattr(target, name, value, XattrFlags::empty()) {
+        Err(
+            Errno::OPNOTSUPP
+            | Errno::PERM
+            | Errno::ACCESS
+            | Errno::INVAL
+            | Errno::TOOBIG
+            | Errno::RANGE,
+        ) => {
+            omissions.add(LeftOut::Attributes(namespace(name)), path);
+            Ok(())
+        }
+        other => other,
     }
 }
 
@@ -223,45 +234,67 @@ fn namespace(name: &CStr) -> String {
     text.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// The attributes of an open file or folder that have to be copied. `buffer` is for reuse.
-pub(super) fn read(
+/// The names of the attributes of an open file or folder, each with its zero. `buffer` is for reuse.
+pub(super) fn names(
     source: &OwnedFd,
     course: &Course<'_>,
     buffer: &mut Vec<u8>,
     path: impl Fn() -> String,
-) -> io::Result<Vec<Attribute>> {
-    let mut found = Vec::new();
+) -> io::Result<Vec<u8>> {
     if !course.attributes.load(Ordering::Relaxed) {
-        return Ok(found);
+        return Ok(Vec::new());
     }
     // One call where asking for the length first would make two over NFS.
-    let list = loop {
+    loop {
         buffer.resize(buffer.len().max(1024), 0);
         match fs::flistxattr(source, &mut buffer[..]) {
-            Ok(length) => break buffer[..length].to_vec(),
+            Ok(length) => return Ok(buffer[..length].to_vec()),
             Err(Errno::RANGE) if buffer.len() < 1 << 16 => buffer.resize(1 << 16, 0),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 course.attributes.store(false, Ordering::Relaxed);
-                return Ok(found);
+                return Ok(Vec::new());
+            }
+            // More names than Linux tells anybody.
+            Err(Errno::TOOBIG) => {
+                let space = LeftOut::Attributes("user".to_owned());
+                course.omissions.add(space, path);
+                return Ok(ACLS.to_vec());
             }
             Err(error) => return Err(error),
         }
-    };
-    for name in list.split_inclusive(|byte| *byte == 0) {
+    }
+}
+
+/// The names that ACLs have.
+const ACLS: &[u8] = b"system.nfs4_acl\0system.posix_acl_access\0system.posix_acl_default\0";
+
+/// Calls `found` for those attributes with `names` of an open file or folder that have to be copied and `is_wanted`. One value at a
+/// time is in memory: how much they take together is for users to say.
+pub(super) fn each(
+    (source, names): (&OwnedFd, &[u8]),
+    course: &Course<'_>,
+    buffer: &mut Vec<u8>,
+    path: impl Fn() -> String,
+    is_wanted: impl Fn(&CStr) -> bool,
+    mut found: impl FnMut(&CStr, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    for name in names.split_inclusive(|byte| *byte == 0) {
         let Ok(name) = CStr::from_bytes_with_nul(name) else {
             continue;
         };
+        if !is_wanted(name) {
+            continue;
+        }
         match get(source, name, buffer) {
-            Ok(Some(value)) => {
-                if name.to_bytes() == b"system.nfs4_acl" && says_what_the_mode_says(&value) {
-                    continue;
+            Ok(Some(length)) => {
+                let value = &buffer[..length];
+                if name.to_bytes() != b"system.nfs4_acl" || !says_what_the_mode_says(value) {
+                    found(name, value)?;
                 }
-                found.push(Attribute {
-                    name: name.to_owned(),
-                    value,
-                });
             }
             Ok(None) => {}
+            // None of that kind.
+            Err(Errno::OPNOTSUPP) if is_acl(name) => {}
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => {
                 course
                     .omissions
@@ -270,14 +303,14 @@ pub(super) fn read(
             Err(error) => return Err(error),
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-/// The value; nothing when it has gone since it was listed.
-fn get(source: &OwnedFd, name: &CStr, buffer: &mut Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+/// The length of the value, which is in `buffer` then; nothing when it has gone since it was listed.
+fn get(source: &OwnedFd, name: &CStr, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
     loop {
         match fs::fgetxattr(source, name, &mut buffer[..]) {
-            Ok(length) => return Ok(Some(buffer[..length].to_vec())),
+            Ok(length) => return Ok(Some(length)),
             Err(Errno::RANGE) if buffer.len() < 1 << 16 => buffer.resize(1 << 16, 0),
             Err(Errno::NODATA) => return Ok(None),
             Err(error) => return Err(error),

@@ -24,6 +24,8 @@ pub(super) enum Way {
     Written,
     /// The copy is over.
     Stopped,
+    /// Its holes cannot be seen, and with those of others they are too many to be read.
+    Unseen,
 }
 
 /// Copies the bytes of `source`, which `stat` describes, to the empty file `target`.
@@ -58,17 +60,19 @@ pub(super) fn copy(
         course,
         buffer,
         seek_holes: false,
+        is_unseen: false,
     };
-    let sparse = u64::try_from(stat.st_blocks)
+    let taken = u64::try_from(stat.st_blocks)
         .unwrap_or(0)
-        .saturating_mul(512)
-        < size;
+        .saturating_mul(512);
+    let sparse = taken < size;
     let ended = if sparse {
-        stream.segments(size)?
+        stream.segments(size, size - taken)?
     } else {
         stream.range(0, size)?
     };
     match ended {
+        _ if stream.is_unseen => Ok(Way::Unseen),
         None => Ok(Way::Stopped),
         Some(end) => {
             if sparse {
@@ -87,14 +91,15 @@ struct Stream<'a> {
     buffer: &'a mut Vec<u8>,
     /// Whether zeros are to be left out, because the file has holes that cannot be asked for.
     seek_holes: bool,
+    is_unseen: bool,
 }
 
 /// Where the copied part ends; nothing when the copy is over.
 type End = io::Result<Option<u64>>;
 
 impl Stream<'_> {
-    /// Copies the parts that hold data. The result is the size that the target is to have.
-    fn segments(&mut self, size: u64) -> End {
+    /// Copies the parts that hold data, where `holes` bytes hold none. The result is the size that the target is to have.
+    fn segments(&mut self, size: u64, holes: u64) -> End {
         let mut at = 0;
         while at < size {
             let start = match fs::seek(self.source, SeekFrom::Data(at)) {
@@ -110,6 +115,10 @@ impl Stream<'_> {
             let end = fs::seek(self.source, SeekFrom::Hole(start)).unwrap_or(size);
             // NFS before 4.2 says that all of it is data.
             self.seek_holes = at == 0 && start == 0 && end >= size;
+            if self.seek_holes && !self.course.may_read_holes(holes) {
+                self.is_unseen = true;
+                return Ok(None);
+            }
             let end = end.clamp(start + 1, size);
             match self.range(start, end)? {
                 None => return Ok(None),

@@ -7,7 +7,7 @@ use super::progress::Progress;
 use super::report::Omissions;
 use super::view::View;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A running copy, seen by its threads.
 #[derive(Debug)]
@@ -28,8 +28,14 @@ pub(super) struct Course<'a> {
     /// How far the server is.
     pub distance: Distance,
     pub threads: usize,
+    /// Bytes of holes that may still be read because they cannot be seen.
+    holes: AtomicU64,
     failed: AtomicBool,
 }
+
+/// How often the size of a file system may be read of holes that cannot be seen. Files of a server that compresses look as if they
+/// had holes.
+const HOLES: u64 = 4;
 
 /// How many entries are worked on at a time over NFS, where most of the time is spent waiting. More would wait for the client:
 /// a server bounds the calls of a session, and that of Linux 6.1 lets no more than 30 be under way.
@@ -65,8 +71,16 @@ impl<'a> Course<'a> {
             } else {
                 THREADS_LOCAL
             },
+            holes: AtomicU64::new(most_holes(from.f_blocks, from.f_bsize.unsigned_abs())),
             failed: AtomicBool::new(false),
         })
+    }
+
+    /// Whether so many bytes of holes that cannot be seen may be read, besides those that others have.
+    pub fn may_read_holes(&self, bytes: u64) -> bool {
+        let left = |left: u64| left.checked_sub(bytes);
+        let (set, get) = (Ordering::Relaxed, Ordering::Relaxed);
+        self.holes.fetch_update(set, get, left).is_ok()
     }
 
     /// Whether somebody has stopped the copy, or one of its threads has failed.
@@ -77,5 +91,30 @@ impl<'a> Course<'a> {
     /// Ends all threads at the next part of what they copy.
     pub fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of holes that a copy may read from a file system of so many blocks: who has more has not filled it. Nothing is known where
+/// there are none.
+fn most_holes(blocks: u64, block_bytes: u64) -> u64 {
+    match blocks.saturating_mul(block_bytes) {
+        0 => u64::MAX,
+        bytes => bytes.saturating_mul(HOLES),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_reads_no_more_holes_than_its_file_system_is_large() {
+        for (blocks, block_bytes, expected) in [
+            (0, 4096, u64::MAX),
+            (1 << 20, 4096, 16 << 30),
+            (u64::MAX / 2, 4096, u64::MAX),
+        ] {
+            assert_eq!(most_holes(blocks, block_bytes), expected, "{blocks}");
+        }
     }
 }

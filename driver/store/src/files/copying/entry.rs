@@ -55,6 +55,7 @@ impl<'a> EntryCopier<'a> {
                     return Ok(true);
                 }
                 EntryStep::Stopped => return Err(CopyError::Stopped),
+                EntryStep::Unseen => return Err(CopyError::Unseen { path: path() }),
                 EntryStep::Is(other) => kind = other,
             }
         }
@@ -87,8 +88,9 @@ impl<'a> EntryCopier<'a> {
             return Ok(EntryStep::Done(0));
         };
         match self.regular(&source, &stat, to, path) {
-            Ok(true) => {}
-            Ok(false) => return Ok(EntryStep::Stopped),
+            Ok(Way::Settled | Way::Written) => {}
+            Ok(Way::Stopped) => return Ok(EntryStep::Stopped),
+            Ok(Way::Unseen) => return Ok(EntryStep::Unseen),
             // A server of version 3 does not know that a file is open, and has it no more when its last name goes.
             Err((_, error)) if is_stale(&error) && beneath::refresh(&source).is_err() => {
                 return match fs::unlinkat(to.folder, to.name, AtFlags::empty()) {
@@ -103,16 +105,16 @@ impl<'a> EntryCopier<'a> {
         Ok(EntryStep::Done(size))
     }
 
-    /// Copies the open file `source`, which `stat` describes, to `to`. Returns false when the copy was over first.
+    /// Copies the open file `source`, which `stat` describes, to `to`. Returns how its bytes got over, where they did.
     fn regular(
         &mut self,
         source: &OwnedFd,
         stat: &Stat,
         to: Named<'_>,
         path: &impl Fn() -> String,
-    ) -> Result<bool, (&'static str, io::Error)> {
+    ) -> Result<Way, (&'static str, io::Error)> {
         let basics = Basics::of(stat);
-        let attributes = attributes::read(source, self.course, &mut self.names, path)
+        let names = attributes::names(source, self.course, &mut self.names, path)
             .map_err(because("reading the attributes of"))?;
         // Without EXCL, which takes one more call over NFS: nobody else works in the target.
         let flags =
@@ -124,17 +126,34 @@ impl<'a> EntryCopier<'a> {
         let way = content::copy(source, &target, stat, self.course, &mut self.bytes)
             .map_err(because("copying"))?;
         match way {
-            Way::Stopped => return Ok(false),
+            Way::Stopped | Way::Unseen => return Ok(way),
             // Closing would flush it as well, and not say what went wrong.
             Way::Written if self.course.remote => {
                 fs::fsync(&target).map_err(because("writing"))?;
             }
             Way::Written | Way::Settled => {}
         }
+        let omissions = &self.course.omissions;
+        let give_attributes = || {
+            let mut acl = false;
+            let from = (source, &*names);
+            attributes::each(
+                from,
+                self.course,
+                &mut self.names,
+                path,
+                |_| true,
+                |name, value| {
+                    acl |= attributes::is_acl(name);
+                    attributes::set(&target, name, value, omissions, path)
+                },
+            )?;
+            Ok(acl)
+        };
         basics
-            .give(&target, &made, &attributes, &self.course.omissions, path)
+            .give(&target, &made, give_attributes, omissions, path)
             .map_err(because("giving its attributes to"))?;
-        Ok(true)
+        Ok(way)
     }
 
     /// Opens what should be a regular file. A device does things when it is opened, so where it could be one it is looked
@@ -208,6 +227,8 @@ enum EntryStep {
     Done(u64),
     LeftOut(LeftOut),
     Stopped,
+    /// It has too many holes that cannot be seen.
+    Unseen,
     /// It is something else than was said.
     Is(FileType),
 }

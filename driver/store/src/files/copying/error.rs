@@ -27,6 +27,14 @@ pub enum CopyError {
         /// The entry, from the tree's root.
         path: String,
     },
+    /// Holes that cannot be seen would be read without end.
+    #[error(
+        "{path:?}, with others before it, has more holes than can be read, and NFS before 4.2 does not show where they are: have the share mounted with vers=4.2, run an agent on the server, or remove such files"
+    )]
+    Unseen {
+        /// The entry, from the tree's root.
+        path: String,
+    },
     /// An archive cannot be unpacked, or must not be.
     #[error("the archive is not unpacked, at {path:?}: {problem}")]
     Archive {

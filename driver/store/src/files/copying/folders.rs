@@ -23,6 +23,8 @@ use std::sync::atomic::Ordering;
 
 /// Pairs of folders that are kept open.
 const OPEN: usize = 96;
+/// What the ACLs of folders take in memory at most that are not finished: of all from the top to where each thread is.
+const ACLS: usize = 16 << 20;
 
 impl Tree<'_> {
     /// Makes the folder in the target and opens both. Nothing when there is nothing to list.
@@ -80,7 +82,7 @@ impl Tree<'_> {
                 }
             }
         };
-        let (rest, listing) = match self.look(node, &source, copier) {
+        let ((basics, names), listing) = match self.look(node, &source, copier) {
             Err(error) if error.is_stale() && self.is_gone(node, &source, None)? => {
                 self.leave_out(node, None);
                 return Ok(None);
@@ -95,12 +97,14 @@ impl Tree<'_> {
             }
         };
         let target = target.map_err(failed("opening the copy of"))?;
-        let (basics, attributes) = rest;
         let basics = match (self.first.owner, &above) {
             (Some(owner), None) => basics.owned_by(owner),
             _ => basics,
         };
-        node.lock().rest = Some((basics, attributes));
+        let acls = self
+            .attributes(node, [&source, &target], &names, copier)
+            .map_err(|error| failed("giving its attributes to")(error.into()))?;
+        node.lock().rest = Some((basics, acls));
         let view = Arc::clone(&self.first);
         let pair = Pair {
             view,
@@ -110,21 +114,60 @@ impl Tree<'_> {
         Ok(Some((self.keep(node, pair), listing)))
     }
 
-    /// What the node's open folder is to get in the end, and the beginning of its list.
+    /// What the node's open folder is to get, of its attributes the names, and the beginning of its list.
     fn look(
         &self,
         node: &Arc<Node>,
         source: &OwnedFd,
         copier: &mut EntryCopier<'_>,
-    ) -> Result<((Basics, Vec<Attribute>), Listing), CopyError> {
+    ) -> Result<((Basics, Vec<u8>), Listing), CopyError> {
         let failed = |context, error| CopyError::io(context, node.path(None), error);
         let stat = fs::fstat(source).map_err(|error| failed("looking at", error.into()))?;
-        let attributes =
-            attributes::read(source, self.course, &mut copier.names, || node.path(None))
-                .map_err(|error| failed("reading the attributes of", error.into()))?;
+        let names = attributes::names(source, self.course, &mut copier.names, || node.path(None))
+            .map_err(|error| failed("reading the attributes of", error.into()))?;
         let listing =
             Listing::open(source, self.course.remote).map_err(|error| failed("listing", error))?;
-        Ok(((Basics::of(&stat), attributes), listing))
+        Ok(((Basics::of(&stat), names), listing))
+    }
+
+    /// Gives a new folder the attributes with `names` of its source, but for ACLs. Those are returned.
+    fn attributes(
+        &self,
+        node: &Arc<Node>,
+        [source, target]: [&OwnedFd; 2],
+        names: &[u8],
+        copier: &mut EntryCopier<'_>,
+    ) -> rustix::io::Result<Vec<Attribute>> {
+        let (course, path) = (self.course, || node.path(None));
+        let (buffer, is_acl) = (&mut copier.names, attributes::is_acl);
+        let given = |name: &CStr, value: &[u8]| {
+            attributes::set(target, name, value, &course.omissions, path)
+        };
+        attributes::each(
+            (source, names),
+            course,
+            buffer,
+            path,
+            |it| !is_acl(it),
+            given,
+        )?;
+        let mut acls = Vec::new();
+        attributes::each(
+            (source, names),
+            course,
+            buffer,
+            path,
+            is_acl,
+            |name, value| {
+                acls.push(Attribute::new(name.to_owned(), value.to_vec()));
+                Ok(())
+            },
+        )?;
+        let held = size(&acls);
+        match self.acls.fetch_add(held, Ordering::Relaxed) + held > ACLS {
+            true => Err(Errno::TOOBIG),
+            false => Ok(acls),
+        }
     }
 
     /// Makes the node's folder in the target, in that of `parent`.
@@ -282,9 +325,10 @@ impl Tree<'_> {
             let mut state = node.lock();
             (self.close(&mut state), state.rest.take())
         };
-        let Some((basics, attributes)) = rest else {
+        let Some((basics, acls)) = rest else {
             return Ok(());
         };
+        self.acls.fetch_sub(size(&acls), Ordering::Relaxed);
         let failed = |error| CopyError::io("giving its attributes to", node.path(None), error);
         let walked;
         let target = match &pair {
@@ -295,12 +339,16 @@ impl Tree<'_> {
             }
         };
         let made = fs::fstat(target).map_err(|error| failed(error.into()))?;
+        let (omissions, path) = (&self.course.omissions, || node.path(None));
+        let give_acls = || Attribute::set_all(&acls, target, omissions, path);
         basics
-            .give(target, &made, &attributes, &self.course.omissions, || {
-                node.path(None)
-            })
+            .give(target, &made, give_acls, omissions, path)
             .map_err(|error| failed(error.into()))
     }
+}
+
+fn size(acls: &[Attribute]) -> usize {
+    acls.iter().map(Attribute::size).sum()
 }
 
 #[derive(Clone, Copy)]

@@ -27,7 +27,7 @@ pub(super) struct State {
     pub held: Vec<Held>,
     /// Whether it has so many names that they are made through several views.
     pub is_wide: bool,
-    /// What the folder is to get in the end; nothing when it went away before it was copied.
+    /// What the folder is to get in the end, its ACLs among it; nothing when it went away before it was copied.
     pub rest: Option<(Basics, Vec<Attribute>)>,
 }
 

@@ -85,6 +85,8 @@ pub(super) struct Tree<'a> {
     pub(super) first: Arc<View>,
     /// Pairs of folders that are kept open.
     pub(super) open: AtomicUsize,
+    /// What the ACLs take that are kept for folders.
+    pub(super) acls: AtomicUsize,
     pub(super) course: &'a Course<'a>,
     pool: Pool<'a, TreeStep>,
     /// How many views are worth their cost.
@@ -102,6 +104,7 @@ impl<'a> Tree<'a> {
             views,
             first: views.first(),
             open: AtomicUsize::new(0),
+            acls: AtomicUsize::new(0),
             course,
             pool: Pool::new(&course.progress.threads, course.threads, vec![root]),
             views_wanted: AtomicUsize::new(1),

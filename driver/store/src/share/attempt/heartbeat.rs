@@ -94,13 +94,14 @@ pub(in crate::share) fn is_unchanged<K: Kind>(claimed: &Found<K>) -> bool {
     }
 }
 
-/// Renews the claim until the copy is over, which is when nobody can send on `over`, and stops the copy when the claim is lost.
-/// Returns whether it is held still.
+/// Renews the claim until the copy is over, which is when nobody can send on `over`, and stops the copy when the claim is lost, or
+/// when it is `in_vain`. Returns whether it is held still.
 pub(in crate::share) fn beat<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     attempt: Nonce,
     progress: &Progress,
+    in_vain: impl Fn() -> bool,
     over: &Receiver<()>,
 ) -> bool {
     let is_on_server = matches!(share.position, Position::Agent(_));
@@ -119,6 +120,9 @@ pub(in crate::share) fn beat<K: Kind>(
             let text = text(progress.files(), progress.bytes());
             let _ = rustix::io::pwrite(&file, text.as_bytes(), 0);
             _kept = is_on_server.then_some(Ok(file));
+        }
+        if in_vain() {
+            progress.stop();
         }
     }
     true

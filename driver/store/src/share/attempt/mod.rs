@@ -162,14 +162,28 @@ pub(in crate::share) fn make<K: Kind>(
     let names = COPYING.map(|kind| format!("{kind}.{nonce}"));
     let [data, links, beat] = &names;
     let begin = || begin_folder(&claimed.record, nonce);
+    let is_gone = || {
+        let there = source.still_there(share, &seen);
+        matches!(there, Err(ShareError::NoSource(_)))
+    };
     let copied = copy_beating(
         share,
         &claimed,
         (from, nonce),
-        begin,
+        (begin, is_gone),
         [data, links],
         progress,
     );
+    let copied = match copied {
+        // Was stopped, or has failed, because there is nothing to copy any more?
+        Err(error @ ShareError::Copy(_)) if !error.is_crash() => {
+            match source.still_there(share, &seen) {
+                Err(gone @ ShareError::NoSource(_)) => Err(gone),
+                _ => Err(error),
+            }
+        }
+        other => other,
+    };
     let filled = copied.and_then(|copied| {
         let Some((folder, report)) = copied else {
             return Ok(None);
@@ -209,13 +223,16 @@ pub(in crate::share) fn make<K: Kind>(
     result
 }
 
-/// Copies `from`, once `begin` has had its turn with the empty folder, and renews the claim of the attempt `nonce` meanwhile.
-/// Nothing when the claim was lost.
+/// Copies `from`, once `begin` has had its turn with the empty folder, and renews the claim of the attempt `nonce` meanwhile. Ends
+/// when the source `is_gone`. Nothing when the claim was lost.
 fn copy_beating<K: Kind>(
     share: &Share,
     claimed: &Found<K>,
     (from, nonce): (&OpenSource, Nonce),
-    begin: impl FnOnce() -> Result<(), ShareError>,
+    (begin, is_gone): (
+        impl FnOnce() -> Result<(), ShareError>,
+        impl Fn() -> bool + Sync,
+    ),
     [data, links]: [&str; 2],
     progress: &Progress,
 ) -> Result<Option<(OwnedFd, copying::Report)>, ShareError> {
@@ -229,10 +246,11 @@ fn copy_beating<K: Kind>(
     let (copied, is_held) = std::thread::scope(|scope| {
         // Dropped when the copy has ended, also by a panic.
         let (runs, over) = mpsc::channel();
+        let is_gone = &is_gone;
         let beating = Builder::new()
             .name("heart".to_owned())
             .spawn_scoped(scope, move || {
-                heartbeat::beat(share, claimed, nonce, progress, &over)
+                heartbeat::beat(share, claimed, nonce, progress, is_gone, &over)
             })
             .context(|| "starting a thread to copy".to_owned())?;
         let copied = begin()

@@ -2,8 +2,11 @@
 //! another has begun is the subject of `takeovers`.
 
 use super::*;
+use crate::files::crash_points::{Gate, waiting};
+use crate::share::attempt::heartbeat::PERIOD;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::text;
+use std::time::{Duration, Instant};
 
 pub(super) fn origin(record: &Record<Volume>) -> Origin {
     Origin {
@@ -308,6 +311,37 @@ fn a_copy_that_is_stopped_can_be_resumed() {
     assert_eq!(trial.snapshots()[0].state, State::Creating);
     trial.snapshot("s", &volume).unwrap();
     trial.check_snapshots();
+}
+
+#[test]
+fn a_copy_that_would_never_end_ends_when_its_source_is_deleted() {
+    for cut in 0.. {
+        let trial = Trial::new();
+        let volume = full_volume(&trial, "v");
+        let (gate, progress) = (Arc::new(Gate::default()), Progress::default());
+        let copy = || trial.snapshot_of("s", origin(&volume), &progress);
+        let copied = std::thread::scope(|scope| {
+            let copying = scope.spawn(|| waiting(cut, &gate, copy));
+            if gate.reached() != Some("an entry is copied") {
+                gate.open();
+                return None;
+            }
+            trial.delete(&volume).unwrap();
+            let begun = Instant::now();
+            while !progress.is_stopped() && begun.elapsed() < 3 * PERIOD {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let is_stopped = progress.is_stopped();
+            gate.open();
+            let copied = copying.join().unwrap();
+            assert!(is_stopped, "{copied:?}");
+            Some(copied)
+        });
+        let Some(copied) = copied else { continue };
+        assert!(matches!(copied, Err(ShareError::NoSource(_))), "{copied:?}");
+        assert_eq!(trial.snapshots(), []);
+        return;
+    }
 }
 
 #[test]
