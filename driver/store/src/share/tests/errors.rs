@@ -5,7 +5,9 @@ use super::*;
 use crate::files::crash_points::{failing, is_past};
 use crate::share::records::origin::Source;
 use crate::share::records::snapshot::Snapshot;
+use crate::share::records::volume::Changes;
 use rustix::io::Errno;
+use std::os::unix::fs::PermissionsExt as _;
 
 const PASSING: [Errno; 3] = [Errno::IO, Errno::TIMEDOUT, Errno::STALE];
 const LASTING: [Errno; 3] = [Errno::NOSPC, Errno::ACCESS, Errno::ROFS];
@@ -142,4 +144,31 @@ fn an_error_that_lasts_leaves_nothing_or_wants_a_retry() {
             },
         );
     }
+}
+
+#[test]
+fn a_folder_that_was_changed_is_never_said_to_be_as_it_was() {
+    let changes = Changes {
+        mode: Some(0o700),
+        ..Changes::default()
+    };
+    let mut changed = 0;
+    for count in 0.. {
+        let trial = Trial::in_memory();
+        let volume = trial.create(&wanted("v", "v")).unwrap();
+        let modify = || change::modify(&trial.share(), volume.key(), volume.nonce, &changes);
+        let (answer, met) = failing(count, Errno::NOSPC, || (modify(), is_past()));
+        let mode = std::fs::metadata(trial.at("v")).unwrap().permissions();
+        if let Err(error) = answer
+            && mode.mode() & 0o777 == 0o700
+        {
+            assert!(matches!(error, ShareError::Unfinished { .. }), "{error}");
+            changed += 1;
+        }
+        modify().unwrap();
+        if !met {
+            break;
+        }
+    }
+    assert!(changed > 0);
 }

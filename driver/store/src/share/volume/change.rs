@@ -38,6 +38,12 @@ pub fn expand(
         if limit > 0 && current > limit {
             return Err(ShareError::TooLarge { current, limit });
         }
+        // Who names the limit alone wants that much, where there is no size yet.
+        let required = if required == 0 && current == 0 {
+            limit
+        } else {
+            required
+        };
         let mut next = volume.what.clone();
         if required > current {
             next.capacity_bytes = required;
@@ -50,8 +56,12 @@ pub fn expand(
             }
         }
         Ok(Some(next))
-    })?;
-    Ok(expanded)
+    });
+    // A limit that was set is there, whatever the record says.
+    match held {
+        Some(_) => expanded.map_err(ShareError::unfinished),
+        None => expanded,
+    }
 }
 
 /// The volume is there, with the size that it had. FAILED_PRECONDITION would tell external-resizer to wait until no pod has it.
@@ -79,7 +89,7 @@ fn reserve(share: &Share, volume: &Record<Volume>, bytes: i64) -> Result<Reserve
 /// Changes the folder's owner and mode, and what becomes of it. Returns the record as it is then.
 ///
 /// # Errors
-/// [`ShareError::NoVolume`], [`ShareError::Adopted`], and I/O errors, after which a repeat is needed.
+/// [`ShareError::NoVolume`], [`ShareError::Adopted`], and I/O errors; [`ShareError::Unfinished`] when the folder has been changed.
 pub fn modify(
     share: &Share,
     key: NameKey,
@@ -87,7 +97,8 @@ pub fn modify(
     changes: &Changes,
 ) -> Result<Record<Volume>, ShareError> {
     let ownership = changes.mode.or(changes.uid).or(changes.gid).is_some();
-    change(share, key, nonce, |volume| {
+    let mut has_begun = false;
+    let modified = change(share, key, nonce, |volume| {
         let what = &volume.what;
         if what.wanted.adopt {
             let is_kept = changes.on_delete.unwrap_or(OnDelete::Retain) == OnDelete::Retain;
@@ -106,13 +117,18 @@ pub fn modify(
                 return Ok(None);
             }
             set_attributes(&folder, changes.mode, changes.uid, changes.gid)?;
+            has_begun = true;
             step("the folder is changed")?;
         }
         Ok(Some(Volume {
             changes: what.changes.and(changes),
             ..what.clone()
         }))
-    })
+    });
+    match has_begun {
+        true => modified.map_err(ShareError::unfinished),
+        false => modified,
+    }
 }
 
 /// Makes of the volume what `changed` makes of it when it is ready, or nothing when it is to be looked at again. Returns the
