@@ -156,12 +156,6 @@ rollingUpdate: {{ toJson .rollingUpdate }}
 {{- with .Values.timeouts.mount }}
 - --mount-timeout={{ . }}
 {{- end }}
-{{- with .Values.timeouts.unmount }}
-- --unmount-timeout={{ . }}
-{{- end }}
-{{- with .Values.timeouts.stats }}
-- --stats-timeout={{ . }}
-{{- end }}
 {{- with .Values.timeouts.drain }}
 - --drain-timeout={{ . }}
 {{- end }}

@@ -1,5 +1,4 @@
-//! Holds the configuration of a driver instance, as plain values; bounds in time are flags themselves. Must not know files or sockets; how
-//! values are written is `syntax`.
+//! Holds the configuration of a driver instance, as plain values. Must not know files or sockets; how values are written is `syntax`.
 
 mod syntax;
 
@@ -15,7 +14,7 @@ use crate::calls::defaults::Defaults;
 use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use csi_nfs_store::export::Export;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -81,23 +80,15 @@ impl Mode {
 }
 
 /// How long things may take.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How long a mount may take
-    #[arg(long = "mount-timeout", env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", default_value = "110s",
-          value_parser = parse_bound)]
+    /// A mount.
     pub mount: Duration,
-    /// How long an unmount may take
-    #[arg(long = "unmount-timeout", env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", default_value = "30s",
-          value_parser = parse_bound)]
+    /// An unmount.
     pub unmount: Duration,
-    /// How long the usage of a volume may take
-    #[arg(long = "stats-timeout", env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", default_value = "5s",
-          value_parser = parse_bound)]
+    /// The usage of a volume.
     pub stats: Duration,
-    /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once
-    #[arg(long = "drain-timeout", env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", default_value = "30s",
-          value_parser = parse_bound)]
+    /// Calls in progress after SIGTERM.
     pub drain: Duration,
 }
 

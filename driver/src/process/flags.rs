@@ -64,7 +64,7 @@ pub struct Flags {
     upstream: UpstreamFlags,
 
     #[command(flatten, next_help_heading = "Bounds in time")]
-    bounds: Bounds,
+    bounds: BoundFlags,
 
     #[command(flatten, next_help_heading = "Log")]
     log: LogFlags,
@@ -76,10 +76,9 @@ struct ServingFlags {
     #[arg(long, env = "CSI_ENDPOINT")]
     endpoint: Endpoint,
 
-    /// Permissions of the unix socket, in octal
-    #[arg(long, env = "CSI_NFS_SOCKET_MODE", value_name = "MODE", default_value = "0660",
-          value_parser = config::parse_socket_mode)]
-    socket_mode: u32,
+    /// Permissions of the unix socket, in octal [default: 0660]
+    #[arg(long, env = "CSI_NFS_SOCKET_MODE", value_name = "MODE", value_parser = config::parse_socket_mode)]
+    socket_mode: Option<u32>,
 
     /// Services to serve beside Identity
     #[arg(long, env = "CSI_NFS_MODE", default_value = "all")]
@@ -205,6 +204,37 @@ struct UpstreamFlags {
     migrate_from: Option<UpstreamFlag>,
 }
 
+#[derive(Args, Debug)]
+struct BoundFlags {
+    /// How long a mount may take [default: 110s]
+    #[arg(long, env = "CSI_NFS_MOUNT_TIMEOUT", value_name = "TIME", value_parser = config::parse_bound)]
+    mount_timeout: Option<Duration>,
+
+    /// How long an unmount may take [default: 30s]
+    #[arg(long, env = "CSI_NFS_UNMOUNT_TIMEOUT", value_name = "TIME", value_parser = config::parse_bound)]
+    unmount_timeout: Option<Duration>,
+
+    /// How long the usage of a volume may take [default: 5s]
+    #[arg(long, env = "CSI_NFS_STATS_TIMEOUT", value_name = "TIME", value_parser = config::parse_bound)]
+    stats_timeout: Option<Duration>,
+
+    /// How long calls in progress may go on after SIGTERM; a second signal ends the driver at once [default: 30s]
+    #[arg(long, env = "CSI_NFS_DRAIN_TIMEOUT", value_name = "TIME", value_parser = config::parse_bound)]
+    drain_timeout: Option<Duration>,
+}
+
+impl BoundFlags {
+    fn bounds(&self) -> Bounds {
+        let default = Bounds::default();
+        Bounds {
+            mount: self.mount_timeout.unwrap_or(default.mount),
+            unmount: self.unmount_timeout.unwrap_or(default.unmount),
+            stats: self.stats_timeout.unwrap_or(default.stats),
+            drain: self.drain_timeout.unwrap_or(default.drain),
+        }
+    }
+}
+
 /// Flags for the log.
 #[derive(Args, Debug)]
 pub(crate) struct LogFlags {
@@ -288,7 +318,7 @@ impl Flags {
             quotas: shares.quotas,
             work_dir: serving.work_dir,
             policy: self.limits.policy(upstream)?,
-            bounds: self.bounds,
+            bounds: self.bounds.bounds(),
             measure: shares.measure,
             symlink_fallback: false,
             stage: serving.stage,
@@ -302,92 +332,139 @@ impl Flags {
             http: self.orchestrator.http.clone(),
             kubelet: self.orchestrator.kubelet(&serving.endpoint)?,
             endpoint: serving.endpoint,
-            socket_mode: serving.socket_mode,
+            socket_mode: serving.socket_mode.unwrap_or(0o660),
         };
         Ok((serving, config, self.log.log()))
     }
 
     /// The first flag that has no effect beside the others, and what to do.
     fn without_effect(&self) -> Option<(&'static str, &'static str)> {
-        let (mode, is_node) = (self.serving.mode, self.serving.mode == Mode::Node);
-        let upstream = self.upstream.migrate_from.is_some();
+        let all = self.effects();
+        all.into_iter().find_map(|(flag, is_given, why)| {
+            let why = why.filter(|_| is_given)?;
+            Some((flag, why))
+        })
+    }
+
+    /// Of each flag, whether it was given, and why it has no effect beside the others, where it has none.
+    fn effects(&self) -> [(&'static str, bool, Option<&'static str>); 28] {
+        let Self {
+            serving,
+            orchestrator,
+            shares,
+            limits,
+            volumes,
+            upstream,
+            bounds,
+            log: _,
+        } = self;
+        let (mode, upstream) = (serving.mode, upstream.migrate_from.is_some());
+        let is_port = matches!(serving.endpoint, Endpoint::Tcp(_));
+        let where_it_is = |is_so: bool, why| is_so.then_some(why);
+        let of_nodes = where_it_is(!mode.node(), OF_NODES);
+        let of_controllers = where_it_is(!mode.controller(), OF_CONTROLLERS);
         // A controller that serves volumes of kubernetes-csi's driver keeps its hands off these folders when it deletes those.
-        let no_inline = mode == Mode::Controller && !upstream;
-        // Nothing could enforce sizes there, or pods of this very process would get round it.
-        let no_quotas = match (mode, config::named(&self.shares.local_shares).is_empty()) {
-            (Mode::Controller, false) => "",
-            (Mode::Controller, true) => {
-                "without --local-share: limits are set where the folder lies; run csi-nfs agent --quotas on the NFS server, and leave it out here"
-            }
-            (Mode::Node, _) => {
-                "with --mode node: volumes get their limits when they are made; give it to the controller on the NFS server, or to csi-nfs agent, and leave it out here"
-            }
-            (Mode::All, _) => {
-                "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out"
-            }
-        };
-        let (kubelet, seen) = (
-            self.orchestrator.kubelet_registration.is_some(),
-            self.orchestrator.kubelet_endpoint.is_some(),
-        );
-        let all = [
+        let inline = where_it_is(mode == Mode::Controller && !upstream, INLINE);
+        let no_inline = config::named(&limits.inline_shares).is_empty();
+        // An empty list has an error of its own.
+        let has_options = !config::named(&limits.inline_mount_options).is_empty();
+        [
+            ("--endpoint", true, None),
+            (
+                "--socket-mode",
+                serving.socket_mode.is_some(),
+                where_it_is(is_port, "with a port, which has no permissions: leave it out"),
+            ),
+            ("--mode", true, None),
+            ("--driver-name", true, None),
+            ("--node-id", true, None),
+            ("--work-dir", true, None),
+            ("--stage", serving.stage, of_nodes),
             (
                 "--kubelet-endpoint",
-                seen && !kubelet,
-                "without --kubelet-registration: leave it out",
+                orchestrator.kubelet_endpoint.is_some(),
+                where_it_is(
+                    orchestrator.kubelet_registration.is_none(),
+                    "without --kubelet-registration: leave it out",
+                ),
             ),
             (
                 "--kubelet-registration",
-                kubelet && !mode.node(),
-                "with --mode controller: the kubelet calls the node service; leave it out here",
+                orchestrator.kubelet_registration.is_some(),
+                of_nodes.or(where_it_is(
+                    is_port,
+                    "with a port: the kubelet calls a unix socket; leave it out, or serve one",
+                )),
             ),
-            (
-                "--kubelet-registration",
-                kubelet && matches!(self.serving.endpoint, Endpoint::Tcp(_)),
-                "with a port: the kubelet calls a unix socket; leave it out, or serve one",
-            ),
-            (
-                "--migrate-from",
-                upstream && cfg!(not(feature = "upstream")),
-                "because this build has not the feature upstream: leave it out, or build the driver with that feature",
-            ),
-            (
-                "--inline-share",
-                no_inline && !self.limits.inline_shares.is_empty(),
-                INLINE,
-            ),
+            ("--http", true, None),
+            ("--share", true, None),
+            ("--local-share", true, None),
+            ("--quotas", shares.quotas, self.no_quotas()),
+            ("--measure", shares.measure.is_some(), of_controllers),
+            ("--allow-server", true, None),
+            ("--allow-mount-option", true, None),
+            ("--deny-mount-option", true, None),
+            ("--inline-share", !no_inline, inline),
             (
                 "--inline-mount-option",
-                no_inline && !self.limits.inline_mount_options.is_empty(),
-                INLINE,
-            ),
-            (
-                "--quotas",
-                self.shares.quotas && !no_quotas.is_empty(),
-                no_quotas,
+                has_options,
+                inline.or(where_it_is(
+                    no_inline,
+                    "without --inline-share: leave it out, or name the folders that inline volumes may be",
+                )),
             ),
             (
                 "--default-ondelete-policy",
-                is_node && self.volumes.default_ondelete_policy.is_some(),
-                "with --mode node: the controller makes and deletes volumes; give it there and leave it out here",
+                volumes.default_ondelete_policy.is_some(),
+                of_controllers,
             ),
             (
                 "--mount-permissions",
+                volumes.mount_permissions.is_some(),
                 // A node gives the mode to volumes of kubernetes-csi's driver.
-                is_node && !upstream && self.volumes.mount_permissions.is_some(),
-                "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
+                where_it_is(
+                    mode == Mode::Node && !upstream,
+                    "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
+                ),
             ),
             (
-                "--measure",
-                is_node && self.shares.measure.is_some(),
-                "with --mode node: volumes are measured by controllers, or by an agent on the server; give it to one of these and leave it out here",
+                "--migrate-from",
+                upstream,
+                where_it_is(
+                    cfg!(not(feature = "upstream")),
+                    "because this build has not the feature upstream: leave it out, or build the driver with that feature",
+                ),
             ),
-        ];
-        let found = all.into_iter().find(|(_, is_without, _)| *is_without);
-        found.map(|(flag, _, why)| (flag, why))
+            // Controllers mount too.
+            ("--mount-timeout", true, None),
+            ("--unmount-timeout", bounds.unmount_timeout.is_some(), of_nodes),
+            ("--stats-timeout", bounds.stats_timeout.is_some(), of_nodes),
+            ("--drain-timeout", true, None),
+            ("--log-format", true, None),
+            ("--log-level", true, None),
+        ]
+    }
+
+    /// Why --quotas has no effect: nothing could enforce sizes there, or pods of this very process would get round it.
+    fn no_quotas(&self) -> Option<&'static str> {
+        let is_away = config::named(&self.shares.local_shares).is_empty();
+        match (self.serving.mode, is_away) {
+            (Mode::Controller, false) => None,
+            (Mode::Controller, true) => Some(
+                "without --local-share: limits are set where the folder lies; run csi-nfs agent --quotas on the NFS server, and leave it out here",
+            ),
+            (Mode::Node, _) => Some(
+                "with --mode node: volumes get their limits when they are made; give it to the controller on the NFS server, or to csi-nfs agent, and leave it out here",
+            ),
+            (Mode::All, _) => Some(
+                "with --mode all: this process gives pods bind mounts of local shares, through which the owner of a file takes it out of its limit; start the controller by itself (--mode controller) and nodes that mount over NFS, or leave it out",
+            ),
+        }
     }
 }
 
+const OF_NODES: &str = "with --mode controller: it is about the node service; give it to the driver on the nodes and leave it out here";
+const OF_CONTROLLERS: &str = "with --mode node: it is about the controller service; give it to the controller and leave it out here";
 const INLINE: &str = "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here";
 
 /// What lists without an entry would do.

@@ -95,6 +95,35 @@ fn which_flags_have_an_effect_beside_which_others() {
             Some("--inline-share"),
         ),
         (format!("--mode controller {from} {share} {option}"), None),
+        (
+            format!("--mode node {option}"),
+            Some("--inline-mount-option"),
+        ),
+        ("--mode controller --stage".to_owned(), Some("--stage")),
+        ("--mode node --stage".to_owned(), None),
+        ("--stage".to_owned(), None),
+        // Its own default, too.
+        (
+            "--mode controller --stats-timeout 5s".to_owned(),
+            Some("--stats-timeout"),
+        ),
+        (
+            "--mode controller --unmount-timeout 1m".to_owned(),
+            Some("--unmount-timeout"),
+        ),
+        (
+            "--mode controller --mount-timeout 1m --drain-timeout 1m".to_owned(),
+            None,
+        ),
+        (
+            "--mode node --stats-timeout 5s --unmount-timeout 1m".to_owned(),
+            None,
+        ),
+        ("--socket-mode 0600".to_owned(), None),
+        (
+            "--endpoint tcp://127.0.0.1:1 --socket-mode 0660".to_owned(),
+            Some("--socket-mode"),
+        ),
         (format!("--mode node {share} {option}"), None),
         (format!("--mode all {share} {option}"), None),
         ("--mode controller --measure 1h".to_owned(), None),
@@ -104,7 +133,11 @@ fn which_flags_have_an_effect_beside_which_others() {
         if cfg!(not(feature = "upstream")) && words.contains(from) {
             continue;
         }
-        let line = format!("x --endpoint /x {words}");
+        let endpoint = match words.contains("--endpoint") {
+            true => "",
+            false => "--endpoint /x ",
+        };
+        let line = format!("x {endpoint}{words}");
         let flags = Flags::parse_from(line.split(' '));
         let refused = flags.without_effect().map(|(flag, _)| flag);
         assert_eq!(refused, expected, "{words}");
@@ -195,6 +228,22 @@ fn volumes_may_be_kept_unless_their_class_says_otherwise() {
     ] {
         assert!(resolve(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn of_every_flag_it_is_known_when_it_has_an_effect() {
+    let flags = Flags::parse_from(["x", "--endpoint", "/x"]);
+    let mut known = flags.effects().map(|(flag, ..)| flag.to_owned()).to_vec();
+    let command = Flags::command();
+    let shown = command
+        .get_arguments()
+        .filter(|arg| !arg.is_hide_set() && !matches!(arg.get_id().as_str(), "help" | "version"));
+    let mut all: Vec<_> = shown
+        .filter_map(|arg| Some(format!("--{}", arg.get_long()?)))
+        .collect();
+    known.sort();
+    all.sort();
+    assert_eq!(known, all);
 }
 
 #[test]
