@@ -96,10 +96,16 @@ fn label(share: &Share, key: NameKey) -> String {
     match store::find::<Volume>(share, key) {
         Ok(Some(found)) => format!(
             "{} ({})",
-            found.record.what.wanted.name, found.record.what.path
+            shown(&found.record.what.wanted.name),
+            shown(&found.record.what.path.to_string())
         ),
         _ => key.to_string(),
     }
+}
+
+/// A name that others have chosen, without what a terminal would act on.
+fn shown(name: &str) -> String {
+    name.escape_debug().to_string()
 }
 
 /// What is said of one volume.
@@ -113,7 +119,7 @@ fn page(label: &str, taken: &Result<Found, EnableQuotaError>) -> String {
         found.folders, found.files, found.used.bytes
     );
     for (path, why) in &found.outside {
-        page += &format!("  {} {why}\n", path.display());
+        page += &format!("  {} {why}\n", shown(&path.display().to_string()));
     }
     let unsaid = found.outside_count - found.outside.len() as u64;
     if unsaid > 0 {
@@ -154,14 +160,15 @@ mod tests {
                 bytes: 4096,
                 inodes: 5,
             },
-            outside: vec![("a/link".into(), Because::Kind)],
+            outside: vec![("a/link\u{1b}[2J\nw (x)".into(), Because::Kind)],
             outside_count: 4,
             busy: 0,
         };
         let page = page("v (path)", &Ok(found));
         let lines: Vec<_> = page.lines().collect();
         assert_eq!(lines[0], "v (path): 2 folders and 3 files, 4096 bytes");
-        assert!(lines[1].starts_with("  a/link is neither"), "{}", lines[1]);
+        let expected = r"  a/link\u{1b}[2J\nw (x) is neither";
+        assert!(lines[1].starts_with(expected), "{}", lines[1]);
         assert_eq!(lines[2], "  and 3 more");
         let refused = Err(EnableQuotaError::Refused(
             "it was made without a size".to_owned(),

@@ -365,6 +365,12 @@ fn is_about_an_option(errno: Errno, words: &str) -> bool {
             "out of range",
             "Value for",
             "ecognized",
+            "Bad mount option",
+            "Unsupported transport protocol",
+            "not supported for this NFS version",
+            "does not match",
+            "does not support minorversion",
+            "too many sec=",
         ]
         .iter()
         .any(|text| words.contains(text))
@@ -473,6 +479,13 @@ mod tests {
             "nfs: Bad value for 'rsize'",
             "NFS: sec=x option not recognized",
             "NFS: Unrecognized transport protocol",
+            "NFS: Unsupported transport protocol udp",
+            "NFS: 'Migration' not supported for this NFS version",
+            "NFS: Server address does not match proto= option",
+            "NFS: Mount server address does not match mountproto= option",
+            "NFS: Mount option vers=3 does not support minorversion=1",
+            "NFS: too many sec= flavors",
+            "NFS: Bad mount option value specified",
         ] {
             assert!(is_about_an_option(Errno::INVAL, words), "{words}");
         }

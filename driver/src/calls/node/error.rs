@@ -137,7 +137,7 @@ pub enum NodeError {
     #[error(transparent)]
     Capability(#[from] CapabilityError),
     /// The mount is used by a process.
-    #[error("{} is in use: a process has files open or its working folder in it; end it and try again", .0.display())]
+    #[error("{} is in use: a process has files open or its working folder in it, or something is mounted in it; end that and try again", .0.display())]
     InUse(PathBuf),
     /// Read-only cannot be had.
     #[error(

@@ -177,7 +177,7 @@ fn check(
     }
     let sub_dir = given("subDir").filter(|text| !text.trim_matches('/').is_empty());
     let mut sub_dir = match (sub_dir, config.upstream) {
-        (Some(text), true) if !is_inline => {
+        (Some(text), true) if !is_inline && !is_own(&request.volume_id) => {
             Some(attributes::sub_dir(text, &request.volume_context)?)
         }
         (text, _) => text.map(SubPath::parse).transpose()?,

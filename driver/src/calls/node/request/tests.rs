@@ -34,6 +34,23 @@ fn the_other_drivers_volumes_alone_keep_its_mount_defaults() {
     assert_eq!(flags(&config, theirs, false), (true, false));
 }
 
+#[test]
+fn the_path_of_a_volume_of_this_driver_is_no_template() {
+    let mut config = config();
+    config.upstream = true;
+    let mut request = request();
+    let path = "pvc-${pvc.metadata.name}~7lndebkc";
+    let more = [("subDir", path), ("csi.storage.k8s.io/pvc/name", "x")];
+    request.volume_context.extend(map(&more));
+    let source = |request: &NodePublishVolumeRequest| {
+        let parsed = publish(request, &config).unwrap();
+        parsed.arguments.export().path().to_owned()
+    };
+    assert_eq!(source(&request), "/srv/pvc-x~7lndebkc");
+    request.volume_id = crate::calls::volume_id::tests::some_id().to_string();
+    assert_eq!(source(&request), format!("/srv/{path}"));
+}
+
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     pairs.iter().map(own).collect()
@@ -91,7 +108,8 @@ fn volumes_of_every_version_are_found() {
     {
         let record: Record<Volume> = record;
         let export = Export::parse("fe80::1%eth0", "/srv/a b").unwrap();
-        let context = answer::context(&export, &record);
+        let what = &record.what;
+        let context = answer::context(&export, &what.path, &what.wanted.mount_options);
         contexts.insert(record.what.wanted.name, context);
     }
     let text = serde_json::to_vec_pretty(&contexts).unwrap();
