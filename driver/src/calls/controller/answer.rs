@@ -6,9 +6,11 @@ use crate::calls::volume_id::{Id, Location, SnapshotId, VolumeId};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::share::compared::SizeKnown;
 use csi_nfs_store::share::listing::{Listed, ListedVolume};
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_nfs_store::share::records::origin::Source;
 use csi_nfs_store::share::records::record::{Kind, Record, State};
 use csi_nfs_store::share::records::snapshot::Snapshot;
+use csi_nfs_store::share::records::store::Unreadable;
 use csi_nfs_store::share::records::volume;
 use csi_nfs_store::share::token::{NameKey, ShareUuid};
 use csi_proto::duration;
@@ -24,7 +26,7 @@ pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record<volume::V
     Volume {
         capacity_bytes: record.what.capacity_bytes,
         volume_id: id.to_string(),
-        volume_context: context(export, record),
+        volume_context: context(export, &record.what.path, &record.what.wanted.mount_options),
         content_source: record.what.wanted.source.as_ref().map(content_source),
         accessible_topology: Vec::new(),
     }
@@ -76,16 +78,16 @@ fn id<K: Kind, const MARK: char>(export: &Export, uuid: ShareUuid, record: &Reco
 /// All that a node needs to publish the volume. A PersistentVolume keeps it as long as it lives.
 pub(crate) fn context(
     export: &Export,
-    record: &Record<volume::Volume>,
+    path: &SubPath,
+    mount_options: &[String],
 ) -> BTreeMap<String, String> {
-    let wanted = &record.what.wanted;
     let mut context = BTreeMap::from([
         (SERVER.to_owned(), export.server().to_owned()),
         (SHARE.to_owned(), export.path().to_owned()),
-        (SUB_DIR.to_owned(), record.what.path.to_string()),
+        (SUB_DIR.to_owned(), path.to_string()),
     ]);
-    if !wanted.mount_options.is_empty() {
-        context.insert(MOUNT_OPTIONS.to_owned(), wanted.mount_options.join(","));
+    if !mount_options.is_empty() {
+        context.insert(MOUNT_OPTIONS.to_owned(), mount_options.join(","));
     }
     context
 }
@@ -152,10 +154,20 @@ pub(super) fn entry(
             volume(export, uuid, &listed.record),
             condition(*listed, None),
         ),
-        Listed::Unreadable(None, trouble) => return Err(trouble),
-        // Only the names of its files are known.
-        Listed::Unreadable(Some(nonce), trouble) => {
-            let location = Location::Export(export.clone());
+        Listed::Unreadable(Unreadable {
+            nonce: None,
+            detail,
+            ..
+        }) => return Err(detail),
+        // Only the names of its files are known for certain.
+        Listed::Unreadable(Unreadable {
+            nonce: Some(nonce),
+            location,
+            detail: trouble,
+        }) => {
+            let here = |()| Location::Export(export.clone());
+            let location = location.as_deref().unwrap_or_default();
+            let location = location.parse().unwrap_or_else(here);
             let id = VolumeId {
                 location,
                 uuid,

@@ -16,9 +16,10 @@ use csi_nfs_store::files::copying::Progress;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::life;
+use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_nfs_store::share::records::origin::{Origin, Source};
 use csi_nfs_store::share::records::volume::{Volume, Wanted};
-use csi_nfs_store::share::token::ShareUuid;
+use csi_nfs_store::share::token::{Nonce, ShareUuid};
 use csi_proto::v1 as csi;
 use csi_proto::v1::volume_content_source::Type;
 use std::sync::Arc;
@@ -115,12 +116,20 @@ fn check(
         source,
         ..Wanted::default()
     };
+    let options = Options::of_call(parameters.mount_options.clone(), secret);
+    let wanted = shares.config.defaults.wanted(parameters, asked);
+    // What this call answers with NodePublishVolume has to take. Any nonce is as long.
+    let own = || Some(SubPath::of_volume(&wanted.name, Nonce::random().ok()?));
+    if let Some(path) = wanted.sub_dir.clone().or_else(own) {
+        let context = answer::context(&chosen.export, &path, &wanted.mount_options);
+        limits::map("volume_context", &context)?;
+    }
     let creation = Creation {
         export: chosen.export,
         location: chosen.location,
         expect: Expect::Any,
-        options: Options::of_call(parameters.mount_options.clone(), secret),
-        wanted: shares.config.defaults.wanted(parameters, asked),
+        options,
+        wanted,
         operation: Operation::of("CreateVolume", &request),
     };
     Ok((creation, source_share))
@@ -136,6 +145,9 @@ async fn run(
     let export = creation.export.clone();
     shares.refuse_inline_as_share(&export)?;
     shares.refuse_volume_as_share(&export).await?;
+    if let Some(path) = &creation.wanted.sub_dir {
+        shares.refuse_used_otherwise(&export, path)?;
+    }
     let created = match source {
         None => create_empty(&shares, creation).await,
         Some(source) => {

@@ -26,6 +26,48 @@ impl Shares {
             .collect()
     }
 
+    /// Known shares in which the folder `path` of `export` lies that lie in `export` themselves, and where in them.
+    pub(crate) fn between(&self, export: &Export, path: &SubPath) -> Vec<(Export, SubPath)> {
+        let folder = Path::new(export.path()).join(path.to_path());
+        let known = lock(&self.known);
+        let inner = known.keys().filter(|inner| {
+            inner.server() == export.server()
+                && *inner != export
+                && Path::new(inner.path()).starts_with(export.path())
+        });
+        inner
+            .filter_map(|inner| {
+                let below = folder.strip_prefix(inner.path()).ok()?;
+                Some((inner.clone(), SubPath::parse(below.to_str()?).ok()?))
+            })
+            .collect()
+    }
+
+    /// Refuses a folder for a volume that others use without its share's records: another share, or inline volumes.
+    pub(super) fn refuse_used_otherwise(
+        &self,
+        export: &Export,
+        path: &SubPath,
+    ) -> Result<(), ControllerError> {
+        let around = || Some(self.between(export, path).pop()?.0);
+        let (other, what) = match self.within(export, path).or_else(around) {
+            Some(share) => (
+                share,
+                "is a share of its own: name that one, or keep the two apart",
+            ),
+            None => match self.inline_near(export, path) {
+                Some(inline) => (
+                    inline.clone(),
+                    "--inline-share gives to inline volumes: keep the two apart",
+                ),
+                None => return Ok(()),
+            },
+        };
+        Err(ControllerError::Invalid(format!(
+            "the folder {path} on {export} cannot be a volume's: it is, holds or lies in {other}, which {what}"
+        )))
+    }
+
     /// A known share that is the folder `path` of `export`, or lies in it.
     pub(crate) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
         let folder = Path::new(export.path()).join(path.to_path());

@@ -207,7 +207,10 @@ pub(super) async fn list(
         ..request
     }
     .encode_to_vec();
-    let show = move |export: &Export, uuid, _, record: Record<Snapshot>| {
+    let teller = Arc::clone(shares);
+    let show = move |export: &Export, uuid, _, listed: Result<Record<Snapshot>, ShareError>| {
+        let told = |damaged: ShareError| teller.tell_once(export, damaged.to_string());
+        let record = listed.map_err(told).ok()?;
         let of = &record.what.wanted.source;
         let fits = source.is_none_or(|source| source == (of.key, of.nonce));
         fits.then(|| as_entry(answer::snapshot(export, uuid, &record)))

@@ -11,9 +11,11 @@ use crate::calls::parameters::{SERVER, SHARE, SUB_DIR};
 use crate::calls::volume_id::Location;
 use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
 use csi_nfs_store::files::roots::Root;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
+use csi_nfs_store::share::paths::claim;
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_nfs_store::share::records::snapshot::Snapshot;
 use csi_nfs_store::share::records::volume::{OnDelete, Volume};
@@ -142,6 +144,10 @@ pub(super) async fn delete_volume(
             "the folder {} on {} is not deleted: it is, holds or lies in {inline}, which --inline-share gives to inline volumes; if it may go, remove it by hand, or start the driver without that flag",
             id.path, id.export
         )));
+    }
+    for (inner, path) in shares.between(&id.export, &id.path) {
+        let look = move |share: &Share| claim::refuse_taken(share, &path);
+        shares.with_records(Work::Call, &inner, look).await?;
     }
     let (text, path) = (id.text.clone(), id.path.clone());
     let work = move |share: &Share| folders::delete_volume(share, &text, &path, archive);

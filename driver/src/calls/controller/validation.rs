@@ -132,7 +132,7 @@ fn check_context(
     if given.is_empty() {
         return Ok(());
     }
-    let mut own = context(export, record);
+    let mut own = context(export, &record.what.path, &record.what.wanted.mount_options);
     // A share with a name may have moved since the context was made.
     if matches!(record.location.parse(), Ok(Location::Named(_))) {
         own.remove(SERVER);

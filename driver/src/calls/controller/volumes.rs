@@ -230,10 +230,10 @@ async fn find<T: Send + 'static>(
                     let more = more(share, &listed.record)?;
                     Ok((*listed, more))
                 }
-                Some(Listed::Unreadable(of, detail)) if of.is_none_or(|of| of == nonce) => {
+                Some(Listed::Unreadable(record)) if record.nonce.is_none_or(|of| of == nonce) => {
                     Err(ShareError::Damaged {
                         what: format!("the volume with the record volumes/{key}"),
-                        detail,
+                        detail: record.detail,
                     })
                 }
                 _ => Err(ShareError::NoVolume),

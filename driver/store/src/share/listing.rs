@@ -8,9 +8,9 @@ use crate::share::error::ShareError;
 use crate::share::measures::{self, Measure};
 use crate::share::records::record::{Kind, Record, State};
 use crate::share::records::snapshot::Snapshot;
-use crate::share::records::store::{self, Kept};
+use crate::share::records::store::{self, Kept, Unreadable};
 use crate::share::records::volume::Volume;
-use crate::share::token::{NameKey, Nonce};
+use crate::share::token::NameKey;
 use crate::share::volume::create;
 use std::ops::ControlFlow;
 
@@ -35,8 +35,8 @@ pub struct ListedVolume {
 pub enum Listed {
     /// With its record.
     Volume(Box<ListedVolume>),
-    /// With a record that cannot be used, and why; or something in a record's place, of which not even the nonce is known.
-    Unreadable(Option<Nonce>, String),
+    /// With a record that cannot be used; or something in a record's place, of which not even the nonce is known.
+    Unreadable(Unreadable),
 }
 
 /// A kind of record, as a list shows it.
@@ -110,22 +110,23 @@ impl List for Volume {
                 measure: measures::of(&found),
                 record: found.record,
             }))),
-            Kept::Unreadable(record) => Some(Listed::Unreadable(
-                record.nonce,
-                format!("its record cannot be read: {}", record.detail),
-            )),
+            Kept::Unreadable(record) => Some(Listed::Unreadable(Unreadable {
+                detail: format!("its record cannot be read: {}", record.detail),
+                ..record
+            })),
         })
     }
 }
 
 impl List for Snapshot {
-    type Item = Record<Self>;
+    type Item = Result<Record<Self>, ShareError>;
 
     /// Only finished ones are shown. The specification forbids those that are being made, and has no word for those that are
-    /// being deleted or have a record that cannot be used.
-    fn read(share: &Share, key: NameKey) -> Result<Option<Record<Self>>, ShareError> {
+    /// being deleted. Of those with a record that cannot be used the error is known.
+    fn read(share: &Share, key: NameKey) -> Result<Option<Self::Item>, ShareError> {
         Ok(match store::look_among::<Self>(share, key)? {
-            Kept::Found(found) if found.record.state == State::Ready => Some(found.record),
+            Kept::Found(found) if found.record.state == State::Ready => Some(Ok(found.record)),
+            Kept::Unreadable(record) => Some(Err(record.error::<Self>(key))),
             _ => None,
         })
     }

@@ -1,14 +1,14 @@
 //! Shares that lose their records, are slow, or were damaged.
 
 use super::calls::*;
-use super::snapshots::from_volume;
+use super::snapshots::{from_volume, listed, ready};
 use crate::rig::patience::patiently;
-use csi_nfs::calls::controller::{Controller, ControllerConfig};
+use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs::upstream::ids::UpstreamIds;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
-use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest};
+use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest, ListSnapshotsRequest};
 use std::io::ErrorKind;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,6 +92,46 @@ async fn conditions_tell_what_is_wrong() {
     }
     let answer = get(&controller, &volume.volume_id).await;
     refused(answer, Code::FailedPrecondition, &["damaged"]);
+}
+
+/// The name of a share that stands in an id is on record, also in the generation before.
+#[tokio::test]
+async fn a_damaged_record_is_listed_by_its_own_id_or_told() {
+    let host = Host::new();
+    let mut config = host.config();
+    config.named_shares = vec![NamedShare {
+        name: "home".to_owned(),
+        export: Export::parse("10.0.0.4", "nfs_share").unwrap(),
+        mount_options: Vec::new(),
+        uuid: None,
+    }];
+    config.other_exports.clear();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let notices = Arc::clone(&told);
+    config.notice = Arc::new(move |text: &str| notices.lock().unwrap().push(text.to_owned()));
+    let controller = Controller::new(config);
+    let volume = create(&controller, request("v")).await.unwrap();
+    assert!(volume.volume_id.starts_with("home#"), "{volume:?}");
+    let made = ready(&controller, "s", &volume.volume_id).await;
+    controller.settle().await;
+    let record = |id: &str, shelf: &str, generation: u64| {
+        let tokens: Vec<&str> = id.rsplit(['#', '@', '.']).collect();
+        let path = format!(".csi-nfs/{shelf}/{}/{}.{generation}", tokens[1], tokens[0]);
+        host.at(&path)
+    };
+    std::fs::write(record(&volume.volume_id, "volumes", 2), "{").unwrap();
+    let page = page(&controller, 0, "").await.unwrap();
+    let [entry] = page.entries.try_into().unwrap();
+    assert_eq!(entry.volume.unwrap().volume_id, volume.volume_id);
+
+    let path = record(&made.snapshot_id, "snapshots", 2);
+    assert!(path.exists());
+    std::fs::write(&path, "{").unwrap();
+    let all = listed(&controller, ListSnapshotsRequest::default()).await;
+    assert!(all.0.is_empty(), "{all:?}");
+    let told = told.lock().unwrap();
+    let is_named = |it: &String| it.contains("the record snapshots/") && it.contains("damaged");
+    assert!(told.iter().any(is_named), "{told:?}");
 }
 
 #[tokio::test]

@@ -163,6 +163,64 @@ async fn folders_of_others_are_safe() {
     assert!(!host.at("theirs/v").exists());
 }
 
+/// A volume in the folder of another one, whose records are those of an inner share, would go with that.
+#[tokio::test]
+async fn volumes_of_an_outer_share_keep_out_of_inner_ones() {
+    let host = Host::new();
+    let mut config = host.config();
+    let export = |path: &str| Export::parse("10.0.0.4", path).unwrap();
+    config.other_exports.push(export("nfs_share/inner"));
+    config.policy.inline_shares = vec![export("nfs_share/public/all")];
+    let c = &Controller::new(config);
+    std::fs::create_dir(host.at("inner")).unwrap();
+    let on = |name: &str, share: &str, more: &[(&str, &str)]| {
+        let at = [("server", "10.0.0.4"), ("share", share)];
+        with_parameters(name, &[&at, more].concat())
+    };
+    let web = on("a", "nfs_share/inner", &[("subDir", "team/web")]);
+    let volume = create(c, web).await.unwrap();
+    for path in ["inner", "inner/team", "inner/team/web/deep", "inner/new"] {
+        for adopt in ["true", "false"] {
+            let more = [("subDir", path), ("adopt", adopt)];
+            let answer = create(c, on("b", "nfs_share", &more)).await;
+            refused(answer, Code::InvalidArgument, &[path, "nfs_share/inner"]);
+        }
+    }
+    for path in ["public", "public/all", "public/all/a"] {
+        let answer = create(c, on("b", "nfs_share", &[("subDir", path)])).await;
+        refused(answer, Code::InvalidArgument, &[path, "--inline-share"]);
+    }
+    assert!(!host.at("public").exists() && !host.at("inner/new").exists());
+    for path in ["innermost", "public2", "team/inner"] {
+        let more = [("subDir", path)];
+        create(c, on(path, "nfs_share", &more)).await.unwrap();
+    }
+    delete(c, &volume.volume_id).await.unwrap();
+    c.settle().await;
+}
+
+#[tokio::test]
+async fn a_limit_alone_is_the_size_of_a_volume_without_one() {
+    let host = Host::new();
+    let c = &host.controller();
+    let volume = create(c, request("v")).await.unwrap();
+    for (range, bytes) in [((0, 100), 100), ((0, 200), 100), ((150, 0), 150)] {
+        let expanded = expand(c, &volume.volume_id, range.0, range.1).await;
+        assert_eq!(expanded.unwrap(), bytes, "{range:?}");
+    }
+}
+
+/// What CreateVolume answers, NodePublishVolume takes.
+#[tokio::test]
+async fn a_volume_whose_context_is_too_long_is_not_made() {
+    let host = Host::new();
+    let c = &host.controller();
+    let options = vec!["vers=4.2"; 448].join(",");
+    let answer = create(c, with_parameters("v", &[("mountOptions", &options)])).await;
+    refused(answer, Code::InvalidArgument, &["volume_context"]);
+    assert!(list(c).await.is_empty());
+}
+
 #[tokio::test]
 async fn policies_owner_and_mode_are_kept() {
     use std::os::unix::fs::MetadataExt;

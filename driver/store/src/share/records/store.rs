@@ -83,6 +83,8 @@ impl<K: Kind> Found<K> {
 pub struct Unreadable {
     /// Its volume's nonce, as its file's name says; nothing where not even that can be read.
     pub nonce: Option<Nonce>,
+    /// Where its share is, as it says itself or its generation before.
+    pub location: Option<String>,
     /// What is wrong.
     pub detail: String,
 }
@@ -167,6 +169,7 @@ pub fn look_among<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, Share
         nonce: newest
             .and_then(|files| files.newest)
             .map(|(nonce, _)| nonce),
+        location: None,
         detail: error.to_string(),
     }))
 }
@@ -235,15 +238,27 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
                     text: content,
                 })
             }
-            Err(detail) => unreadable(nonce, detail),
+            Err(detail) => {
+                let before = format!("{nonce}.{}", generation.saturating_sub(1));
+                let before = || beneath::read(&folder, &before, MAX_RECORD).ok();
+                let location = text::location(&content);
+                Kept::Unreadable(Unreadable {
+                    nonce: Some(nonce),
+                    location: location.or_else(|| text::location(&before()?)),
+                    detail,
+                })
+            }
         });
     }
     Err(contended::<K>(key))
 }
 
 fn unreadable<K>(nonce: Nonce, detail: String) -> Kept<K> {
-    let nonce = Some(nonce);
-    Kept::Unreadable(Unreadable { nonce, detail })
+    Kept::Unreadable(Unreadable {
+        nonce: Some(nonce),
+        location: None,
+        detail,
+    })
 }
 
 /// Whether the record has a newer generation than the one that was found.

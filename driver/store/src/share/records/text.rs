@@ -66,6 +66,12 @@ pub(in crate::share) fn read<K: Kind>(
     Ok(record)
 }
 
+/// Where a record that cannot be read says that its share is.
+pub(in crate::share) fn location(content: &[u8]) -> Option<String> {
+    let record: Value = serde_json::from_slice(content).ok()?;
+    record.get("location")?.as_str().map(str::to_owned)
+}
+
 /// The text of `record`, with the fields that `before`, the text of an earlier generation, has and this version does not know.
 ///
 /// # Errors

@@ -42,7 +42,7 @@ fn listed(trial: &Trial) -> (Vec<String>, usize) {
         |_, listed| {
             match listed {
                 Listed::Volume(it) => names.push(it.record.what.wanted.name),
-                Listed::Unreadable(..) => odd += 1,
+                Listed::Unreadable(_) => odd += 1,
             }
             ControlFlow::Continue(())
         },
