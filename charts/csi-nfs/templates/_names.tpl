@@ -5,7 +5,7 @@
 
 {{- define "csi-nfs.selector" -}}
 app.kubernetes.io/name: csi-nfs
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "csi-nfs.labels" -}}
@@ -119,9 +119,24 @@ rollingUpdate: {{ toJson .rollingUpdate }}
 {{- end }}
 {{- end }}
 
-{{/* Not empty where the driver mounts nothing over NFS: every share is a folder of the machine. */}}
+{{/* Not empty where the driver mounts nothing over NFS: every share, also of a class, is a folder of the machine. */}}
 {{- define "csi-nfs.localOnly" -}}
-{{- if and .Values.localShares (not .Values.shares) }}yes{{ end }}
+{{- $local := list }}
+{{- range .Values.localShares }}{{ $local = append $local .export }}{{ end }}
+{{- $mounted := concat .Values.shares }}
+{{- range include "csi-nfs.storageClasses" . | fromJsonArray }}
+{{- $export := printf "%s:%s" .parameters.server .parameters.share }}
+{{- if not (has $export $local) }}{{ $mounted = append $mounted $export }}{{ end }}
+{{- end }}
+{{- if and $local (not $mounted) }}yes{{ end }}
+{{- end }}
+
+{{/* Seconds until a pod is killed: the time for its calls, and some for its end. */}}
+{{- define "csi-nfs.grace" -}}
+{{- $drain := .Values.timeouts.drain | default "30s" }}
+{{- $number := regexFind "^[0-9]+" $drain | int }}
+{{- if hasSuffix "m" $drain }}{{ $number = mul $number 60 }}{{ end }}
+{{- add $number 10 }}
 {{- end }}
 
 {{/* The mode of volumes' folders. Nodes give it to those of kubernetes-csi's driver. */}}
