@@ -23,6 +23,7 @@ use csi_output::page::{self, PageFile, Readers};
 use csi_output::shell_word::word;
 use csi_output::{Format, stdout, terminal};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -271,10 +272,25 @@ fn execute(
         ("--write-known-failures", &flags.write_known_failures),
     ];
     for (flag, path) in files {
-        // Now, and not when all cases have run.
+        // Now, and not when all cases have run. What an earlier run has written stays until then.
         if let Some(path) = path {
-            std::fs::File::create(path)
-                .map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
+            let opened = File::options().append(true).create(true).open(path);
+            opened.map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
+        }
+    }
+    let mut places = BTreeSet::new();
+    let all = [&flags.junit, &flags.write_known_failures, &flags.html];
+    let all = all.into_iter().flatten();
+    for place in all
+        .flat_map(|path| path.canonicalize())
+        .filter(|place| place.is_file())
+    {
+        let shown = place.display().to_string();
+        if !places.insert(place) {
+            let problem = "--junit, --write-known-failures and --html write a file each";
+            return Err(Error::usage(format!(
+                "{problem}, and {shown} is named twice"
+            )));
         }
     }
     let html = PageFile::asked(flags.html.as_ref(), Readers::Umask)?;

@@ -166,6 +166,12 @@ fn known_failures_do_not_fail_a_run_and_mended_ones_are_told() {
     );
     assert!(run.stdout.contains(", 1 failed (1 known), "), "{run}");
     sanity(&csi, &format!("{known} --junit junit.xml --html p.html")).succeeds();
+    sanity(
+        &csi,
+        &format!("{known} --junit junit.xml --html ./junit.xml"),
+    )
+    .exits(2)
+    .says("junit.xml is named twice");
     let junit = fs::read_to_string(csi.home().join("junit.xml")).unwrap();
     assert!(
         junit.contains(" failures=\"0\" errors=\"0\" skipped=\"1\" "),
