@@ -345,7 +345,7 @@ fn the_embedded_driver_needs_no_home() {
     std::fs::remove_dir_all(&folder).unwrap();
     std::os::unix::fs::symlink("/nowhere", &folder).unwrap();
     csi.run("-e embedded: lifecycle")
-        .exits(1)
+        .exits(64 + 14)
         .says("it is a symbolic link")
         .says("embedded:DIR");
 }

@@ -184,7 +184,7 @@ fn never_answers() {
         .run("identity probe --timeout 300ms")
         .exits(64 + 4)
         .says("error: identity probe: DEADLINE_EXCEEDED: ")
-        .says("a longer --timeout (it was 300ms)");
+        .says("repeat it (it had 300ms: see --timeout)");
     driver.wait_for_cancellation("Probe");
     // The driver is told as well how long it has.
     assert_eq!(driver.request().header("grpc-timeout"), Some("300000u"));
@@ -316,9 +316,10 @@ fn sends_bytes_that_are_no_message() {
 fn sends_nothing_and_says_ok() {
     let driver = ScriptedDriver::unix();
     driver.on("Probe", Reply::messages::<ProbeResponse>(&[]));
-    let output = Csi::at(driver.endpoint()).run("identity probe");
-    assert!(output.code > 64, "{output}");
-    assert!(!output.stderr.contains("panicked"), "{output}");
+    Csi::at(driver.endpoint())
+        .run("identity probe")
+        .exits(1)
+        .says("the reply is not valid: ");
 }
 
 #[test]
@@ -386,7 +387,7 @@ fn never_ends_its_stream() {
         .run("snapshot-metadata get-metadata-allocated snap-1 --timeout 1s --no-headers")
         .exits(64 + 4)
         .says("no answer within the deadline")
-        .says("(it was 1s)");
+        .says("(it had 1s: see --timeout)");
     assert!(run.stdout.lines().count() < ranges.len(), "{run}");
 }
 
