@@ -12,7 +12,7 @@ use crate::files::beneath;
 use crate::files::crash_points;
 use crate::files::descriptors::Held;
 use crate::files::walking::listing::Listing;
-use rustix::fs::{self, AtFlags, FileType, Mode};
+use rustix::fs::{self, AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
 use std::io;
@@ -23,6 +23,8 @@ use std::sync::atomic::Ordering;
 
 /// Pairs of folders that are kept open.
 const OPEN: usize = 96;
+/// Folders that lie so far above where a thread works are closed first.
+const FAR: usize = OPEN / 2;
 /// What the ACLs of folders take in memory at most that are not finished: of all from the top to where each thread is.
 const ACLS: usize = 16 << 20;
 
@@ -304,10 +306,15 @@ impl Tree<'_> {
         Ok(Some(at))
     }
 
+    /// Closes a folder where many are open: of a deep tree one far above, for what comes next lies below this one.
     pub(super) fn close_if_many(&self, node: &Arc<Node>) {
-        if self.open.load(Ordering::Relaxed) >= OPEN {
-            self.close(&mut node.lock());
+        if self.open.load(Ordering::Relaxed) < OPEN {
+            return;
         }
+        let above = std::iter::successors(node.parent.as_ref(), |above| above.parent.as_ref());
+        let far = above.take(2 * OPEN).skip(FAR);
+        let far = far.filter(|it| !it.lock().pairs.is_empty()).last();
+        self.close(&mut far.unwrap_or(node).lock());
     }
 
     /// Closes what is kept open of a folder, and returns it as the first view shows it.
@@ -319,31 +326,39 @@ impl Tree<'_> {
         first
     }
 
-    /// Gives a folder its attributes, after all that is in it, which would change its times.
-    pub(super) fn seal(&self, node: &Arc<Node>) -> Result<(), CopyError> {
+    /// Gives a folder its attributes, after all that is in it, which would change its times. `below` is the copy of a folder in it,
+    /// where one was just sealed. Returns the folder's own copy.
+    pub(super) fn seal(
+        &self,
+        node: &Arc<Node>,
+        below: Option<OwnedFd>,
+    ) -> Result<Option<OwnedFd>, CopyError> {
         let (pair, rest) = {
             let mut state = node.lock();
             (self.close(&mut state), state.rest.take())
         };
         let Some((basics, acls)) = rest else {
-            return Ok(());
+            return Ok(None);
         };
         self.acls.fetch_sub(size(&acls), Ordering::Relaxed);
         let failed = |error| CopyError::io("giving its attributes to", node.path(None), error);
-        let walked;
-        let target = match &pair {
-            Some(pair) => &pair.target,
-            None => {
-                walked = walk(&self.first, node, Side::Target).map_err(failed)?;
-                &walked
+        let target = match (pair, below) {
+            (Some(pair), _) => pair.target.try_clone(),
+            // Nobody else works in the target, so it lies in that one still.
+            (None, Some(below)) => {
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                fs::openat(below, "..", flags, Mode::empty()).map_err(io::Error::from)
             }
+            (None, None) => walk(&self.first, node, Side::Target),
         };
-        let made = fs::fstat(target).map_err(|error| failed(error.into()))?;
+        let target = target.map_err(failed)?;
+        let made = fs::fstat(&target).map_err(|error| failed(error.into()))?;
         let (omissions, path) = (&self.course.omissions, || node.path(None));
-        let give_acls = || Attribute::set_all(&acls, target, omissions, path);
+        let give_acls = || Attribute::set_all(&acls, &target, omissions, path);
         basics
-            .give(target, &made, give_acls, omissions, path)
-            .map_err(|error| failed(error.into()))
+            .give(&target, &made, give_acls, omissions, path)
+            .map_err(|error| failed(error.into()))?;
+        Ok(Some(target))
     }
 }
 
@@ -379,6 +394,8 @@ fn walk(view: &Arc<View>, node: &Arc<Node>, side: Side) -> io::Result<OwnedFd> {
     // The root has no name, and the view has it open.
     let mut current = from.try_clone()?;
     while let Some(name) = names.pop() {
+        #[cfg(test)]
+        tests::WALKED.fetch_add(1, Ordering::Relaxed);
         let name = OsStr::from_bytes(name.to_bytes());
         current = match names.is_empty() {
             true => beneath::folder(&current, name)?,
@@ -396,6 +413,37 @@ mod tests {
     use super::super::view::Views;
     use super::*;
     use std::ffi::CString;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Folders that were opened again on the way to others.
+    pub(super) static WALKED: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn a_deep_tree_is_not_walked_again_for_each_of_its_folders() {
+        const DEPTH: usize = 1500;
+        let trial = tempfile::tempdir().unwrap();
+        for path in ["source", "target"] {
+            std::fs::create_dir(trial.path().join(path)).unwrap();
+        }
+        let open =
+            |path: &str| OwnedFd::from(std::fs::File::open(trial.path().join(path)).unwrap());
+        let mut at = open("source");
+        for _ in 0..DEPTH {
+            fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+            at = beneath::folder(&at, "d").unwrap();
+        }
+        let view = View::new(
+            open("source"),
+            open("target"),
+            LinksFolder::new(open("."), "links"),
+        );
+        let before = WALKED.load(Ordering::Relaxed);
+        let report = super::super::copy(view, &|| None, &Progress::default()).unwrap();
+        assert_eq!(report.files, DEPTH as u64);
+        // Those of other tests count as well.
+        let walked = WALKED.load(Ordering::Relaxed) - before;
+        assert!(walked < 100 * DEPTH, "{walked}");
+    }
 
     fn node(name: &str, parent: Option<&Arc<Node>>) -> Arc<Node> {
         Node::new(parent.cloned(), CString::new(name).unwrap())

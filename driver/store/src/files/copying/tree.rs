@@ -273,12 +273,12 @@ impl<'a> Tree<'a> {
 
     /// Counts one part of a folder as done; the last one finishes the folder, which is a part of the one above.
     fn finished(&self, node: Arc<Node>) -> Result<(), CopyError> {
-        let mut next = Some(node);
+        let (mut next, mut below) = (Some(node), None);
         while let Some(node) = next {
             if node.unfinished.fetch_sub(1, Ordering::AcqRel) > 1 {
                 return Ok(());
             }
-            self.seal(&node)?;
+            below = self.seal(&node, below)?;
             next = node.parent.clone();
         }
         Ok(())
