@@ -169,6 +169,12 @@ async fn volumes_of_an_outer_share_keep_out_of_inner_ones() {
     let host = Host::new();
     let mut config = host.config();
     let export = |path: &str| Export::parse("10.0.0.4", path).unwrap();
+    let folders = [
+        ("nfs_share", host.folder.path().to_owned()),
+        ("nfs_share/inner", host.at("inner")),
+    ];
+    let roots = folders.map(|(path, folder)| (export(path), folder));
+    config.roots = Arc::new(LocalRoots::new(roots));
     config.other_exports.push(export("nfs_share/inner"));
     config.policy.inline_shares = vec![export("nfs_share/public/all")];
     let c = &Controller::new(config);
@@ -215,7 +221,7 @@ async fn a_limit_alone_is_the_size_of_a_volume_without_one() {
 async fn a_volume_whose_context_is_too_long_is_not_made() {
     let host = Host::new();
     let c = &host.controller();
-    let options = vec!["vers=4.2"; 448].join(",");
+    let options = vec!["vers=4.2"; 450].join(",");
     let answer = create(c, with_parameters("v", &[("mountOptions", &options)])).await;
     refused(answer, Code::InvalidArgument, &["volume_context"]);
     assert!(list(c).await.is_empty());
