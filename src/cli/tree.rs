@@ -10,7 +10,7 @@ use csi_invocation::globals::with_global_flags;
 use csi_invocation::help::JOINT;
 use csi_invocation::parse::with_rpcs;
 use csi_invocation::verbs::neither_flag_nor_value;
-use csi_invocation::{Defaults, Globals};
+use csi_invocation::{Defaults, Globals, connect};
 use csi_rpc::GROUPS;
 use csi_traffic::{proxy, replay, serve};
 use std::ffi::OsString;
@@ -140,9 +140,7 @@ pub struct PodFlags {
 impl PodFlags {
     /// Names the driver in `globals`. Another endpoint stays, when none of these flags is given.
     pub fn name_driver(&self, globals: &mut Globals) {
-        let elsewhere = globals.endpoint.is_some()
-            || globals.context.is_some()
-            || std::env::var_os("CSI_ENDPOINT").is_some();
+        let elsewhere = connect::named(globals).is_some() || globals.context.is_some();
         if elsewhere && self.namespace.is_none() && self.node.is_none() {
             return;
         }

@@ -281,6 +281,9 @@ fn kubectl_csi_finds_the_pod() {
     csi.run("identity probe").exits(64 + 14);
     let asked = asked_of_kubectl(&csi);
     assert!(asked.contains("component=controller "), "{asked}");
+    // An empty variable names no driver.
+    let csi = csi.env("CSI_ENDPOINT", "");
+    csi.run("identity probe").exits(64 + 14);
     Csi::new().run("-n csi identity probe").exits(2);
 }
 
