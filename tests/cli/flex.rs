@@ -27,7 +27,8 @@ expandfs|detach) ok;;";
 
 #[test]
 fn a_script_is_a_driver_and_gets_its_options() {
-    let served = Served::new(&[MOUNTS, KEEPS], "");
+    // A call-out without a limit.
+    let served = Served::new(&[MOUNTS, KEEPS], "--call-timeout 0");
     let info = served.run("identity plugin-info -o json").succeeds().json();
     assert_eq!(info["name"], "driver.flex.csi.internal");
     served

@@ -28,6 +28,8 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 /// How long the last of the output may take after the end of the executable: a server that it has started may hold it open.
 const LAST_OUTPUT: Duration = Duration::from_millis(100);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Longer than anybody waits.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// Runs an executable's call-outs.
 pub struct CallOuts {
@@ -38,11 +40,11 @@ pub struct CallOuts {
 }
 
 impl CallOuts {
-    /// The call-outs of an executable.
-    pub fn of(executable: PathBuf, limit: Duration, mark: Mark) -> Self {
+    /// The call-outs of an executable, each with that time at most, where there is a limit.
+    pub fn of(executable: PathBuf, limit: Option<Duration>, mark: Mark) -> Self {
         Self {
             executable,
-            limit,
+            limit: limit.unwrap_or(FOR_EVER),
             mark,
         }
     }

@@ -45,7 +45,7 @@ struct ServeFlags {
     /// csi/flex/NAME in $XDG_STATE_HOME, usually ~/.local/state
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// How long a call-out may take, where its caller does not wait less
+    /// How long a call-out may take, where its caller does not wait less; 0 for no limit
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration::parse)]
     call_timeout: Duration,
     /// It attaches, though init does not say so: to the kubelet, silence meant yes
@@ -120,7 +120,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if ended > 0 {
         note!("note: killed {ended} processes of call-outs that a killed server has left");
     }
-    let call_outs = CallOuts::of(executable, flags.call_timeout, mark);
+    let limit = Some(flags.call_timeout).filter(|limit| !limit.is_zero());
+    let call_outs = CallOuts::of(executable, limit, mark);
     let said = init(&call_outs, defaults)?;
     if said.attach.is_none() && !flags.attach {
         note!(
