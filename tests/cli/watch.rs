@@ -122,6 +122,27 @@ fn a_thing_that_is_gone_has_changed_and_other_failures_end_the_watch() {
 }
 
 #[test]
+fn of_several_things_one_that_fails_ends_the_watch_unless_it_is_to_go_on() {
+    let csi = Csi::at("unix:m.sock");
+    let mut driver = csi.spawn("mock --endpoint unix:m.sock --volumes 1");
+    csi.run("--wait 1m identity probe").succeeds();
+    let get = "controller get-volume -w --watch-interval 10ms -o name";
+    let run = csi.run(&format!("{get} vol-00000001 zzz")).exits(64 + 5);
+    run.prints("vol-00000001\n");
+    let process = csi.spawn(&format!("{get} zzz vol-00000001 --keep-going"));
+    process.wait_for_output("vol-00000001\n");
+    csi.run("controller delete-volume vol-00000001").succeeds();
+    process.wait_for_output("vol-00000001\nvol-00000001\n");
+    process.signal(Signal::INT);
+    let ended = process.wait(crate::support::PATIENCE).unwrap();
+    assert_eq!(ended.code(), 130);
+    // A failure that stays is told once.
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(said.matches("zzz: NOT_FOUND").count(), 1, "{said}");
+    driver.kill();
+}
+
+#[test]
 fn what_a_watch_cannot_do_is_refused() {
     let csi = Csi::at("/nowhere/csi.sock");
     for (line, problem) in [

@@ -6,6 +6,7 @@
 use super::rpc_command::Command;
 use csi_call::Connection;
 use csi_error::{Error, ErrorKind};
+use csi_output::colour;
 use csi_output::layout::{Layout, OwnedRow};
 use csi_output::printer::{Event, Printer};
 use csi_output::{OutputError, ShownReply, stdout};
@@ -18,7 +19,7 @@ use tonic::Code;
 /// Prints what there is, and every `pause` what has changed.
 ///
 /// # Errors
-/// The first failed call; but what is not there any more, after it was, has changed.
+/// The first failed call, which ends it unless it is to go on after one; but what is not there any more, after it was, has changed.
 pub async fn watch(
     command: &Command,
     driver: &Connection,
@@ -30,32 +31,50 @@ pub async fn watch(
     let mut printer = Printer::of_events(rpc.method, rpc.view, &command.output, out)?;
     let requests = &command.calls.requests;
     let mut known: Vec<Vec<Seen>> = requests.iter().map(|_| Vec::new()).collect();
+    // Of each request the failure that was told last: one that stays is told once.
+    let mut told = vec![String::new(); requests.len()];
+    let mut first = None;
+    let ended = |first: Option<Error>| first.map_or(Ok(()), |error| Err(error.reported()));
     loop {
-        for (request, before) in requests.iter().zip(&mut known) {
+        for ((request, before), told) in requests.iter().zip(&mut known).zip(&mut told) {
             let mut rows = Rows::of(&layout);
             let mut add = |reply: &ShownReply<'_>| rows.add(reply);
             let asked = command.ask(driver, request, &mut add).await;
             let now = match asked {
                 Err(error) if is_gone(&error) && !before.is_empty() => Vec::new(),
-                Err(error) => return Err(error),
+                Err(error) if command.keep_going => {
+                    let text = error.in_one_line();
+                    if *told != text {
+                        colour::report(&error, command.style);
+                        *told = text;
+                    }
+                    first.get_or_insert(error);
+                    continue;
+                }
+                Err(error) => {
+                    // What has arrived is shown before the error.
+                    let _ = printer.flush();
+                    return Err(error);
+                }
                 Ok(()) => rows.seen,
             };
+            told.clear();
             for (event, seen) in changes(before, &now) {
                 match printer.event(event, seen.row.row()) {
-                    Err(error) if error.is_broken_pipe() => return Ok(()),
+                    Err(error) if error.is_broken_pipe() => return ended(first),
                     printed => printed?,
                 }
             }
             *before = now;
         }
         match printer.flush() {
-            Err(error) if error.is_broken_pipe() => return Ok(()),
+            Err(error) if error.is_broken_pipe() => return ended(first),
             flushed => flushed?,
         }
         // Where nothing changes, nothing is written that would find the reader gone.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = stdout::reader_leaves() => return Ok(()),
+            () = stdout::reader_leaves() => return ended(first),
         }
     }
 }
