@@ -2,6 +2,7 @@
 
 use crate::support::certificates::Certificates;
 use crate::support::executable;
+use crate::support::patience::until;
 use crate::support::placed::of_volume;
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -285,6 +286,25 @@ fn kubectl_csi_finds_the_pod() {
     let csi = csi.env("CSI_ENDPOINT", "");
     csi.run("identity probe").exits(64 + 14);
     Csi::new().run("-n csi identity probe").exits(2);
+}
+
+#[test]
+fn what_kubectl_has_started_ends_with_it() {
+    let csi = Csi::new();
+    // As a plugin for credentials that hangs.
+    let script = "#!/bin/sh\nsleep 1000 & echo $! >plugin\nwait\n";
+    executable::script(&csi.home().join("kubectl"), script);
+    let path = format!("{}:/usr/bin:/bin", csi.home().display());
+    let csi = csi.env("PATH", &path);
+    // Not by `run`, which would end what the client leaves.
+    let mut command = csi.command();
+    command.args("-e kubectl: -t 1s identity probe".split(' '));
+    assert_eq!(command.output().unwrap().status.code(), Some(64 + 14));
+    let plugin = std::fs::read_to_string(csi.home().join("plugin")).unwrap();
+    let stat = format!("/proc/{}/stat", plugin.trim());
+    until("the plugin has ended", || {
+        std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+    });
 }
 
 #[test]

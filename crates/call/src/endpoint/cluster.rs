@@ -2,15 +2,13 @@
 //! it is, and how kubectl, with its own configuration, is asked; `pod` owns how one is reached.
 
 use super::error::EndpointError;
+use super::exec::ExecStream;
 use super::pod::{Pod, check_name};
 use crate::process_group::ExecOutcome;
-use csi_error::StderrLines;
-use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Output, Stdio};
+use std::io;
 use std::sync::Arc;
-use tokio::process::Command;
+use tokio::io::AsyncReadExt as _;
 
 /// What the chart calls its pods.
 const LABEL: &str = "app.kubernetes.io/name=csi-nfs";
@@ -106,31 +104,46 @@ impl fmt::Display for Sought {
     }
 }
 
-/// What kubectl prints with these arguments. Dropping the future ends it.
+/// What kubectl prints with these arguments. Dropping the future ends it, with the plugins that it has started.
 ///
 /// # Errors
 /// When it cannot be started, or fails.
-pub async fn kubectl<A: AsRef<OsStr>>(arguments: &[A]) -> Result<String, EndpointError> {
-    let mut kubectl = Command::new("kubectl");
-    kubectl.args(arguments);
-    kubectl.stdin(Stdio::null()).kill_on_drop(true);
-    let failed = |cause| EndpointError::ExecStart("kubectl".to_owned(), Arc::new(cause));
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = kubectl.output().await.map_err(failed)?;
-    if status.success() {
-        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+pub async fn kubectl<A: AsRef<str>>(arguments: &[A]) -> Result<String, EndpointError> {
+    let arguments = arguments.iter().map(AsRef::as_ref);
+    let words: Vec<String> = ["kubectl"]
+        .into_iter()
+        .chain(arguments)
+        .map(str::to_owned)
+        .collect();
+    let mut stream = ExecStream::start(&words)?;
+    let mut printed = Vec::new();
+    // How it ends comes as an error of reading.
+    let read = stream.read_to_end(&mut printed).await;
+    let printed = String::from_utf8_lossy(&printed).into_owned();
+    match read.map_err(io::Error::downcast::<EndpointError>) {
+        Ok(_)
+        | Err(Ok(EndpointError::ExecEnded {
+            outcome: ExecOutcome::Exited(0),
+            ..
+        })) => Ok(printed),
+        Err(Ok(EndpointError::ExecEnded {
+            outcome, stderr, ..
+        })) => Err(EndpointError::Kubectl {
+            command: words[1..]
+                .iter()
+                .take(2)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" "),
+            outcome,
+            stderr,
+        }),
+        Err(Ok(error)) => Err(error),
+        Err(Err(error)) => Err(EndpointError::Unreachable(
+            "kubectl".to_owned(),
+            Arc::new(error),
+        )),
     }
-    let killed = status.signal().map(ExecOutcome::Killed);
-    let words = arguments.iter().take(2);
-    let words = words.map(|word| word.as_ref().to_string_lossy());
-    Err(EndpointError::Kubectl {
-        command: words.collect::<Vec<_>>().join(" "),
-        outcome: killed.unwrap_or(ExecOutcome::Exited(status.code().unwrap_or(-1))),
-        stderr: StderrLines::new(String::from_utf8_lossy(&stderr).into_owned()),
-    })
 }
 
 #[cfg(test)]
