@@ -93,7 +93,9 @@ fn a_recording_that_nobody_reads_holds_up_no_call() {
     let csi = Csi::at("unix:s.sock");
     let (_unread, stdout) = std::io::pipe().unwrap();
     let mut command = csi.command();
-    command.args("proxy --listen unix:s.sock --quiet --record /dev/stdout --overwrite".split(' '));
+    // What a large call takes to be written down has the time of --drain.
+    let line = "proxy --listen unix:s.sock --quiet --record /dev/stdout --overwrite --drain 2s";
+    command.args(line.split(' '));
     command
         .args(["--to", driver.endpoint()])
         .stdin(Stdio::null());
@@ -109,6 +111,6 @@ fn a_recording_that_nobody_reads_holds_up_no_call() {
     let mut said = String::new();
     let mut stderr = tool.0.stderr.take().unwrap();
     stderr.read_to_string(&mut said).unwrap();
-    let tells = "warning: the recording takes nothing: the last 1";
+    let tells = "warning: the recording made no progress for 2s: the last 1";
     assert!(said.contains(tells), "{said}");
 }

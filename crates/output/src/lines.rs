@@ -2,9 +2,10 @@
 //! report.
 
 use super::stdout::SharedStdout;
+use csi_error::note;
 use csi_proto::lock;
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +20,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 const BATCH: usize = 64 << 10;
 
 /// How long the end waits for a reader who takes nothing.
-const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
+pub const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the thread rests after it has written. Whoever shows something while it rests need not wake it, which would
 /// cost more than the rest.
@@ -33,8 +34,10 @@ pub struct Lines<T> {
     /// The items that were taken and are not written.
     unwritten: Arc<AtomicU64>,
     lost: Arc<AtomicU64>,
-    /// Hears of what was written, and of the thread's end.
-    progress: Mutex<Receiver<()>>,
+    /// Hears of what was written, and of the thread's end, until the end was waited for.
+    progress: Mutex<Option<Receiver<()>>>,
+    /// Whether nothing can be written any more.
+    has_failed: Arc<AtomicBool>,
 }
 
 impl<T: Send + 'static> Lines<T> {
@@ -67,15 +70,30 @@ impl<T: Send + 'static> Lines<T> {
             counter.fetch_sub(count, Ordering::Relaxed);
             let _ = written.try_send(());
         };
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let failed = Arc::clone(&has_failed);
         std::thread::Builder::new()
             .name("lines".to_owned())
-            .spawn(move || write(&receiver, &counted, &left, out, format, tell_written))?;
+            .spawn(move || {
+                // Whoever waits for the end hears of it when this is known.
+                match write(&receiver, &counted, &left, out, format, &tell_written) {
+                    // A reader that went away is no reason to end what is shown, nor a failure.
+                    Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                        failed.store(true, Ordering::Relaxed);
+                        note!(
+                            "warning: stdout cannot be written ({error}): nothing is shown any more"
+                        );
+                    }
+                    _ => {}
+                }
+            })?;
         Ok(Self {
             sender,
             waiting,
             unwritten,
             lost,
-            progress: Mutex::new(progress),
+            progress: Mutex::new(Some(progress)),
+            has_failed,
         })
     }
 
@@ -100,19 +118,26 @@ impl<T> Lines<T> {
 }
 
 impl<T> Lines<T> {
-    /// Waits until everything is written, and returns the number of items that could not be.
-    pub fn flush(&self) -> u64 {
+    /// Whether nothing can be written any more, which the user was told then; not that the reader went away.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until everything is written, and returns the number of items that could not be. `patience` is how long it waits for a
+    /// thread that is not seen to go on. Who gave up once does not wait again.
+    pub fn flush(&self, patience: Duration) -> u64 {
         let unwritten = || self.unwritten.load(Ordering::Relaxed);
         // A reader that lags so far behind, or takes nothing, may never read: the end of the process does not wait for it.
-        let progress = lock(&self.progress);
-        while self.is_read() && unwritten() > 0 && progress.recv_timeout(FLUSH_PATIENCE).is_ok() {}
+        if let Some(progress) = lock(&self.progress).take() {
+            while self.is_read() && unwritten() > 0 && progress.recv_timeout(patience).is_ok() {}
+        }
         unwritten() + self.lost.load(Ordering::Relaxed)
     }
 }
 
 impl<T> Drop for Lines<T> {
     fn drop(&mut self) {
-        self.flush();
+        self.flush(FLUSH_PATIENCE);
     }
 }
 
@@ -123,7 +148,7 @@ fn write<T>(
     mut out: impl Write,
     mut format: impl FnMut(&T, u64, &mut Vec<u8>),
     tell_written: impl Fn(u64),
-) {
+) -> io::Result<()> {
     let mut text = Vec::new();
     let mut put = |(item, bytes): (T, usize), text: &mut Vec<u8>| {
         format(&item, lost.swap(0, Ordering::Relaxed), text);
@@ -140,13 +165,12 @@ fn write<T>(
             count += 1;
             put(next, &mut text);
         }
-        // A reader that went away is no reason to end what is shown.
-        if out.write_all(&text).and_then(|()| out.flush()).is_err() {
-            return;
-        }
+        out.write_all(&text)?;
+        out.flush()?;
         tell_written(count);
         std::thread::sleep(REST);
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -193,6 +217,31 @@ mod tests {
         }
         let text = String::from_utf8(text).expect("text");
         assert!(text.contains(" lost\n"), "{text}");
+    }
+
+    struct Fails(ErrorKind);
+
+    impl Write for Fails {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_output_that_takes_nothing_has_failed_and_one_without_a_reader_has_not() {
+        for (kind, has_failed) in [
+            (ErrorKind::StorageFull, true),
+            (ErrorKind::BrokenPipe, false),
+        ] {
+            let lines = Lines::start_on(Fails(kind), number).expect("a thread");
+            lines.show(1, 4);
+            assert_eq!(lines.flush(Duration::from_secs(600)), 1);
+            assert_eq!(lines.has_failed(), has_failed, "{kind:?}");
+        }
     }
 
     #[test]

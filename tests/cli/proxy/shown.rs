@@ -272,6 +272,30 @@ fn an_output_that_nobody_reads_holds_no_call_up() {
     drop(process);
 }
 
+#[test]
+fn an_output_that_cannot_be_written_is_told_once_and_fails_no_call() {
+    let driver = ScriptedDriver::unix();
+    plugin_info(&driver);
+    let csi = Csi::at("unix:p.sock");
+    let line = format!(
+        "exec '{}' proxy --listen unix:p.sock --to {} >/dev/full",
+        crate::support::program::BINARY,
+        driver.endpoint()
+    );
+    let mut shell = std::process::Command::new("sh");
+    shell.current_dir(csi.home()).args(["-c", &line]);
+    let process = Process::start(&mut shell);
+    process.wait_for_error_output("note: calls to");
+    csi.run("identity plugin-info").succeeds();
+    process.wait_for_error_output("warning: stdout cannot be written");
+    csi.run("identity plugin-info").succeeds();
+    process.signal(rustix::process::Signal::TERM);
+    let ended = process.wait(crate::support::PATIENCE).unwrap();
+    assert_eq!(ended.code(), 1);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(said.matches("cannot be written").count(), 1, "{said}");
+}
+
 /// Sends these frames of a stream, which come back.
 async fn echoes(proxy: &Proxy, frames: &[&[u8]]) {
     let mut sender = wire::connect(&proxy.socket).await;

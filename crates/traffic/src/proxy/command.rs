@@ -2,6 +2,7 @@
 
 use super::display::Display;
 use super::existing::Existing;
+use super::journal::Kept;
 use super::stdio::{self, RelayError};
 use super::take_over::TakeOver;
 use super::{Proxy, ProxyError, ProxyFlags};
@@ -103,7 +104,7 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     // The socket must not stay behind, whenever the second signal comes.
     interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     let runtime = connect::runtime()?;
-    let missing = runtime.block_on(async {
+    let kept = runtime.block_on(async {
         let mut signals = Signals::watch();
         let options = globals.connect_options();
         let proxy = Proxy::start(flags, taken, &driver, &options, display)
@@ -117,18 +118,19 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
             note!("note: everybody who reaches this port commands the driver");
         }
         tell_existing(&proxy.existing, flags.reset);
-        let missing = proxy.serve(signals.next()).await;
+        let kept = proxy.serve(signals.next()).await;
         driver.settled().await;
-        Ok::<_, Error>(missing)
+        Ok::<_, Error>(kept)
     })?;
     runtime.shutdown_background();
     if let (Some(page), Some(path)) = (page, recorded) {
         draw(page, path)?;
     }
-    match missing {
-        0 => Ok(()),
-        // The user was told when it happened; a script sees only the exit code.
-        _ => Err(Error::local("the recording lacks calls").reported()),
+    // The user was told when it happened; a script sees only the exit code.
+    match kept {
+        Kept { missing: 1.., .. } => Err(Error::local("the recording lacks calls").reported()),
+        Kept { unshown: true, .. } => Err(Error::local("stdout cannot be written").reported()),
+        _ => Ok(()),
     }
 }
 

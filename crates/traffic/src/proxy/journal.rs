@@ -8,7 +8,8 @@ use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
 use crate::recording::framing::Messages;
 use bytes::Bytes;
 use csi_error::note;
-use csi_output::lines::Lines;
+use csi_output::lines::{FLUSH_PATIENCE, Lines};
+use csi_output::stdout::reader_is_gone;
 use csi_proto::{Method, grpc_timeout, methods};
 use http::HeaderMap;
 use std::io;
@@ -29,6 +30,14 @@ pub(crate) struct CallJournal {
     lines: Option<Lines<Event>>,
     /// Whether events before a call's end are shown.
     as_it_happens: bool,
+}
+
+/// What became of the calls at the end. The user was told of what is missing.
+pub(crate) struct Kept {
+    /// How many the recording lacks.
+    pub missing: u64,
+    /// Whether they could not be shown.
+    pub unshown: bool,
 }
 
 /// A call that is under way.
@@ -111,15 +120,29 @@ impl CallJournal {
         })
     }
 
-    /// Waits until the recording has the calls so far, unless its file takes nothing. Returns how many calls it lacks.
-    pub fn keep(&self) -> u64 {
-        let missing = self.recorded.as_ref().map_or(0, Lines::flush);
+    /// Waits until the calls so far are shown and recorded, unless that makes no progress for so long.
+    pub fn keep(&self, patience: Duration) -> Kept {
+        // A call may be large: nobody has stopped reading while it is put into text.
+        let patience = patience.max(FLUSH_PATIENCE);
+        let recorded = self.recorded.as_ref();
+        let missing = recorded.map_or(0, |recorded| recorded.flush(patience));
         if missing > 0 {
             note!(
-                "warning: the recording takes nothing: the last {missing} calls are missing in it"
+                "warning: the recording made no progress for {patience:?}: the last {missing} calls are missing in it"
             );
         }
-        missing + self.missing.load(Ordering::Relaxed)
+        let lines = self.lines.as_ref();
+        let late = lines.map_or(0, |lines| lines.flush(FLUSH_PATIENCE));
+        let unshown = lines.is_some_and(Lines::has_failed);
+        if late > 0 && !unshown && !reader_is_gone() {
+            note!(
+                "warning: stdout made no progress for {FLUSH_PATIENCE:?}: {late} lines are missing"
+            );
+        }
+        Kept {
+            missing: missing + self.missing.load(Ordering::Relaxed),
+            unshown,
+        }
     }
 
     fn show(&self, event: Event) {

@@ -22,7 +22,7 @@ use csi_call::listen::{ListenAddress, ListenError, Listener};
 use csi_proto::faults::Faults;
 use display::Display;
 use existing::Existing;
-use journal::CallJournal;
+use journal::{CallJournal, Kept};
 use relay::Relay;
 use std::future::Future;
 use std::io;
@@ -122,9 +122,8 @@ impl Proxy {
         })
     }
 
-    /// Works until `stop` ends, and a little longer for the calls that run then. Returns how many calls the
-    /// recording lacks.
-    pub async fn serve(self, stop: impl Future<Output = ()>) -> u64 {
+    /// Works until `stop` ends, and a little longer for the calls that run then. Returns what became of the calls.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> Kept {
         self.relay
             .serve(self.listener, self.taken, stop, self.drain)
             .await

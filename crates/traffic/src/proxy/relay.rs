@@ -1,7 +1,7 @@
 //! The running proxy: accepts connections, applies faults to calls or passes them on, and stops when it is asked to.
 
 use super::carry::{Caller, Witness};
-use super::journal::CallJournal;
+use super::journal::{CallJournal, Kept};
 use super::take_over::{SocketChange, TakeOver};
 use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::recording::call::CallEnd;
@@ -52,14 +52,14 @@ impl Relay {
     }
 
     /// Serves on `listener` until `stop` ends, then until all calls are answered or `drain` has passed. A socket that was
-    /// taken over is given back first, so that new calls go to the driver by then. Returns how many calls the recording lacks.
+    /// taken over is given back first, so that new calls go to the driver by then. Returns what became of the calls.
     pub async fn serve(
         self: Arc<Self>,
         listener: Listener,
         mut taken: Option<TakeOver>,
         stop: impl Future<Output = ()>,
         drain: Duration,
-    ) -> u64 {
+    ) -> Kept {
         let (stopping, stopped) = watch::channel(false);
         let mut listener = Some(listener);
         let mut looks = tokio::time::interval(LOOK_PAUSE);
@@ -101,7 +101,7 @@ impl Relay {
                 "{left} calls were not answered within {drain:?} and are cut off"
             ));
         }
-        self.journal.keep()
+        self.journal.keep(drain)
     }
 
     /// Looks after a socket that was taken over. `trouble` is the last problem that was reported: each is reported once,
