@@ -320,8 +320,7 @@ fn a_bundle_has_the_log_and_no_secret() {
     assert!(!content.contains("hunter2"));
     csi.run("doctor --kubelet /nowhere --bundle report.tar")
         .exits(2)
-        .says("report.tar cannot be written")
-        .says("exists");
+        .says("report.tar exists already: name another file");
 }
 
 #[test]

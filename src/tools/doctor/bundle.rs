@@ -3,7 +3,7 @@
 
 use super::redacted::redacted;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -30,7 +30,7 @@ impl Bundle {
     /// Writes it to a new file that only its owner can read.
     ///
     /// # Errors
-    /// When there is such a file already, or it cannot be written.
+    /// When there is such a file already, or it cannot be written: then there is none.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut options = File::options();
         let file = options
@@ -38,6 +38,15 @@ impl Bundle {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
+        let written = self.write_to(file);
+        if written.is_err() {
+            // The name is free for the next try.
+            let _ = fs::remove_file(path);
+        }
+        written
+    }
+
+    fn write_to(&self, file: File) -> io::Result<()> {
         let mut archive = Builder::new(file);
         for (name, text) in self.files() {
             let text = redacted(&text, &self.secrets);
@@ -136,6 +145,22 @@ mod tests {
         // What is there is somebody's.
         let again = bundle.write(&path).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_bundle_that_cannot_be_written_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.tar");
+        let bundle = Bundle {
+            page: String::new(),
+            document: String::new(),
+            log: Ok(String::new()),
+            // No archive takes such a name.
+            files: vec![("../x".into(), String::new())],
+            secrets: Vec::new(),
+        };
+        bundle.write(&path).unwrap_err();
+        assert!(!path.exists());
     }
 
     #[test]

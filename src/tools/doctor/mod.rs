@@ -24,7 +24,7 @@ use clap::{ArgMatches, Args, Command};
 use csi_arguments::secrets::Secrets;
 use csi_call::secrets::looked_for;
 use csi_call::{Connection, Endpoint};
-use csi_error::{Error, OrError, say};
+use csi_error::{Error, say};
 use csi_invocation::connect::{self, block_on};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, defaults, mount_points};
@@ -307,10 +307,15 @@ async fn bundle(
             say!("note: the bundle has no log of the driver: {line}");
         }
     }
-    bundle.write(path).or_unusable(format_args!(
-        "the bundle {} cannot be written",
-        path.display()
-    ))?;
+    bundle.write(path).map_err(|error| {
+        let path = path.display();
+        match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::usage(format!(
+                "the bundle {path} exists already: name another file"
+            )),
+            _ => Error::unusable(format!("the bundle {path} cannot be written"), &error),
+        }
+    })?;
     say!(
         "note: {} is for a bug report: read it before you send it",
         path.display()
