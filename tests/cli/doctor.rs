@@ -8,7 +8,7 @@ use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::{SPEC_VERSION, v1};
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 use serde_json::Value as Json;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -399,6 +399,39 @@ fn a_socket_without_permission() {
         .run(&format!("doctor {} --kubelet /nowhere", reached.display()))
         .exits(3);
     assert!(run.stdout.contains("every user of this machine"), "{run}");
+}
+
+#[test]
+fn a_driver_with_an_abstract_name_and_one_that_is_stopped() {
+    let abstract_ = ScriptedDriver::unix_abstract();
+    let csi = Csi::new();
+    let doctor = |endpoint: &str| {
+        csi.run(&format!("doctor {endpoint} -o json --kubelet /nowhere"))
+            .exits(3)
+    };
+    let run = doctor(abstract_.endpoint());
+    let socket = check(&run, "socket");
+    let shown = format!("{}: every user", abstract_.endpoint());
+    assert!(socket["text"].to_string().contains(&shown), "{run}");
+    let listener = check(&run, "listener");
+    let own = format!("process {}", std::process::id());
+    assert!(listener["text"].to_string().contains(&own), "{run}");
+    let mut driver = csi.spawn("mock --endpoint unix:m.sock");
+    csi.run("-e unix:m.sock --wait 1m identity probe")
+        .succeeds();
+    driver.signal(Signal::STOP);
+    let stat = format!("/proc/{}/stat", driver.pid().as_raw_nonzero());
+    until("stopped", || {
+        fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "))
+    });
+    let run = doctor("unix:m.sock");
+    let listener = check(&run, "listener");
+    assert!(listener["text"].to_string().contains("is stopped"), "{run}");
+    assert!(listener["advice"].to_string().contains("kill -CONT"));
+    // One cause is one fault.
+    let plugin = check(&run, "plugin");
+    assert_eq!(plugin["text"], "not asked: it is stopped", "{run}");
+    driver.kill();
 }
 
 #[test]

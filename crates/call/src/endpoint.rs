@@ -157,10 +157,11 @@ impl Endpoint {
         }
     }
 
-    /// The path of the socket in the file system; `None` for an endpoint that is none.
-    pub fn socket(&self) -> Option<&Path> {
+    /// The unix socket as connect(2) has it, a path, or NUL and an abstract name; `None` for an endpoint that is none.
+    pub fn socket(&self) -> Option<PathBuf> {
         match &self.target {
-            Target::Unix(path) => Some(path),
+            Target::Unix(path) => Some(path.clone()),
+            Target::Abstract(name) => Some(format!("\0{name}").into()),
             _ => None,
         }
     }

@@ -38,6 +38,11 @@ impl ProcessStat {
         matches!(self.state, 'Z' | 'X')
     }
 
+    /// Whether a signal or a debugger has stopped it.
+    pub fn is_stopped(&self) -> bool {
+        matches!(self.state, 'T' | 't')
+    }
+
     /// Whether it waits in the kernel, and cannot be killed meanwhile.
     pub fn is_stuck(&self) -> bool {
         self.state == 'D'

@@ -148,14 +148,11 @@ enum DriverLocation {
 
 async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {
     let limit = globals.timeout;
-    let (location, mut findings, is_reachable) = locate(endpoint, limit).await;
-    let said = match is_reachable {
-        true => converse(endpoint, globals).await,
+    let (location, mut findings, unreachable) = locate(endpoint, limit).await;
+    let said = match unreachable {
+        None => converse(endpoint, globals).await,
         // One cause is one fault.
-        false => Said::nothing(Finding::unknown(
-            "plugin",
-            "not asked: there is no connection",
-        )),
+        Some(why) => Said::nothing(Finding::unknown("plugin", format!("not asked: {why}"))),
     };
     findings.extend_from_slice(&said.findings);
     findings.push(sizes::finding(said.volumes.as_deref()));
@@ -184,31 +181,40 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     Looked { findings, location }
 }
 
-/// Looks at what the driver runs in, and says whether it can be asked.
-async fn locate(endpoint: &Endpoint, limit: Duration) -> (DriverLocation, Vec<Finding>, bool) {
+/// Looks at what the driver runs in, and says why it cannot be asked, where that is so.
+async fn locate(
+    endpoint: &Endpoint,
+    limit: Duration,
+) -> (DriverLocation, Vec<Finding>, Option<&'static str>) {
+    const UNCONNECTED: Option<&str> = Some("there is no connection");
     match PodSeen::look(endpoint, limit).await {
         Some(Ok(pod)) => {
             let findings = pod.findings().to_vec();
-            return (DriverLocation::Pod(Some(pod)), findings, true);
+            return (DriverLocation::Pod(Some(pod)), findings, None);
         }
-        Some(Err(missing)) => return (DriverLocation::Pod(None), vec![missing], false),
+        Some(Err(missing)) => return (DriverLocation::Pod(None), vec![missing], UNCONNECTED),
         None => {}
     }
     let Some(path) = endpoint.socket() else {
         let named = endpoint.without_credentials();
         let why = format!("{named} is no socket of this machine");
         let findings = vec![Finding::unknown("socket", why)];
-        return (DriverLocation::Here(None), findings, true);
+        return (DriverLocation::Here(None), findings, None);
     };
-    let socket = SocketFacts::look(path, limit).await;
-    let is_reachable = matches!(socket.connected, Connected::Accepted(_));
+    let socket = SocketFacts::look(&path, limit).await;
     let process = socket.listener().map(ProcessFacts::look);
-    let listener = match is_reachable {
-        true => ProcessFacts::finding(process.as_ref()),
-        false => Finding::unknown("listener", "there is no connection"),
+    let unreachable = match (&socket.connected, &process) {
+        // The kernel accepts connections for it.
+        (Connected::Accepted(_), Some(process)) if process.is_stopped => Some("it is stopped"),
+        (Connected::Accepted(_), _) => None,
+        _ => UNCONNECTED,
+    };
+    let listener = match socket.connected {
+        Connected::Accepted(_) => ProcessFacts::finding(process.as_ref()),
+        _ => Finding::unknown("listener", "there is no connection"),
     };
     let findings = vec![socket.finding(), listener];
-    (DriverLocation::Here(process), findings, is_reachable)
+    (DriverLocation::Here(process), findings, unreachable)
 }
 
 /// Whether Kubernetes knows the driver: by the API server where it is in a pod, by this node's kubelet where it is here.

@@ -20,6 +20,8 @@ pub struct ProcessFacts {
     pub other_mounts: Option<bool>,
     /// How many of its threads wait in the kernel and cannot be interrupted.
     pub stuck: usize,
+    /// Whether a signal or a debugger has stopped it.
+    pub is_stopped: bool,
 }
 
 /// What keeps a process, by the names of its control groups.
@@ -72,6 +74,7 @@ impl ProcessFacts {
             home: Home::parse(&read("cgroup").unwrap_or_default()),
             other_mounts: theirs.map(|theirs| Some(theirs) != mounts("self")),
             stuck: threads.filter(ProcessStat::is_stuck).count(),
+            is_stopped: ProcessStat::of(&folder).is_some_and(|it| it.is_stopped()),
         }
     }
 
@@ -102,6 +105,14 @@ impl ProcessFacts {
             text.push_str(", which sees other mounts than this program");
         }
         match facts.stuck {
+            _ if facts.is_stopped => Finding::wrong(
+                CHECK,
+                format!("{text}; it is stopped"),
+                format!(
+                    "`kill -CONT {}` lets it go on, unless a debugger holds it",
+                    facts.process
+                ),
+            ),
             0 => Finding::fine(CHECK, text),
             stuck => Finding::wrong(
                 CHECK,
@@ -193,7 +204,7 @@ mod tests {
         assert_eq!(found.state, State::Wrong);
         let own = ProcessFacts::look(std::process::id());
         assert!(
-            own.program.is_some() && own.other_mounts == Some(false),
+            own.program.is_some() && own.other_mounts == Some(false) && !own.is_stopped,
             "{own:?}"
         );
     }

@@ -1,4 +1,4 @@
-//! The driver's socket: what is at its path, who may use it, and whether somebody accepts connections.
+//! The driver's socket: what is at its path, or that it has an abstract name; who may use it, and whether somebody accepts connections.
 //!
 //! [`SocketFacts::look`] looks, and never waits longer than its limit; [`SocketFacts::finding`] decides.
 
@@ -7,6 +7,7 @@ use csi_call::endpoint::absolute;
 use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub enum PathEntry {
     NoPath(String),
     /// It cannot be looked at.
     Hidden(String),
+    /// An abstract name, which has no permissions.
+    Abstract,
     /// A file that is no socket.
     Other,
     /// A socket.
@@ -64,7 +67,7 @@ pub enum Connected {
 /// Everything that is known of the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketFacts {
-    /// Its path.
+    /// Its path, or NUL and its abstract name.
     pub path: PathBuf,
     /// What is there.
     pub entry: PathEntry,
@@ -79,7 +82,7 @@ impl SocketFacts {
     pub async fn look(path: &Path, limit: Duration) -> Self {
         let entry = entry_at(path);
         let connected = match entry {
-            PathEntry::Socket { .. } => connect(path, limit).await,
+            PathEntry::Socket { .. } | PathEntry::Abstract => connect(path, limit).await,
             _ => Connected::Untried,
         };
         Self {
@@ -127,6 +130,11 @@ impl SocketFacts {
                 format!("{path} is no socket"),
                 "name the socket that the driver's --endpoint names",
             ),
+            PathEntry::Abstract => {
+                let path = path.to_string();
+                let shown = format!("unix-abstract:{}", path.trim_start_matches('\0'));
+                self.of_abstract(shown)
+            }
             PathEntry::Socket {
                 mode,
                 uid,
@@ -137,6 +145,23 @@ impl SocketFacts {
                 let shown = format!("{path}, mode {:04o} of {uid}:{gid}", mode & 0o7777);
                 self.of_socket(shown, *open, *usable)
             }
+        }
+    }
+
+    /// Whoever shares its network namespace may use it.
+    fn of_abstract(&self, shown: String) -> Finding {
+        match self.connected {
+            Connected::Accepted(_) => Finding::wrong(
+                CHECK,
+                format!("{shown}: every user of this machine may call the driver"),
+                "a socket with a path has permissions: unix:///PATH",
+            ),
+            Connected::Refused => Finding::wrong(
+                CHECK,
+                format!("{shown}: nobody listens in this network namespace"),
+                "start the driver, or look in its log; its --endpoint names the socket",
+            ),
+            _ => self.of_socket(shown, false, true),
         }
     }
 
@@ -173,6 +198,9 @@ impl SocketFacts {
 }
 
 fn entry_at(path: &Path) -> PathEntry {
+    if path.as_os_str().as_bytes().starts_with(b"\0") {
+        return PathEntry::Abstract;
+    }
     let path = &absolute(path);
     match path.metadata() {
         Err(error) => match error.kind() {
@@ -273,6 +301,19 @@ mod tests {
                 Connected::Failed("odd".into()),
                 State::Wrong,
                 "odd",
+            ),
+            (PathEntry::Abstract, listens, State::Wrong, "every user"),
+            (
+                PathEntry::Abstract,
+                Connected::Refused,
+                State::Wrong,
+                "nobody listens in this network namespace",
+            ),
+            (
+                PathEntry::Abstract,
+                Connected::Full,
+                State::Wrong,
+                "queue is full",
             ),
             (
                 PathEntry::Other,
