@@ -56,7 +56,11 @@ pub fn finding(
             return Finding::unknown(CHECK, why);
         }
         Err(kind) => {
-            let why = format!("the kubelet's folder cannot be read: {kind}; try as root");
+            let advice = match kind {
+                ErrorKind::PermissionDenied => "try as root",
+                _ => "--kubelet names another",
+            };
+            let why = format!("the kubelet's folder cannot be read: {kind}; {advice}");
             return Finding::unknown(CHECK, why);
         }
     };
@@ -148,6 +152,12 @@ mod tests {
                 true,
                 State::Unknown,
                 "permission denied; try as root",
+            ),
+            (
+                Err(ErrorKind::NotADirectory),
+                true,
+                State::Unknown,
+                "not a directory; --kubelet names another",
             ),
             (
                 Ok(vec![socket(Connected::Denied)]),
