@@ -115,14 +115,21 @@ fn has_process(folder: &Path) -> bool {
     programs.any(|program| PROGRAMS.contains(&program.trim_end()))
 }
 
-/// The run of sanity that does little else than take down what an earlier one has left, in the driver too.
+/// The run of sanity that does little else than take down what an earlier one has left, in the driver too. In the place of an endpoint
+/// stands the command of a driver that the run has started.
 fn next_run(folder: &Path, node: &str, controller: &str) -> String {
-    let mut command = format!("csi -e {} sanity --filter identity/", word(node));
-    if controller != node {
-        command.push_str(&format!(" --controller-endpoint {}", word(controller)));
-    }
+    let is_endpoint = Endpoint::parse(node).is_ok_and(|it| it.named_everywhere() == node);
+    let (driver, started) = match is_endpoint {
+        true => (format!(" -e {}", word(node)), String::new()),
+        false => (String::new(), format!(" -- {node}")),
+    };
+    let controller = match controller == node {
+        true => String::new(),
+        false => format!(" --controller-endpoint {}", word(controller)),
+    };
     let parent = folder.parent().unwrap_or(folder).to_string_lossy();
-    format!("{command} --mount-parent {}", word(&parent))
+    let parent = word(&parent);
+    format!("csi{driver} sanity --filter identity/{controller} --mount-parent {parent}{started}")
 }
 
 /// The command that removes a folder: first what is mounted below it, the mount that came last before the others. Should something be
@@ -314,7 +321,7 @@ mod tests {
         }
         let sanity = path("csi-sanity-1");
         fs::create_dir(&sanity).unwrap();
-        fs::write(sanity.join("journal"), "{\"endpoints\":[\"a b\",\"c\"]}\n{").unwrap();
+        fs::write(sanity.join("journal"), "{\"endpoints\":[\"unix:///a b\",\"c\"]}\n{").unwrap();
         let journal = fs::File::open(sanity.join("journal")).unwrap();
         journal.try_lock().unwrap();
         let limit = Duration::from_secs(600);
@@ -325,15 +332,39 @@ mod tests {
         drop(journal);
         let found = below().await.unwrap().pop().unwrap();
         assert!(!found.is_alive);
-        assert_eq!(found.driver.as_deref(), Some("a b"));
+        assert_eq!(found.driver.as_deref(), Some("unix:///a b"));
         let command = format!(
-            "csi -e 'a b' sanity --filter identity/ --controller-endpoint c --mount-parent {}",
+            "csi -e 'unix:///a b' sanity --filter identity/ --controller-endpoint c --mount-parent {}",
             parent.path().display()
         );
         assert_eq!(found.removal, command);
         // A folder without an answer is told.
         let late = folders(parent.path().to_owned(), Vec::new(), Duration::ZERO).await;
         assert!(late.is_err() || late.is_ok_and(|found| found.len() == 2));
+    }
+
+    #[test]
+    fn what_a_run_has_left_goes_by_the_driver_that_it_had() {
+        let run = Path::new("/tmp/csi-sanity-1");
+        for (node, controller, command) in [
+            (
+                "exec:ssh host",
+                "exec:ssh host",
+                "csi -e 'exec:ssh host' sanity --filter identity/ --mount-parent /tmp",
+            ),
+            (
+                "./my-driver '--endpoint={}'",
+                "./my-driver '--endpoint={}'",
+                "csi sanity --filter identity/ --mount-parent /tmp -- ./my-driver '--endpoint={}'",
+            ),
+            (
+                "d --listen tcp://a:{}",
+                "tcp://h:1",
+                "csi sanity --filter identity/ --controller-endpoint tcp://h:1 --mount-parent /tmp -- d --listen tcp://a:{}",
+            ),
+        ] {
+            assert_eq!(next_run(run, node, controller), command);
+        }
     }
 
     #[test]
