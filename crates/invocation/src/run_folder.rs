@@ -37,9 +37,13 @@ pub fn driver_of(folder: &Path) -> Option<String> {
 
 /// The folders of this user's runs below `parent`, by their names' prefixes, in order. In a folder of another user nothing can be
 /// believed: what it says would be done in this user's name.
-pub fn mine_below(parent: &Path, prefixes: &[&str]) -> Vec<PathBuf> {
-    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+///
+/// # Errors
+/// When `parent` cannot be read.
+pub fn mine_below(parent: &Path, prefixes: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(parent)?;
     let mut paths: Vec<PathBuf> = entries
+        .flatten()
         .filter(|entry| {
             let name = entry.file_name().to_string_lossy().into_owned();
             prefixes.iter().any(|prefix| name.starts_with(prefix))
@@ -48,7 +52,7 @@ pub fn mine_below(parent: &Path, prefixes: &[&str]) -> Vec<PathBuf> {
         .filter(|path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir() && is_mine(&it)))
         .collect();
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 /// Opens a file that a run of this user has written.

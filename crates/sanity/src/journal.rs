@@ -128,8 +128,9 @@ impl Journal {
 
 /// The items that dead runs of this user against these endpoints have left below `parent`.
 pub fn left_below(parent: &Path, endpoints: &[String; 2]) -> Vec<UnfinishedRun> {
-    let folders = run_folder::mine_below(parent, &[PREFIX]).into_iter();
+    let folders = run_folder::mine_below(parent, &[PREFIX]).unwrap_or_default();
     folders
+        .into_iter()
         .filter_map(|folder| read(folder, endpoints))
         .collect()
 }

@@ -4,6 +4,7 @@
 
 use super::finding::Finding;
 use csi_call::advertised::{Asks, DriverEnd, if_served};
+use csi_call::pages::Pages;
 use csi_call::{Advertised, CallError, Connection, call_error};
 use csi_error::Error;
 use csi_output::figure::counted;
@@ -14,6 +15,11 @@ use tonic::Code;
 
 /// How many abnormal volumes are named.
 const NAMED: usize = 3;
+
+const CONDITIONS: &str = "conditions";
+
+/// The advice where a driver breaks a rule.
+const DEFECT: &str = "a defect of the driver: `csi sanity` has the rule";
 
 /// The most pages of volumes that are looked at.
 const PAGES: usize = 100;
@@ -38,6 +44,25 @@ pub struct VolumeSeen {
     pub abnormal: Option<String>,
 }
 
+/// The volumes that the driver lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumesSeen {
+    /// Those that were looked at.
+    pub seen: Vec<VolumeSeen>,
+    /// Whether the list goes on.
+    pub go_on: bool,
+}
+
+impl VolumesSeen {
+    /// How many there are, or were looked at.
+    pub fn count(&self) -> String {
+        match self.go_on {
+            true => format!("the first {}", counted(self.seen.len(), "volume")),
+            false => counted(self.seen.len(), "volume"),
+        }
+    }
+}
+
 /// Everything that the driver has said.
 #[derive(Debug, Default)]
 pub struct Said {
@@ -46,7 +71,7 @@ pub struct Said {
     /// What it advertises.
     pub advertised: Advertised,
     /// Its volumes, where it lists them.
-    pub volumes: Option<Vec<VolumeSeen>>,
+    pub volumes: Option<VolumesSeen>,
     /// What was found on the way.
     pub findings: Vec<Finding>,
 }
@@ -86,7 +111,7 @@ pub async fn ask(driver: &Connection) -> Said {
     said.findings.push(probe);
     if asked.silent {
         said.findings
-            .extend(["capabilities", "conditions"].map(unasked));
+            .extend(["capabilities", CONDITIONS].map(unasked));
         return said;
     }
     match asked.capabilities().await {
@@ -96,7 +121,7 @@ pub async fn ask(driver: &Connection) -> Said {
         }
         Err(error) => {
             said.findings.push(asked.failed("capabilities", &error));
-            said.findings.push(unasked("conditions"));
+            said.findings.push(unasked(CONDITIONS));
             return said;
         }
     }
@@ -104,7 +129,7 @@ pub async fn ask(driver: &Connection) -> Said {
         .advertised
         .controller(ControllerCapability::ListVolumes)
     {
-        false => Finding::unknown("conditions", "not advertised: LIST_VOLUMES"),
+        false => Finding::unknown(CONDITIONS, "not advertised: LIST_VOLUMES"),
         true => match asked.volumes().await {
             Ok(volumes) => {
                 let advertised = said
@@ -114,7 +139,7 @@ pub async fn ask(driver: &Connection) -> Said {
                 said.volumes = Some(volumes);
                 finding
             }
-            Err(error) => asked.failed("conditions", &error),
+            Err(failure) => failure,
         },
     };
     said.findings.push(finding);
@@ -143,7 +168,7 @@ fn plugin(info: &v1::GetPluginInfoResponse, took: Duration) -> Finding {
         true => Finding::wrong(
             "plugin",
             "it has no name, which the specification requires",
-            "a defect of the driver: `csi sanity` has the rule",
+            DEFECT,
         ),
         false => Finding::fine(
             "plugin",
@@ -165,22 +190,29 @@ fn ready(ready: Option<bool>) -> Finding {
 }
 
 /// What the conditions of its volumes mean.
-fn conditions(volumes: &[VolumeSeen], advertised: bool) -> Finding {
-    const CHECK: &str = "conditions";
-    let count = counted(volumes.len(), "volume");
+fn conditions(volumes: &VolumesSeen, advertised: bool) -> Finding {
+    let count = volumes.count();
     if !advertised {
-        return Finding::unknown(CHECK, format!("{count}; not advertised: VOLUME_CONDITION"));
+        return Finding::unknown(
+            CONDITIONS,
+            format!("{count}; not advertised: VOLUME_CONDITION"),
+        );
     }
-    let abnormal: Vec<String> = volumes
-        .iter()
+    let seen = volumes.seen.iter();
+    let abnormal: Vec<String> = seen
         .filter_map(|volume| Some(format!("{} ({})", volume.id, volume.abnormal.as_ref()?)))
         .collect();
-    if abnormal.is_empty() {
-        return Finding::fine(CHECK, format!("{count}, none abnormal"));
+    match (abnormal.is_empty(), volumes.go_on) {
+        (true, false) => return Finding::fine(CONDITIONS, format!("{count}, none abnormal")),
+        (true, true) => {
+            let text = format!("{count}, none abnormal; those behind them were not looked at");
+            return Finding::unknown(CONDITIONS, text);
+        }
+        (false, _) => {}
     }
     let shown = abnormal[..abnormal.len().min(NAMED)].join(", ");
     Finding::wrong(
-        CHECK,
+        CONDITIONS,
         format!("{} of {count} abnormal: {shown}", abnormal.len()),
         "`csi controller get-volume ID` shows one; `csi wait volume ID --for healthy` waits for its end",
     )
@@ -210,12 +242,15 @@ impl Asked<'_> {
         Ok(advertised)
     }
 
-    async fn volumes(&mut self) -> Result<Vec<VolumeSeen>, CallError> {
-        let mut seen = Vec::new();
+    /// The volumes of the first pages; a finding where they cannot be had.
+    async fn volumes(&mut self) -> Result<VolumesSeen, Finding> {
+        let mut volumes = VolumesSeen::default();
         let mut request = v1::ListVolumesRequest::default();
+        let mut pages = Pages::default();
         for _ in 0..PAGES {
-            let reply = self.send(&request).await?;
-            seen.extend(reply.entries.into_iter().map(|entry| {
+            let reply = self.send(&request).await;
+            let reply = reply.map_err(|error| self.failed(CONDITIONS, &error))?;
+            volumes.seen.extend(reply.entries.into_iter().map(|entry| {
                 let volume = entry.volume.unwrap_or_default();
                 let condition = entry.status.and_then(|status| status.volume_condition);
                 let condition = condition.unwrap_or_default();
@@ -233,13 +268,14 @@ impl Asked<'_> {
                     condition: condition.message,
                 }
             }));
-            // The same token twice would be a list without an end.
-            if reply.next_token.is_empty() || reply.next_token == request.starting_token {
+            let goes_on = pages.go_on(&reply.next_token);
+            volumes.go_on = goes_on.map_err(|error| of_error(CONDITIONS, &error, DEFECT))?;
+            if !volumes.go_on {
                 break;
             }
             request.starting_token = reply.next_token;
         }
-        Ok(seen)
+        Ok(volumes)
     }
 
     /// What a failed call means.
@@ -303,28 +339,42 @@ mod tests {
             abnormal: abnormal.map(str::to_owned),
             ..VolumeSeen::default()
         };
-        for (volumes, advertised, state, part) in [
-            (vec![], true, State::Fine, "0 volumes, none abnormal"),
+        let [fine, gone] = [None, Some("gone")].map(volume);
+        let (one, both) = (std::slice::from_ref(&fine), [fine.clone(), gone]);
+        for (seen, go_on, advertised, state, part) in [
             (
-                vec![volume(None)],
+                &[][..],
+                false,
                 true,
                 State::Fine,
-                "1 volume, none abnormal",
+                "0 volumes, none abnormal",
             ),
+            (one, false, true, State::Fine, "1 volume, none abnormal"),
+            (one, false, false, State::Unknown, "VOLUME_CONDITION"),
             (
-                vec![volume(None)],
+                &both,
                 false,
-                State::Unknown,
-                "VOLUME_CONDITION",
-            ),
-            (
-                vec![volume(None), volume(Some("gone"))],
                 true,
                 State::Wrong,
                 "1 of 2 volumes abnormal: v (gone)",
             ),
+            (
+                one,
+                true,
+                true,
+                State::Unknown,
+                "the first 1 volume, none abnormal; those behind them were not looked at",
+            ),
+            (
+                &both,
+                true,
+                true,
+                State::Wrong,
+                "1 of the first 2 volumes abnormal",
+            ),
         ] {
-            let finding = conditions(&volumes, advertised);
+            let seen = seen.to_vec();
+            let finding = conditions(&VolumesSeen { seen, go_on }, advertised);
             assert_eq!(finding.state, state, "{finding:?}");
             assert!(finding.text.contains(part), "{finding:?}");
         }

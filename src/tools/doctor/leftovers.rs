@@ -3,7 +3,7 @@
 //! Owns how they are recognized, and the commands that remove them; each tool gives its names a prefix of its own. What runs against
 //! other drivers have left is named, and is no fault of this one. Touches no mount, and believes no folder of another user.
 
-use super::driver::VolumeSeen;
+use super::driver::{VolumeSeen, VolumesSeen};
 use super::finding::Finding;
 use csi_call::Endpoint;
 use csi_call::endpoint::absolute;
@@ -57,7 +57,7 @@ impl RunFolder {
 /// The folders of this user's runs below `parent`, where `mounts` are all mount points.
 ///
 /// # Errors
-/// When that takes longer than `limit`, in words.
+/// When it cannot be read, or that takes longer than `limit`, in words.
 pub async fn folders(
     parent: PathBuf,
     mounts: Vec<PathBuf>,
@@ -67,12 +67,13 @@ pub async fn folders(
     let (answer, answered) = oneshot::channel();
     // Of its own, and never joined: the folder may be on a server that is gone.
     thread::spawn(move || {
-        let paths = run_folder::mine_below(&absolute(&parent), &PREFIXES).into_iter();
-        let found: Vec<RunFolder> = paths.map(|path| look(path, &mounts)).collect();
-        let _ = answer.send(found);
+        let paths = run_folder::mine_below(&absolute(&parent), &PREFIXES);
+        let found = paths.map(|paths| paths.into_iter().map(|path| look(path, &mounts)).collect());
+        let _ = answer
+            .send(found.map_err(|error| format!("{} cannot be read: {error}", parent.display())));
     });
     match timeout(limit, answered).await {
-        Ok(Ok(found)) => Ok(found),
+        Ok(Ok(found)) => found,
         _ => Err(why),
     }
 }
@@ -180,20 +181,20 @@ fn is_drawn(text: &str) -> bool {
 /// What was left, of a driver whose volumes are known or not: first its own leftovers, then those of others.
 pub fn findings(
     folders: &Result<Vec<RunFolder>, String>,
-    volumes: Option<&[VolumeSeen]>,
+    volumes: Option<&VolumesSeen>,
     driver: &Endpoint,
 ) -> Vec<Finding> {
-    let folders = match folders {
-        Ok(folders) => folders,
-        Err(why) => return vec![Finding::unknown(CHECK, why)],
-    };
+    let unread = folders.as_ref().err().cloned();
+    let folders = folders.as_deref().unwrap_or_default();
     let dead = folders.iter().filter(|folder| !folder.is_alive);
     let (its_own, others): (Vec<_>, Vec<_>) = dead.partition(|folder| folder.is_of(driver));
     let alive = folders.iter().any(|folder| folder.is_alive);
     let is_ours = |volume: &&VolumeSeen| volume.words.iter().any(|word| is_drawn(word));
     // Those of a run that goes on are no leftovers, and cannot be told from others.
-    let all = volumes.filter(|_| !alive).unwrap_or_default().iter();
-    let volumes: Vec<&str> = all
+    let all = volumes.filter(|_| !alive).map(|volumes| &volumes.seen);
+    let ours: Vec<&str> = all
+        .into_iter()
+        .flatten()
         .filter(is_ours)
         .map(|volume| volume.id.as_str())
         .collect();
@@ -203,22 +204,28 @@ pub fn findings(
         let paths = its_own.iter().map(|folder| folder.path.to_string_lossy());
         parts.push(named("folder", paths.collect()));
     }
-    if !volumes.is_empty() {
+    if !ours.is_empty() {
         let csi = format!("csi -e {}", word(&run_folder::name(driver)));
         commands.extend(
-            volumes
-                .iter()
+            ours.iter()
                 .take(NAMED)
                 .map(|id| format!("`{csi} controller delete-volume {}`", word(id))),
         );
-        parts.push(named("volume", volumes));
+        parts.push(named("volume", ours));
     }
-    let mut findings = vec![match (parts.as_slice(), alive) {
-        ([], true) => Finding::fine(CHECK, "none; a run goes on"),
-        ([], false) => Finding::fine(CHECK, "none"),
-        (parts, _) => Finding::wrong(
+    let is_none = parts.is_empty();
+    parts.extend(unread);
+    if let Some(cut) = volumes.filter(|volumes| volumes.go_on) {
+        parts.push(format!("only {} were looked at", cut.count()));
+    }
+    let said = parts.join("; ");
+    let mut findings = vec![match (is_none, alive) {
+        (true, true) => Finding::fine(CHECK, "none; a run goes on"),
+        (true, false) if said.is_empty() => Finding::fine(CHECK, "none"),
+        (true, false) => Finding::unknown(CHECK, said),
+        (false, _) => Finding::wrong(
             CHECK,
-            parts.join("; "),
+            said,
             format!(
                 "unless such a run goes on elsewhere: {}",
                 commands.join("; ")
@@ -272,43 +279,80 @@ mod tests {
             removal: "rmdir x".into(),
         };
         let own = "unix:///s";
-        let ours = [seen("v1", "csi-sanity-0123abcd-2"), seen("v2", "pvc-1")];
+        let listed = |words: &[&str], go_on| {
+            let seen = words.iter().map(|word| seen(&format!("v-{word}"), word));
+            let seen = seen.collect();
+            Some(VolumesSeen { seen, go_on })
+        };
+        const OURS: &str = "csi-sanity-0123abcd-2";
         for (folders, volumes, states, part) in [
-            (vec![], None, &[State::Fine][..], "none"),
+            (Ok(vec![]), None, &[State::Fine][..], "none"),
             (
-                vec![of(own, true)],
-                Some(&ours[..]),
+                Ok(vec![of(own, true)]),
+                listed(&[OURS, "pvc-1"], false),
                 &[State::Fine],
                 "a run goes on",
             ),
             (
-                vec![of(own, false)],
+                Ok(vec![of(own, false)]),
                 None,
                 &[State::Wrong],
                 "1 folder of earlier runs: /tmp/csi-lifecycle-1-2",
             ),
             (
-                vec![],
-                Some(&ours[..]),
+                Ok(vec![]),
+                listed(&[OURS, "pvc-1"], false),
                 &[State::Wrong],
-                "1 volume of earlier runs: v1",
+                "1 volume of earlier runs: v-csi-sanity",
             ),
-            (vec![], Some(&ours[1..]), &[State::Fine], "none"),
-            (vec![of(own, false); 5], None, &[State::Wrong], "and 2 more"),
             (
-                vec![of("mock:/m", false), of("", false)],
+                Ok(vec![]),
+                listed(&["pvc-1"], false),
+                &[State::Fine],
+                "none",
+            ),
+            // What was not looked at is never "none".
+            (
+                Ok(vec![]),
+                listed(&["pvc-1"], true),
+                &[State::Unknown],
+                "only the first 1 volume were looked at",
+            ),
+            (
+                Err("/p cannot be read".to_owned()),
+                None,
+                &[State::Unknown],
+                "/p cannot be read",
+            ),
+            (
+                Err("/p cannot be read".to_owned()),
+                listed(&[OURS], false),
+                &[State::Wrong],
+                "csi-sanity-0123abcd-2; /p cannot be read",
+            ),
+            (
+                Ok(vec![of(own, false); 5]),
+                None,
+                &[State::Wrong],
+                "and 2 more",
+            ),
+            (
+                Ok(vec![of("mock:/m", false), of("", false)]),
                 None,
                 &[State::Fine, State::Unknown],
                 "2 folders of earlier runs: /tmp/csi-lifecycle-1-2 (driver: mock:/m), /tmp/csi-lifecycle-1-2 (driver: which is not known)",
             ),
         ] {
             let driver = Endpoint::parse("/s").unwrap();
-            let found = findings(&Ok(folders), volumes, &driver);
+            let found = findings(&folders, volumes.as_ref(), &driver);
             let found_states: Vec<State> = found.iter().map(|one| one.state).collect();
             assert_eq!(found_states, states, "{found:?}");
             let last = found.last().unwrap();
             assert!(last.text.contains(part), "{last:?}");
-            assert_eq!(last.advice.is_some(), last.state != State::Fine, "{last:?}");
+            assert!(
+                last.advice.is_some() || last.state != State::Wrong,
+                "{last:?}"
+            );
         }
     }
 
@@ -321,7 +365,12 @@ mod tests {
         }
         let sanity = path("csi-sanity-1");
         fs::create_dir(&sanity).unwrap();
-        fs::write(sanity.join("journal"), "{\"endpoints\":[\"unix:///a b\",\"c\"]}\n{").unwrap();
+        let endpoints = "[\"unix:///a b\",\"c\"]";
+        fs::write(
+            sanity.join("journal"),
+            format!("{{\"endpoints\":{endpoints}}}\n{{"),
+        )
+        .unwrap();
         let journal = fs::File::open(sanity.join("journal")).unwrap();
         journal.try_lock().unwrap();
         let limit = Duration::from_secs(600);
@@ -341,6 +390,11 @@ mod tests {
         // A folder without an answer is told.
         let late = folders(parent.path().to_owned(), Vec::new(), Duration::ZERO).await;
         assert!(late.is_err() || late.is_ok_and(|found| found.len() == 2));
+        // As is one that cannot be read.
+        for none in [parent.path().join("none"), sanity.join("journal")] {
+            let error = folders(none, Vec::new(), limit).await.unwrap_err();
+            assert!(error.contains(" cannot be read: "), "{error}");
+        }
     }
 
     #[test]

@@ -155,12 +155,12 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
         Some(why) => Said::nothing(Finding::unknown("plugin", format!("not asked: {why}"))),
     };
     findings.extend_from_slice(&said.findings);
-    findings.push(sizes::finding(said.volumes.as_deref()));
+    findings.push(sizes::finding(said.volumes.as_ref()));
     findings.push(registration(&location, endpoint, &said, flags, limit).await);
     let points = mount_points::all().unwrap_or_default();
     let parent = flags.mount_parent.clone().unwrap_or_else(env::temp_dir);
     let folders = leftovers::folders(parent, points.clone(), limit).await;
-    let volumes = said.volumes.as_deref();
+    let volumes = said.volumes.as_ref();
     findings.extend(leftovers::findings(&folders, volumes, endpoint));
     let runs = folders.iter().flatten();
     let runs = runs.filter(|folder| folder.is_of(endpoint));

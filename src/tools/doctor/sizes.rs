@@ -3,9 +3,8 @@
 //! CSI has no field for that. A driver may say it in the message of a volume's condition, after a semicolon: "its size is enforced",
 //! or "its size is advisory" and why. That is quoted. Of a driver that says nothing of the kind, nothing is claimed.
 
-use super::driver::VolumeSeen;
+use super::driver::VolumesSeen;
 use super::finding::Finding;
-use csi_output::figure::counted;
 use std::collections::BTreeMap;
 
 const CHECK: &str = "sizes";
@@ -17,24 +16,24 @@ const BEGINNING: &str = "its size is ";
 const QUOTED: usize = 3;
 
 /// What the driver says of the sizes of its volumes, where these are known.
-pub fn finding(volumes: Option<&[VolumeSeen]>) -> Finding {
+pub fn finding(volumes: Option<&VolumesSeen>) -> Finding {
     let Some(volumes) = volumes else {
         return Finding::unknown(CHECK, "its volumes are not known");
     };
     let mut counts = BTreeMap::<&str, usize>::new();
-    for said in volumes.iter().filter_map(|it| said(&it.condition)) {
+    for said in volumes.seen.iter().filter_map(|it| said(&it.condition)) {
         *counts.entry(said).or_default() += 1;
     }
     if counts.is_empty() {
         return Finding::unknown(
             CHECK,
-            match volumes.is_empty() {
+            match volumes.seen.is_empty() {
                 true => "there are no volumes",
                 false => "the driver does not say whether sizes are enforced",
             },
         );
     }
-    let silent = volumes.len() - counts.values().sum::<usize>();
+    let silent = volumes.seen.len() - counts.values().sum::<usize>();
     let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let more: usize = counts.iter().skip(QUOTED).map(|(_, count)| count).sum();
@@ -47,8 +46,7 @@ pub fn finding(volumes: Option<&[VolumeSeen]>) -> Finding {
             words.push(format!("{count} {what}"));
         }
     }
-    let count = counted(volumes.len(), "volume");
-    Finding::fine(CHECK, format!("{count}: {}", words.join("; ")))
+    Finding::fine(CHECK, format!("{}: {}", volumes.count(), words.join("; ")))
 }
 
 /// What a condition says of the size; not by what it is enforced, in which volumes differ.
@@ -62,18 +60,22 @@ fn said(condition: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::doctor::driver::VolumeSeen;
     use crate::tools::doctor::finding::State;
 
     #[test]
     fn what_a_driver_says_of_sizes_is_quoted_and_nothing_else_is_claimed() {
         const FINE: &str = "the volume's folder is on the share";
-        let seen = |conditions: &[&str]| -> Vec<VolumeSeen> {
+        let seen = |conditions: &[&str]| {
             let conditions = conditions.iter();
             let seen = conditions.map(|condition| VolumeSeen {
                 condition: (*condition).to_owned(),
                 ..VolumeSeen::default()
             });
-            seen.collect()
+            VolumesSeen {
+                seen: seen.collect(),
+                go_on: false,
+            }
         };
         let of = |size: &str| format!("{FINE}; its size is {size}");
         let (one, other) = (of("enforced, by project 7"), of("enforced, by project 8"));
