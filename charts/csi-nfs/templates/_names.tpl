@@ -174,17 +174,11 @@ rollingUpdate: {{ toJson .rollingUpdate }}
 {{- with .Values.timeouts.drain }}
 - --drain-timeout={{ . }}
 {{- end }}
-{{- end }}
-
-{{/* A controller takes these with migration only: folders that it never deletes. */}}
-{{- define "csi-nfs.inlineFlags" -}}
 {{- range .Values.inline.shares }}
 - {{ printf "--inline-share=%s" . | quote }}
 {{- end }}
-{{- range .Values.inline.mountOptions }}
-- {{ printf "--inline-mount-option=%s" . | quote }}
 {{- end }}
-{{- end }}
+
 
 {{- define "csi-nfs.localMounts" -}}
 {{- range $index, $share := .Values.localShares }}

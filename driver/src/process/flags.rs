@@ -363,8 +363,6 @@ impl Flags {
         let where_it_is = |is_so: bool, why| is_so.then_some(why);
         let of_nodes = where_it_is(!mode.node(), OF_NODES);
         let of_controllers = where_it_is(!mode.controller(), OF_CONTROLLERS);
-        // A controller that serves volumes of kubernetes-csi's driver keeps its hands off these folders when it deletes those.
-        let inline = where_it_is(mode == Mode::Controller && !upstream, INLINE);
         let no_inline = config::named(&limits.inline_shares).is_empty();
         // An empty list has an error of its own.
         let has_options = !config::named(&limits.inline_mount_options).is_empty();
@@ -404,11 +402,12 @@ impl Flags {
             ("--allow-server", true, None),
             ("--allow-mount-option", true, None),
             ("--deny-mount-option", true, None),
-            ("--inline-share", !no_inline, inline),
+            // Controllers make no volumes there, and delete none.
+            ("--inline-share", true, None),
             (
                 "--inline-mount-option",
                 has_options,
-                inline.or(where_it_is(
+                of_nodes.or(where_it_is(
                     no_inline,
                     "without --inline-share: leave it out, or name the folders that inline volumes may be",
                 )),
@@ -465,7 +464,6 @@ impl Flags {
 
 const OF_NODES: &str = "with --mode controller: it is about the node service; give it to the driver on the nodes and leave it out here";
 const OF_CONTROLLERS: &str = "with --mode node: it is about the controller service; give it to the controller and leave it out here";
-const INLINE: &str = "with --mode controller: inline volumes are mounted by nodes; give it to the driver on the nodes (--mode node or all) and leave it out here";
 
 /// What lists without an entry would do.
 const ALLOW_ALL: &str = "allow everything";

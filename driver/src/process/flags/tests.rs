@@ -85,16 +85,16 @@ fn which_flags_have_an_effect_beside_which_others() {
             Some("--default-ondelete-policy"),
         ),
         ("--mode controller".to_owned(), None),
-        (format!("--mode controller {share}"), Some("--inline-share")),
+        (format!("--mode controller {share}"), None),
         (
             format!("--mode controller {option}"),
             Some("--inline-mount-option"),
         ),
         (
             format!("--mode controller {share} {option}"),
-            Some("--inline-share"),
+            Some("--inline-mount-option"),
         ),
-        (format!("--mode controller {from} {share} {option}"), None),
+        (format!("--mode controller {from} {share}"), None),
         (
             format!("--mode node {option}"),
             Some("--inline-mount-option"),
@@ -162,14 +162,10 @@ fn what_has_no_effect_is_refused() {
         other => panic!("{words}: {other:?}"),
     };
     is_without_effect(
-        "--mode controller --inline-share nas:/srv",
-        "--inline-share",
-    );
-    is_without_effect(
         "--mode controller --inline-mount-option vers",
         "--inline-mount-option",
     );
-    for mode in ["node", "all"] {
+    for mode in ["controller", "node", "all"] {
         let config = resolve(&format!("--mode {mode} --inline-share nas:/srv")).unwrap();
         assert_eq!(config.policy.inline_shares.len(), 1);
     }
@@ -187,11 +183,6 @@ fn what_has_no_effect_is_refused() {
     assert!(resolve(&words).unwrap().quotas);
     if !cfg!(feature = "upstream") {
         is_without_effect("--migrate-from csi-driver-nfs", "--migrate-from");
-    } else {
-        let from = "--migrate-from csi-driver-nfs";
-        // What that controller must not delete.
-        let words = format!("--mode controller {from} --inline-share nas:/srv");
-        assert_eq!(resolve(&words).unwrap().policy.inline_shares.len(), 1);
     }
 }
 
