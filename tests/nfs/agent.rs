@@ -323,8 +323,8 @@ fn a_file_with_many_attributes_takes_no_memory() {
         let before = peak();
         calls.ready_snapshot("s", &volume).await.unwrap();
         agent.has_copied();
-        let copied = find(share.folder(), "file").into_iter();
-        let copied = copied.filter(|path| *path != file).last().unwrap();
+        let mut copied = find(share.folder(), "file").into_iter();
+        let copied = copied.rfind(|path| *path != file).unwrap();
         for number in [0, count / 2, count.saturating_sub(1)] {
             let mut value = vec![0; VALUE];
             let name = format!("user.{number}");
