@@ -80,17 +80,23 @@ fn problem(code: StatusCode, headers: &HeaderMap) -> Option<Status> {
             .map(|value| String::from_utf8_lossy(value.as_bytes()))
     };
     let content = text(&CONTENT_TYPE).unwrap_or_default();
-    if code != StatusCode::OK || !content.starts_with("application/grpc") {
-        let said = format!("it is no gRPC, but HTTP status {code} with content-type {content:?}");
-        // What stands before a driver says so while that is away: gRPC's http-grpc-status-mapping.md.
-        let is_away = matches!(code.as_u16(), 429 | 502..=504);
-        let mut away = Status::unavailable(format!("the reply is not the driver's: {said}"));
-        mark(away.metadata_mut().as_mut());
-        return Some(if is_away {
-            away
-        } else {
-            Status::internal(said)
-        });
+    let said = || format!("it is no gRPC, but HTTP status {code} with content-type {content:?}");
+    if code != StatusCode::OK && !headers.contains_key(Status::GRPC_STATUS) {
+        // Such is the word of what stands before a driver: gRPC's http-grpc-status-mapping.md.
+        let mapped = match code.as_u16() {
+            400 => Code::Internal,
+            401 => Code::Unauthenticated,
+            403 => Code::PermissionDenied,
+            404 => Code::Unimplemented,
+            429 | 502..=504 => Code::Unavailable,
+            _ => Code::Unknown,
+        };
+        let mut status = Status::new(mapped, format!("the reply is not the driver's: {}", said()));
+        mark(status.metadata_mut().as_mut());
+        return Some(status);
+    }
+    if !content.starts_with("application/grpc") {
+        return Some(Status::internal(said()));
     }
     let encoding = text(&HeaderName::from_static("grpc-encoding"))?;
     (encoding != "identity").then(|| {
@@ -102,6 +108,7 @@ fn problem(code: StatusCode, headers: &HeaderMap) -> Option<Status> {
 
 /// Makes the words of a failed call readable for tonic, and marks them as the driver's.
 fn mend(headers: &mut HeaderMap) {
+    headers.remove(OF_THE_DRIVER);
     if headers
         .get(Status::GRPC_STATUS)
         .is_none_or(|code| Code::from_bytes(code.as_bytes()) == Code::Ok)
@@ -235,7 +242,24 @@ mod tests {
             ),
             (
                 Sent(404, &[("content-type", b"text/html")], b"<html>", OK),
-                "the reply is not valid: it is no gRPC, but HTTP status 404 Not Found with content-type \"text/html\"",
+                "Unimplemented: the reply is not the driver's: it is no gRPC, but HTTP status 404 Not Found with content-type \"text/html\"",
+            ),
+            (
+                Sent(200, &[("content-type", b"text/html")], b"<html>", OK),
+                "the reply is not valid: it is no gRPC, but HTTP status 200 OK with content-type \"text/html\"",
+            ),
+            (
+                Sent(503, &[GRPC, absent[0], absent[1]], &[], &[]),
+                "NotFound: a b\u{fffd}c",
+            ),
+            (
+                Sent(
+                    200,
+                    &[GRPC],
+                    &[0, 255, 255, 255, 255],
+                    &[("csi-of-the-driver", b"1")],
+                ),
+                "the reply is not valid: ",
             ),
             (
                 Sent(503, &[], b"", OK),

@@ -437,9 +437,11 @@ fn path_length(text: &str) -> usize {
             length += end + 4;
         } else if rest.starts_with('[') {
             // What is no index in there is an error of whoever looks it up.
-            let end = rest.find(']').map(|end| end + 1);
-            let or_end = || rest.find(char::is_whitespace);
-            length += end.or_else(or_end).unwrap_or(rest.len());
+            let ends = |c: char| c.is_whitespace() || "]\"'".contains(c);
+            length += match rest.find(ends) {
+                Some(end) if rest[end..].starts_with(']') => end + 1,
+                end => end.unwrap_or(rest.len()),
+            };
         } else {
             return length;
         }

@@ -2,13 +2,20 @@
 //! it is, and how kubectl, with its own configuration, is asked; `pod` owns how one is reached.
 
 use super::error::EndpointError;
-use super::exec::ExecStream;
 use super::pod::{Pod, check_name};
-use crate::process_group::ExecOutcome;
+use crate::process_group::{ExecOutcome, ProcessGroup, outcome};
+use csi_error::StderrLines;
+use std::ffi::OsStr;
 use std::fmt;
-use std::io;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStdout;
+
+/// How long kubectl, and what it has started, may take to end after SIGTERM, and its stderr after its end.
+const TERM_GRACE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What the chart calls its pods.
 const LABEL: &str = "app.kubernetes.io/name=csi-nfs";
@@ -108,42 +115,34 @@ impl fmt::Display for Sought {
 ///
 /// # Errors
 /// When it cannot be started, or fails.
-pub async fn kubectl<A: AsRef<str>>(arguments: &[A]) -> Result<String, EndpointError> {
-    let arguments = arguments.iter().map(AsRef::as_ref);
-    let words: Vec<String> = ["kubectl"]
-        .into_iter()
-        .chain(arguments)
-        .map(str::to_owned)
-        .collect();
-    let mut stream = ExecStream::start(&words)?;
+pub async fn kubectl<A: AsRef<OsStr>>(arguments: &[A]) -> Result<String, EndpointError> {
+    let failed = |cause| EndpointError::ExecStart("kubectl".to_owned(), Arc::new(cause));
+    let mut kubectl = Command::new("kubectl");
+    kubectl.args(arguments);
+    kubectl.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut processes = ProcessGroup::start(&mut kubectl, TERM_GRACE).map_err(failed)?;
+    let stderr = processes.stderr().map_err(failed)?;
     let mut printed = Vec::new();
-    // How it ends comes as an error of reading.
-    let read = stream.read_to_end(&mut printed).await;
-    let printed = String::from_utf8_lossy(&printed).into_owned();
-    match read.map_err(io::Error::downcast::<EndpointError>) {
-        Ok(_)
-        | Err(Ok(EndpointError::ExecEnded {
-            outcome: ExecOutcome::Exited(0),
-            ..
-        })) => Ok(printed),
-        Err(Ok(EndpointError::ExecEnded {
-            outcome, stderr, ..
-        })) => Err(EndpointError::Kubectl {
-            command: words[1..]
-                .iter()
-                .take(2)
-                .cloned()
-                .collect::<Vec<_>>()
-                .join(" "),
-            outcome,
-            stderr,
-        }),
-        Err(Ok(error)) => Err(error),
-        Err(Err(error)) => Err(EndpointError::Unreachable(
-            "kubectl".to_owned(),
-            Arc::new(error),
-        )),
+    if let (_, Some(output)) = processes.streams() {
+        let mut output = ChildStdout::from_std(output).map_err(failed)?;
+        output.read_to_end(&mut printed).await.map_err(failed)?;
     }
+    let outcome = loop {
+        match processes.pid().and_then(outcome) {
+            Some(outcome) => break outcome,
+            None => tokio::time::sleep(POLL_INTERVAL).await,
+        }
+    };
+    if outcome == ExecOutcome::Exited(0) {
+        return Ok(String::from_utf8_lossy(&printed).into_owned());
+    }
+    let words = arguments.iter().take(2);
+    let words = words.map(|word| word.as_ref().to_string_lossy());
+    Err(EndpointError::Kubectl {
+        command: words.collect::<Vec<_>>().join(" "),
+        outcome,
+        stderr: StderrLines::new(stderr.text(Instant::now() + TERM_GRACE).await),
+    })
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ fn variables_end_where_a_path_ends() {
     assert_eq!(of("${a.b}c"), [variable("a.b"), text("c")]);
     assert_eq!(of("$a[*].b:c"), [variable("a[*].b"), text(":c")]);
     assert_eq!(of("$a[x b"), [variable("a[x")]);
+    assert_eq!(of("\"$a[x\" b]"), [variable("a[x")]);
     assert_eq!(of("x$a[\"k.v/w\"]"), [text("x"), variable("a[\"k.v/w\"]")]);
     assert_eq!(of("\"$a b\""), [variable("a"), text(" b")]);
     assert_eq!(of("'$a'"), [text("$a")]);

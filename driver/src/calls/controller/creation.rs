@@ -12,6 +12,7 @@ use crate::calls::operations::Operation;
 use crate::calls::parameters::{MUTABLE, Parameters, secret_options};
 use crate::calls::volume_id::{Location, SnapshotId, VolumeId};
 use csi_nfs_store::export::Export;
+use csi_nfs_store::files::admission::Work;
 use csi_nfs_store::files::copying::Progress;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
@@ -143,10 +144,22 @@ async fn run(
 ) -> VolumeOutcome {
     let is_open = matches!(creation.options, Options::Open(_));
     let export = creation.export.clone();
-    shares.refuse_inline_as_share(&export)?;
-    shares.refuse_volume_as_share(&export).await?;
-    if let Some(path) = &creation.wanted.sub_dir {
-        shares.refuse_used_otherwise(&export, path)?;
+    let apart = async {
+        shares.refuse_inline_as_share(&export)?;
+        shares.refuse_volume_as_share(&export).await?;
+        let path = creation.wanted.sub_dir.as_ref();
+        path.map_or(Ok(()), |path| shares.refuse_used_otherwise(&export, path))
+    };
+    if let Err(refused) = apart.await {
+        // One that was made before is there, whatever came beside it since.
+        let wanted = creation.wanted.clone();
+        let made = move |share: &Share| life::existing::<Volume>(share, &wanted);
+        let made = shares.with_records(Work::Call, &export, made).await;
+        return made
+            .ok()
+            .flatten()
+            .flatten()
+            .map_or(Err(refused), |it| Ok(Some(it)));
     }
     let created = match source {
         None => create_empty(&shares, creation).await,

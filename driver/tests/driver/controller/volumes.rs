@@ -197,6 +197,10 @@ async fn volumes_of_an_outer_share_keep_out_of_inner_ones() {
         refused(answer, Code::InvalidArgument, &[path, "--inline-share"]);
     }
     assert!(!host.at("public").exists() && !host.at("inner/new").exists());
+    // What was made before the two came together is there.
+    let kept = on("kept", "nfs_share", &[("subDir", "public/all/kept")]);
+    let made = create(&host.controller(), kept.clone()).await.unwrap();
+    assert_eq!(create(c, kept).await.unwrap(), made);
     for path in ["innermost", "public2", "team/inner"] {
         let more = [("subDir", path)];
         create(c, on(path, "nfs_share", &more)).await.unwrap();

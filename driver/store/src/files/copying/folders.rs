@@ -103,9 +103,17 @@ impl Tree<'_> {
             (Some(owner), None) => basics.owned_by(owner),
             _ => basics,
         };
-        let acls = self
-            .attributes(node, [&source, &target], &names, copier)
-            .map_err(|error| failed("giving its attributes to")(error.into()))?;
+        let acls = match self.attributes(node, [&source, &target], &names, copier) {
+            Err(Errno::STALE) if self.is_gone(node, &source, None)? => {
+                if let Some((_, above)) = &above {
+                    // What was made of it goes where it can.
+                    let _ = fs::unlinkat(&above.target, name, AtFlags::REMOVEDIR);
+                }
+                self.leave_out(node, None);
+                return Ok(None);
+            }
+            acls => acls.map_err(|error| failed("giving its attributes to")(error.into()))?,
+        };
         node.lock().rest = Some((basics, acls));
         let view = Arc::clone(&self.first);
         let pair = Pair {
@@ -347,7 +355,9 @@ impl Tree<'_> {
             // Nobody else works in the target, so it lies in that one still.
             (None, Some(below)) => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-                fs::openat(below, "..", flags, Mode::empty()).map_err(io::Error::from)
+                let above = fs::openat(below, "..", flags, Mode::empty());
+                // It may have a mode by now that keeps its owner out.
+                above.or_else(|_| walk(&self.first, node, Side::Target))
             }
             (None, None) => walk(&self.first, node, Side::Target),
         };
