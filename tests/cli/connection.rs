@@ -7,6 +7,7 @@ use crate::support::placed::of_volume;
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::GetPluginInfoResponse;
+use rustix::process::{Pid, Signal, kill_process};
 
 fn named(driver: ScriptedDriver, name: &str) -> ScriptedDriver {
     let reply = GetPluginInfoResponse {
@@ -298,9 +299,13 @@ fn what_kubectl_has_started_ends_with_it() {
     let csi = csi.env("PATH", &path);
     // Not by `run`, which would end what the client leaves.
     let mut command = csi.command();
-    command.args("-e kubectl: -t 1s identity probe".split(' '));
-    assert_eq!(command.output().unwrap().status.code(), Some(64 + 14));
-    let plugin = std::fs::read_to_string(csi.home().join("plugin")).unwrap();
+    command.args("-e kubectl: identity probe".split(' '));
+    let mut client = command.spawn().unwrap();
+    let plugin = || std::fs::read_to_string(csi.home().join("plugin")).unwrap_or_default();
+    until("the plugin runs", || plugin().ends_with('\n'));
+    kill_process(Pid::from_child(&client), Signal::INT).unwrap();
+    assert_eq!(client.wait().unwrap().code(), Some(130));
+    let plugin = plugin();
     let stat = format!("/proc/{}/stat", plugin.trim());
     until("the plugin has ended", || {
         std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))

@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 use std::error::Error as _;
+use std::fmt::Display;
 use std::sync::Arc;
 use thiserror::Error;
 use tonic::body::Body;
@@ -29,7 +30,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 
 /// A reply came that nobody can read: no word of the driver's. The source of such a status, whose code is INTERNAL.
 #[derive(Debug, Error)]
-#[error("the reply is not valid: {0}")]
+#[error("{0}")]
 pub struct Unreadable(String);
 
 impl Unreadable {
@@ -38,10 +39,14 @@ impl Unreadable {
         status.source()?.downcast_ref()
     }
 
-    pub(crate) fn status(problem: impl ToString) -> Status {
-        let reason = Self(problem.to_string());
-        let mut status = Status::internal(reason.to_string());
-        status.set_source(Arc::new(reason));
+    pub(crate) fn status(problem: impl Display) -> Status {
+        Self::of_message(format!("the reply is not valid: {problem}"))
+    }
+
+    /// With all of its message.
+    pub(crate) fn of_message(message: String) -> Status {
+        let mut status = Status::internal(message.as_str());
+        status.set_source(Arc::new(Self(message)));
         status
     }
 }

@@ -3,6 +3,8 @@
 //! A driver may put the command that failed into its message, with a password in it. What a request held as a secret is
 //! looked for in the answer; shorter values than [`SECRET_MIN`] occur by chance.
 
+use crate::answered::Unreadable;
+use crate::session::Lost;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use csi_proto::Method;
@@ -90,6 +92,10 @@ pub fn mask(json: &mut Json, secrets: &[String]) {
 pub fn without(status: Status, secrets: &[String]) -> Status {
     match masked(status.message(), secrets) {
         Cow::Borrowed(_) => status,
+        // What tonic could not read is no word of the driver's, also without the secret in it.
+        Cow::Owned(message) if Unreadable::of(&status).is_some() => Unreadable::of_message(message),
+        // Its message is this program's.
+        Cow::Owned(_) if Lost::of(&status).is_some() => status,
         Cow::Owned(message) => {
             let details = prost::bytes::Bytes::copy_from_slice(status.details());
             let metadata = status.metadata().clone();

@@ -23,10 +23,10 @@ impl Shell {
     /// Its failure.
     pub(crate) fn run_statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
         let result = self.perform(statement);
-        if result.is_err()
-            && let Some(name) = &statement.name
+        if let (Err(error), Some(name)) = (&result, &statement.name)
+            && !(self.is_interactive() && error.kind() == ErrorKind::Usage)
         {
-            // A command that follows would take what was there before.
+            // A command that follows would take what was there before. Who mistypes at the prompt types again.
             self.values.remove(name);
         }
         result.map_err(|error| hint_for_text(statement, error))
