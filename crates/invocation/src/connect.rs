@@ -2,7 +2,7 @@
 
 use super::defaults::Defaults;
 use super::globals::Globals;
-use super::interrupt::{self, Signals, asked_to_stop};
+use super::interrupt::{self, Signals};
 use csi_call::{Connection, Endpoint, Session, connection_error, wait};
 use csi_error::{Error, OrError, say};
 use std::future::Future;
@@ -129,14 +129,20 @@ pub fn block_on<T>(
     defaults: &Defaults,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
+    let runtime = runtime()?;
+    // Before signals do not end the process any more, and before the work begins: one that comes then is not lost.
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::watch()
+    };
     // A shell goes on after the signal.
     if !defaults.in_shell {
         interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     }
-    runtime()?.block_on(async {
+    runtime.block_on(async {
         tokio::select! {
             result = work => result,
-            () = asked_to_stop() => Err(Error::interrupted()),
+            () = signals.next() => Err(Error::interrupted()),
         }
     })
 }

@@ -139,8 +139,3 @@ impl Signals {
         .await;
     }
 }
-
-/// Returns when a signal asks to stop.
-pub(crate) async fn asked_to_stop() {
-    Signals::watch().next().await;
-}
