@@ -20,7 +20,8 @@ use tower::util::{MapResponse, ServiceExt};
 /// A channel whose replies are checked.
 pub(crate) type Checked = MapResponse<Channel, fn(Response<Body>) -> Response<Body>>;
 
-/// What tells a driver's own words from those of tonic, which says what it could not read by codes of its own.
+/// Marks what came as a status from the other side, a driver or what stands before it. tonic has codes of its own for what it could
+/// not read.
 const OF_THE_DRIVER: HeaderName = HeaderName::from_static("csi-of-the-driver");
 /// As tonic reads it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(

@@ -221,6 +221,17 @@ pub fn outcome(pid: Pid) -> Option<ExecOutcome> {
         .or_else(|| status.terminating_signal().map(ExecOutcome::Killed))
 }
 
+/// The end of the process, once it has ended; `None` where that takes longer than until `deadline`.
+pub async fn ended(pid: Option<Pid>, deadline: Option<Instant>) -> Option<ExecOutcome> {
+    loop {
+        let found = pid.and_then(outcome);
+        if found.is_some() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return found;
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
 fn wait(time: Duration, mut is_over: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + time;
     loop {

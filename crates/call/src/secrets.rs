@@ -3,15 +3,12 @@
 //! A driver may put the command that failed into its message, with a password in it. What a request held as a secret is
 //! looked for in the answer; shorter values than [`SECRET_MIN`] occur by chance.
 
-use crate::answered::Unreadable;
-use crate::session::Lost;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use csi_proto::Method;
 use csi_proto::value::{MASK, secret_values};
 use serde_json::Value as Json;
 use std::borrow::Cow;
-use tonic::Status;
 
 /// The least length of a secret that is looked for in other text.
 const SECRET_MIN: usize = 4;
@@ -88,27 +85,10 @@ pub fn mask(json: &mut Json, secrets: &[String]) {
     }
 }
 
-/// The status with every secret in its message masked. Its details, which are bytes, stay.
-pub fn without(status: Status, secrets: &[String]) -> Status {
-    match masked(status.message(), secrets) {
-        Cow::Borrowed(_) => status,
-        // What tonic could not read is no word of the driver's, also without the secret in it.
-        Cow::Owned(message) if Unreadable::of(&status).is_some() => Unreadable::of_message(message),
-        // Its message is this program's.
-        Cow::Owned(_) if Lost::of(&status).is_some() => status,
-        Cow::Owned(message) => {
-            let details = prost::bytes::Bytes::copy_from_slice(status.details());
-            let metadata = status.metadata().clone();
-            Status::with_details_and_metadata(status.code(), message, details, metadata)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-    use tonic::Code;
 
     #[test]
     fn the_longest_secret_is_masked_first() {
@@ -122,18 +102,6 @@ mod tests {
         ] {
             assert_eq!(masked(text, &secrets), expected);
         }
-    }
-
-    #[test]
-    fn a_status_keeps_all_but_its_secrets() {
-        let details = prost::bytes::Bytes::from_static(b"details");
-        let status = Status::with_details(Code::Aborted, "mount hunter2 failed", details);
-        let shown = without(status, &["hunter2".to_owned()]);
-        assert_eq!(shown.message(), format!("mount {MASK} failed"));
-        assert_eq!(
-            (shown.code(), shown.details()),
-            (Code::Aborted, &b"details"[..])
-        );
     }
 
     #[test]

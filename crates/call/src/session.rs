@@ -4,12 +4,13 @@
 
 use crate::answered::{Checked, Unreadable, checked, is_of_the_driver};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
-use crate::secrets::{secrets_in, without};
+use crate::secrets::{masked, secrets_in};
 use bytes::{Buf, BufMut, Bytes};
 use csi_arguments::metadata::{self, MetadataError, SentValue};
 use csi_proto::Method;
 use http::uri::PathAndQuery;
 use prost::Message;
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::Arc;
@@ -64,9 +65,6 @@ pub struct CallError {
     pub secrets: Vec<String>,
 }
 
-/// The message of a call for which there was no connection.
-const NO_CONNECTION: &str = "no connection to the driver";
-
 /// There was no connection for a call, or it was lost before the answer came: no word of the driver's. The source of such
 /// a status, whose code is UNAVAILABLE.
 #[derive(Debug, Error)]
@@ -83,13 +81,16 @@ impl Lost {
         status.source()?.downcast_ref()
     }
 
-    fn status(message: &str, error: &(dyn StdError + 'static)) -> Status {
+    fn status(is_sent: bool, error: &(dyn StdError + 'static)) -> Status {
         // The errors on the way say no more than that there is one beneath them.
         let innermost = causes(error).last().unwrap_or(error);
-        let mut status = Status::unavailable(message);
+        let mut status = Status::unavailable(match is_sent {
+            true => "the connection to the driver was lost",
+            false => "no connection to the driver",
+        });
         status.set_source(Arc::new(Self {
             reason: innermost.to_string(),
-            is_sent: message != NO_CONNECTION,
+            is_sent,
         }));
         status
     }
@@ -305,6 +306,22 @@ impl Session {
     }
 }
 
+/// The status with every secret in its message masked. Its details, which are bytes, stay.
+fn without(status: Status, secrets: &[String]) -> Status {
+    match masked(status.message(), secrets) {
+        Cow::Borrowed(_) => status,
+        // What tonic could not read is no word of the driver's, also without the secret in it.
+        Cow::Owned(message) if Unreadable::of(&status).is_some() => Unreadable::of_message(message),
+        // Its message is this program's.
+        Cow::Owned(_) if Lost::of(&status).is_some() => status,
+        Cow::Owned(message) => {
+            let details = prost::bytes::Bytes::copy_from_slice(status.details());
+            let metadata = status.metadata().clone();
+            Status::with_details_and_metadata(status.code(), message, details, metadata)
+        }
+    }
+}
+
 /// A status with the code that the person should see. tonic watches the deadline too and reports it as a cancellation, which
 /// nobody asked for; the end of a connection is UNKNOWN or a cancellation to it; and for a reply that it cannot read it has codes
 /// that would say something else as the driver's.
@@ -327,16 +344,14 @@ fn judged(mut status: Status) -> Status {
         http2.is_some_and(|error| error.reason().is_some())
     });
     match status.code() {
-        Code::Unavailable if !is_reset => Lost::status(NO_CONNECTION, source),
-        Code::Unknown | Code::Cancelled if !is_reset => {
-            Lost::status("the connection to the driver was lost", source)
-        }
+        Code::Unavailable if !is_reset => Lost::status(false, source),
+        Code::Unknown | Code::Cancelled if !is_reset => Lost::status(true, source),
         _ => status,
     }
 }
 
 fn not_ready(error: tonic::transport::Error) -> Status {
-    Lost::status(NO_CONNECTION, &error)
+    Lost::status(false, &error)
 }
 
 /// Passes messages as the bytes that they are.
@@ -374,5 +389,33 @@ impl Decoder for RawCodec {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
         Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::value::MASK;
+
+    #[test]
+    fn a_status_keeps_all_but_its_secrets() {
+        let details = prost::bytes::Bytes::from_static(b"details");
+        let status = Status::with_details(Code::Aborted, "mount hunter2 failed", details);
+        let shown = without(status, &["hunter2".to_owned()]);
+        assert_eq!(shown.message(), format!("mount {MASK} failed"));
+        assert_eq!(
+            (shown.code(), shown.details()),
+            (Code::Aborted, &b"details"[..])
+        );
+        // Who has not said it stays known.
+        let secret = ["gzip".to_owned()];
+        let shown = without(Unreadable::status("it is in gzip"), &secret);
+        let reason = Unreadable::of(&shown).map(ToString::to_string);
+        assert_eq!(
+            reason,
+            Some(format!("the reply is not valid: it is in {MASK}"))
+        );
+        let lost = Lost::status(false, &std::fmt::Error);
+        assert!(Lost::of(&without(lost, &["driver".to_owned()])).is_some());
     }
 }

@@ -1,8 +1,7 @@
-//! A call of a recording, as it is read, sent again and shown.
+//! A call of a recording, as it is read, sent again and shown, and what came of it when it was sent again.
 //!
 //! Must not know how recordings are written or read.
 
-use super::replayed::Replayed;
 use csi_proto::Method;
 use serde_json::Value as Json;
 use std::time::Duration;
@@ -44,6 +43,33 @@ pub struct RecordedOutcome {
     pub code: String,
     /// The message, or the reason: untrusted text; empty where there was none.
     pub message: String,
+}
+
+/// What came of a recorded call when it was sent again, and how long that took.
+pub type Replayed = (ReplayOutcome, Duration);
+
+/// The result of the comparison of a replayed call with the recorded one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReplayOutcome {
+    /// Nothing differs.
+    Same,
+    /// These differ.
+    Different(Vec<Difference>),
+    /// The call was sent, and there is nothing to compare with: the reason.
+    NotCompared(&'static str),
+    /// The call was not sent: the reason.
+    Skipped(String),
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The place, such as `volume.capacity_bytes` or `entries[2].volume.volume_id`.
+    pub at: String,
+    /// The recorded value; `null` for none.
+    pub recorded: Json,
+    /// The value now; `null` for none.
+    pub now: Json,
 }
 
 impl RecordedOutcome {

@@ -1,42 +1,14 @@
 //! The results of replayed calls, one after the other: lines for people, one JSON object a call for scripts.
 
 use super::json as careful;
-use super::recorded::Recorded;
+use super::recorded::{Difference, Recorded, ReplayOutcome, Replayed};
 use super::{OutputError, figure};
 use csi_proto::escaped;
 use serde_json::{Value as Json, json};
 use std::io::{self, Write};
-use std::time::Duration;
 
 /// Wide enough for the longest name of an RPC with its service.
 const NAME_WIDTH: usize = 42;
-
-/// What came of a recorded call when it was sent again, and how long that took.
-pub type Replayed = (ReplayOutcome, Duration);
-
-/// The result of the comparison of a replayed call with the recorded one.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ReplayOutcome {
-    /// Nothing differs.
-    Same,
-    /// These differ.
-    Different(Vec<Difference>),
-    /// The call was sent, and there is nothing to compare with: the reason.
-    NotCompared(&'static str),
-    /// The call was not sent: the reason.
-    Skipped(String),
-}
-
-/// A difference.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Difference {
-    /// The place, such as `volume.capacity_bytes` or `entries[2].volume.volume_id`.
-    pub at: String,
-    /// The recorded value; `null` for none.
-    pub recorded: Json,
-    /// The value now; `null` for none.
-    pub now: Json,
-}
 
 /// The numbers of calls by their results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -189,6 +161,7 @@ fn json_text(json: &Json) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn every_end_of_a_call_has_its_line_and_its_object() {

@@ -2,20 +2,17 @@
 //! it is, and how kubectl, with its own configuration, is asked; `pod` owns how one is reached.
 
 use super::error::EndpointError;
+use super::exec::TERM_GRACE;
 use super::pod::{Pod, check_name};
-use crate::process_group::{ExecOutcome, ProcessGroup, outcome};
+use crate::process_group::{ExecOutcome, ProcessGroup, ended};
 use csi_error::StderrLines;
 use std::ffi::OsStr;
 use std::fmt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStdout;
-
-/// How long kubectl, and what it has started, may take to end after SIGTERM, and its stderr after its end.
-const TERM_GRACE: Duration = Duration::from_secs(1);
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What the chart calls its pods.
 const LABEL: &str = "app.kubernetes.io/name=csi-nfs";
@@ -127,12 +124,8 @@ pub async fn kubectl<A: AsRef<OsStr>>(arguments: &[A]) -> Result<String, Endpoin
         let mut output = ChildStdout::from_std(output).map_err(failed)?;
         output.read_to_end(&mut printed).await.map_err(failed)?;
     }
-    let outcome = loop {
-        match processes.pid().and_then(outcome) {
-            Some(outcome) => break outcome,
-            None => tokio::time::sleep(POLL_INTERVAL).await,
-        }
-    };
+    let outcome = ended(processes.pid(), None).await;
+    let outcome = outcome.unwrap_or(ExecOutcome::ClosedOutput);
     if outcome == ExecOutcome::Exited(0) {
         return Ok(String::from_utf8_lossy(&printed).into_owned());
     }

@@ -4,7 +4,7 @@
 //! kept, and shown when it fails.
 
 use super::error::EndpointError;
-use crate::process_group::{ExecOutcome, ProcessGroup, Stderr, outcome};
+use crate::process_group::{ExecOutcome, ProcessGroup, Stderr, ended};
 use csi_error::StderrLines;
 use rustix::process::Pid;
 use std::future::Future;
@@ -20,10 +20,9 @@ use tokio::process::{ChildStdin, ChildStdout};
 /// How long a command may take to end by itself once its input is closed.
 const CLOSE_GRACE: Duration = Duration::from_millis(200);
 /// How long it may take after SIGTERM.
-const TERM_GRACE: Duration = Duration::from_secs(1);
+pub(super) const TERM_GRACE: Duration = Duration::from_secs(1);
 /// How long to wait for the exit code and the last of stderr once its output has ended.
 const POST_MORTEM: Duration = Duration::from_secs(1);
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 type PostMortem = Pin<Box<dyn Future<Output = EndpointError> + Send>>;
 
@@ -156,16 +155,10 @@ impl AsyncWrite for ExecStream {
 /// The end of a command whose output has ended.
 async fn post_mortem(program: String, pid: Option<Pid>, stderr: Stderr) -> EndpointError {
     let deadline = Instant::now() + POST_MORTEM;
-    let outcome = loop {
-        match pid.and_then(outcome) {
-            Some(outcome) => break outcome,
-            None if Instant::now() >= deadline => break ExecOutcome::ClosedOutput,
-            None => tokio::time::sleep(POLL_INTERVAL).await,
-        }
-    };
+    let outcome = ended(pid, Some(deadline)).await;
     EndpointError::ExecEnded {
         program,
-        outcome,
+        outcome: outcome.unwrap_or(ExecOutcome::ClosedOutput),
         stderr: StderrLines::new(stderr.text(deadline).await),
     }
 }

@@ -4,7 +4,7 @@ use super::{Recorded, Recording};
 use csi_error::Error;
 use csi_output::page::timeline::Timeline;
 use csi_output::page::{PageFile, Readers};
-use csi_output::replayed::Replayed;
+use csi_output::recorded::Replayed;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ pub fn timeline(
 mod tests {
     use super::*;
     use csi_output::recorded::RecordedOutcome;
-    use csi_output::replayed::ReplayOutcome;
+    use csi_output::recorded::ReplayOutcome;
     use csi_proto::methods;
     use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::names::{NamePlace, Names};
 use super::request::place_of;
-use csi_output::replayed::Difference;
+use csi_output::recorded::Difference;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::MASK;
 use serde_json::{Map, Value as Json};

@@ -7,7 +7,7 @@ use super::names::{NamePlace, Names};
 use crate::recording::Recorded;
 use bytes::Bytes;
 use csi_error::{Error, OrError, code_name};
-use csi_output::replayed::{Difference, ReplayOutcome};
+use csi_output::recorded::{Difference, ReplayOutcome};
 use csi_proto::Method;
 use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;

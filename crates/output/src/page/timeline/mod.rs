@@ -4,8 +4,7 @@ mod axis;
 
 use super::{Page, filter};
 use crate::load::{count, time};
-use crate::recorded::Recorded;
-use crate::replayed::ReplayOutcome;
+use crate::recorded::{Recorded, ReplayOutcome};
 use crate::{figure, json};
 use axis::{Cut, TimeAxis};
 use csi_proto::escaped;
@@ -261,8 +260,7 @@ fn lanes(spans: &[(Duration, Duration)]) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::page::tests::{HOSTILE, elements};
-    use crate::recorded::RecordedOutcome;
-    use crate::replayed::Difference;
+    use crate::recorded::{Difference, RecordedOutcome};
 
     fn call(number: u64, from: u64, to: u64) -> Recorded {
         Recorded {
