@@ -272,9 +272,13 @@ fn execute(
         ("--write-known-failures", &flags.write_known_failures),
     ];
     for (flag, path) in files {
-        // Now, and not when all cases have run. What an earlier run has written stays until then.
+        // Now, and not when all cases have run. A list that an earlier run has written stays until then; its report would be taken
+        // for one of this run, where this one is cut short.
         if let Some(path) = path {
-            let opened = File::options().append(true).create(true).open(path);
+            let is_report = flag == "--junit";
+            let mut options = File::options();
+            options.write(true).create(true).truncate(is_report);
+            let opened = options.open(path);
             opened.map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
         }
     }

@@ -1,12 +1,10 @@
-//! Whether the driver is there: the calls in which it went away, how it comes back, and whether somebody else uses it.
+//! Whether the driver is there: the calls in which it went away, whether it answers, and whether somebody else uses it.
 
-use super::context::Context;
 use super::losses::Loss;
 use super::own_driver::{DriverDeath, NOT_YET};
 use super::run::{Run, call};
-use super::settings::Access;
 use super::steps::request_text;
-use super::verdict::{Failure, Stop};
+use super::verdict::Failure;
 use bytes::Bytes;
 use csi_call::session::{Connection, Lost};
 use csi_proto::Request as _;
@@ -17,14 +15,12 @@ use csi_proto::text::escaped;
 use csi_proto::v1;
 use csi_rpc::facts::IdKind;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
 /// The time that a driver which has gone has to come back before the run is given up.
-const BACK_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// The pause between two looks for the driver.
 const LOOK: Duration = Duration::from_millis(1);
@@ -45,7 +41,7 @@ impl Run {
     }
 
     /// How the driver has ended by itself, where the run has started it.
-    fn death(&self) -> Option<DriverDeath> {
+    pub(super) fn death(&self) -> Option<DriverDeath> {
         self.own_driver.as_ref()?.death_until_now()
     }
 
@@ -96,30 +92,6 @@ impl Run {
     }
 }
 
-/// Waits until the driver answers. One that is not there is restarted by the command in the settings. One that did not come
-/// back is not waited for again.
-///
-/// # Errors
-/// When it does not come back; the reason in words.
-pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
-    let mut gone = run.bringing_back.lock().await;
-    if let Some(reason) = &*gone {
-        return Err(reason.clone());
-    }
-    let back = is_back(run).await.map_err(|reason| {
-        let during = match lock(&run.losses).unexplained().last() {
-            Some(lost) => format!("; it went away during {}", lost.suspects()),
-            None => String::new(),
-        };
-        format!("the driver does not answer any more: {reason}{during}")
-    });
-    match &back {
-        Ok(()) => lock(&run.losses).came_back(),
-        Err(reason) => *gone = Some(reason.clone()),
-    }
-    back
-}
-
 /// Waits for that long, in which a driver may go away after its answer, or by itself; the reason to say that it has.
 pub async fn goes_away(run: &Run, time: Duration) -> Option<String> {
     let end = Instant::now() + time;
@@ -131,38 +103,6 @@ pub async fn goes_away(run: &Run, time: Duration) -> Option<String> {
     let ended = peers.into_iter().flatten().next();
     let there = answers(run, Duration::ZERO).await;
     ended.map(|error| error.to_string()).or(there.err())
-}
-
-async fn is_back(run: &Arc<Run>) -> Result<(), String> {
-    // A process whose connections have ended may be about to end, or to answer again.
-    let is_own = run.own_driver.is_some();
-    let patience = if is_own { BACK_WITHIN } else { Duration::ZERO };
-    let Err(mut problem) = answers(run, patience).await else {
-        return Ok(());
-    };
-    if let Some(death) = run.death() {
-        lock(&run.losses).died(death);
-    }
-    if run.restarter().is_some() {
-        let context = Context::of_no_case(run, Access::Mount);
-        let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
-        match restarted {
-            // Another case may have taken it down again since then.
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(Stop::Failed(failure))) if run.death().is_some() => {
-                problem = format!("started again, {}", failure.actual);
-                if let Some(line) = failure.stderr.last() {
-                    let _ = write!(problem, ": {}", escaped(line));
-                }
-            }
-            _ => {}
-        }
-    }
-    match run.death().is_some() {
-        true => Err(problem),
-        // Somebody else may still bring it back.
-        false => answers(run, BACK_WITHIN).await,
-    }
 }
 
 /// Waits for that long until both ends answer Probe; whether that succeeds is a case's rule. A driver of the run's own that has

@@ -1,15 +1,18 @@
 //! Restarts the driver in the middle of a case, by the command in the settings, or by starting the run's own anew: where a case
-//! asks for it, and between its steps where the settings do.
+//! asks for it, between its steps where the settings do, and where it has gone away by itself.
 
 use super::context::Context;
 use super::fixtures::Volume;
 use super::own_driver::{OwnDriver, Restarter};
-use super::presence::answers;
+use super::presence::{BACK_WITHIN, answers};
 use super::run::Run;
+use super::settings::Access;
 use super::steps::Step;
 use super::verdict::{Failure, Stop, Verdict, unjudged_unless};
 use csi_call::process_group::Stderr;
 use csi_proto::lock::lock;
+use csi_proto::text::escaped;
+use std::fmt::Write as _;
 use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -37,6 +40,62 @@ impl Run {
         let own = self.own_driver.clone().map(Restarter::Own);
         let command = self.settings.restart_command.clone();
         own.or(command.map(Restarter::Command))
+    }
+}
+
+/// Waits until the driver answers. One that is not there is restarted by the command in the settings. One that did not come
+/// back is not waited for again.
+///
+/// # Errors
+/// When it does not come back; the reason in words.
+pub async fn bring_back(run: &Arc<Run>) -> Result<(), String> {
+    let mut gone = run.bringing_back.lock().await;
+    if let Some(reason) = &*gone {
+        return Err(reason.clone());
+    }
+    let back = is_back(run).await.map_err(|reason| {
+        let during = match lock(&run.losses).unexplained().last() {
+            Some(lost) => format!("; it went away during {}", lost.suspects()),
+            None => String::new(),
+        };
+        format!("the driver does not answer any more: {reason}{during}")
+    });
+    match &back {
+        Ok(()) => lock(&run.losses).came_back(),
+        Err(reason) => *gone = Some(reason.clone()),
+    }
+    back
+}
+
+async fn is_back(run: &Arc<Run>) -> Result<(), String> {
+    // A process whose connections have ended may be about to end, or to answer again.
+    let is_own = run.own_driver.is_some();
+    let patience = if is_own { BACK_WITHIN } else { Duration::ZERO };
+    let Err(mut problem) = answers(run, patience).await else {
+        return Ok(());
+    };
+    if let Some(death) = run.death() {
+        lock(&run.losses).died(death);
+    }
+    if run.restarter().is_some() {
+        let context = Context::of_no_case(run, Access::Mount);
+        let restarted = tokio::task::spawn_blocking(move || context.restart()).await;
+        match restarted {
+            // Another case may have taken it down again since then.
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(Stop::Failed(failure))) if run.death().is_some() => {
+                problem = format!("started again, {}", failure.actual);
+                if let Some(line) = failure.stderr.last() {
+                    let _ = write!(problem, ": {}", escaped(line));
+                }
+            }
+            _ => {}
+        }
+    }
+    match run.death().is_some() {
+        true => Err(problem),
+        // Somebody else may still bring it back.
+        false => answers(run, BACK_WITHIN).await,
     }
 }
 

@@ -96,8 +96,7 @@ impl MadeItems {
         };
         let written = self.write(&list, number);
         if written.is_err() {
-            // It has made nothing, as if it had been refused.
-            list.answered(number, request, Code::InvalidArgument, &Bytes::new());
+            list.withdrawn(number);
         }
         written.map(|()| Some(number))
     }
