@@ -14,6 +14,7 @@ use csi_nfs_store::share::records::store;
 use csi_nfs_store::share::records::volume::Volume;
 use csi_nfs_store::share::token::NameKey;
 use csi_nfs_store::share::volume::enable_quota::{EnableQuotaError, enable_quota};
+use csi_proto::escaped;
 use std::error::Error;
 use std::io::{self, Write};
 
@@ -96,16 +97,11 @@ fn label(share: &Share, key: NameKey) -> String {
     match store::find::<Volume>(share, key) {
         Ok(Some(found)) => format!(
             "{} ({})",
-            shown(&found.record.what.wanted.name),
-            shown(&found.record.what.path.to_string())
+            escaped(&found.record.what.wanted.name),
+            escaped(&found.record.what.path.to_string())
         ),
         _ => key.to_string(),
     }
-}
-
-/// A name that others have chosen, without what a terminal would act on.
-fn shown(name: &str) -> String {
-    name.escape_debug().to_string()
 }
 
 /// What is said of one volume.
@@ -119,7 +115,7 @@ fn page(label: &str, taken: &Result<Found, EnableQuotaError>) -> String {
         found.folders, found.files, found.used.bytes
     );
     for (path, why) in &found.outside {
-        page += &format!("  {} {why}\n", shown(&path.display().to_string()));
+        page += &format!("  {} {why}\n", escaped(&path.display().to_string()));
     }
     let unsaid = found.outside_count - found.outside.len() as u64;
     if unsaid > 0 {
