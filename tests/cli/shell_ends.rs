@@ -39,7 +39,7 @@ fn job() -> (ScriptedDriver, Terminal) {
 /// Waits until a job of [`job`] has ended. bash's `wait -f` cannot be asked how: of a job that stops and ends in one moment it says how
 /// it stopped.
 fn has_ended(terminal: &mut Terminal) {
-    for shown in ["a deleted\n", "error: interrupted\n", "\nno more\n"] {
+    for shown in ["a deleted\n", "error: interrupted\n", "no more\n"] {
         terminal.expect(shown);
     }
 }

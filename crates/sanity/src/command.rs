@@ -272,13 +272,9 @@ fn execute(
         ("--write-known-failures", &flags.write_known_failures),
     ];
     for (flag, path) in files {
-        // Now, and not when all cases have run. A list that an earlier run has written stays until then; its report would be taken
-        // for one of this run, where this one is cut short.
+        // Now, and not when all cases have run.
         if let Some(path) = path {
-            let is_report = flag == "--junit";
-            let mut options = File::options();
-            options.write(true).create(true).truncate(is_report);
-            let opened = options.open(path);
+            let opened = File::options().append(true).create(true).open(path);
             opened.map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
         }
     }
@@ -296,6 +292,11 @@ fn execute(
                 "{problem}, and {shown} is named twice"
             )));
         }
+    }
+    if let Some(path) = &flags.junit {
+        // A report of an earlier run would be taken for one of this run, where this one is cut short.
+        std::fs::write(path, "")
+            .map_err(|error| Error::usage(format!("{}: {error}", unwritable("--junit", path))))?;
     }
     let html = PageFile::asked(flags.html.as_ref(), Readers::Umask)?;
     if let Some(endpoint) = &endpoint {
