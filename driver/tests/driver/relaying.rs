@@ -1,6 +1,6 @@
 //! `csi-nfs relay`: bytes both ways between standard streams and a socket, and how it ends.
 
-use crate::rig::patience::in_time;
+use crate::rig::patience::{in_time, until};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, Stdio};
@@ -73,7 +73,11 @@ fn an_output_that_nobody_reads_ends_it() {
     let (mut driver, _) = listener.accept().unwrap();
     drop(relay.stdout.take());
     let input = relay.stdin.take();
-    driver.write_all(b"for nobody").unwrap();
+    // What another test starts in this moment has the other end of the pipe, too, until it is another program.
+    until("the relay has ended", || {
+        let _ = driver.write_all(b"for nobody");
+        relay.try_wait().unwrap().is_some()
+    });
     assert!(relay.wait().unwrap().success());
     drop(input);
 }
