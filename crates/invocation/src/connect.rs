@@ -130,16 +130,12 @@ pub fn block_on<T>(
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let runtime = runtime()?;
-    // Before signals do not end the process any more, and before the work begins: one that comes then is not lost.
-    let mut signals = {
-        let _context = runtime.enter();
-        Signals::watch()
-    };
-    // A shell goes on after the signal.
-    if !defaults.in_shell {
-        interrupt::second_signal_kills().or_because("signals cannot be watched")?;
-    }
     runtime.block_on(async {
+        // Before the work begins. A shell goes on after the second signal.
+        let mut signals = match defaults.in_shell {
+            true => Signals::watch(),
+            false => Signals::watch_first().or_because(interrupt::UNWATCHED)?,
+        };
         tokio::select! {
             result = work => result,
             () = signals.next() => Err(Error::interrupted()),

@@ -15,6 +15,9 @@ use std::sync::atomic::AtomicBool;
 use std::task::Poll;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// What went wrong where [`Signals::watch_first`] fails.
+pub const UNWATCHED: &str = "signals cannot be watched";
+
 /// The signals that ask to stop. SIGHUP is none where whoever started the program has it ignored, as nohup does.
 fn signals() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
@@ -22,20 +25,6 @@ fn signals() -> Vec<i32> {
         signals.push(SIGHUP);
     }
     signals
-}
-
-/// Makes the second signal end the process by its default action.
-///
-/// # Errors
-/// When the system refuses.
-pub fn second_signal_kills() -> io::Result<()> {
-    let asked = Arc::new(AtomicBool::new(false));
-    for number in signals() {
-        // In this order: the default acts only when an earlier signal has set the flag.
-        register_conditional_default(number, Arc::clone(&asked))?;
-        register(number, Arc::clone(&asked))?;
-    }
-    Ok(())
 }
 
 /// The signals that end a shell, and not only what runs in it: all but Ctrl-C.
@@ -96,6 +85,22 @@ impl Signals {
     /// Watches from now on. Needs a runtime.
     pub fn watch() -> Self {
         Self::of(signals())
+    }
+
+    /// Watches the first from now on; the second ends the process by its default action. Needs a runtime.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn watch_first() -> io::Result<Self> {
+        // Before a signal ceases to end the process: one that comes between is not lost.
+        let watched = Self::watch();
+        let asked = Arc::new(AtomicBool::new(false));
+        for number in signals() {
+            // In this order: the default acts only when an earlier signal has set the flag.
+            register_conditional_default(number, Arc::clone(&asked))?;
+            register(number, Arc::clone(&asked))?;
+        }
+        Ok(watched)
     }
 
     /// Watches Ctrl-C alone from now on. Needs a runtime.

@@ -62,11 +62,10 @@ impl ServedEndpoint {
     /// When the place cannot be had.
     pub fn serve<A: Answers>(self, who: &str, server: &Server<A>) -> Result<(), Error> {
         let ServingFlags { socket_mode, drain } = self.flags;
-        // The socket must not stay behind, whenever the second signal comes.
-        interrupt::second_signal_kills().or_because("signals cannot be watched")?;
         let runtime = connect::runtime()?;
         runtime.block_on(async {
-            let mut signals = Signals::watch();
+            // The socket must not stay behind, whenever the second signal comes.
+            let mut signals = Signals::watch_first().or_because(interrupt::UNWATCHED)?;
             let listener = Listener::bind(&self.address, socket_mode);
             let listener = listener.or_because("nothing can be served")?;
             note!("note: {who} serves on {}", listener.place(&self.address));

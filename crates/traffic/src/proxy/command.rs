@@ -101,11 +101,10 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         Some(path) => drawn::page_of(flags.html.as_ref(), path)?,
         None => None,
     };
-    // The socket must not stay behind, whenever the second signal comes.
-    interrupt::second_signal_kills().or_because("signals cannot be watched")?;
     let runtime = connect::runtime()?;
     let kept = runtime.block_on(async {
-        let mut signals = Signals::watch();
+        // The socket must not stay behind, whenever the second signal comes.
+        let mut signals = Signals::watch_first().or_because(interrupt::UNWATCHED)?;
         let options = globals.connect_options();
         let proxy = Proxy::start(flags, taken, &driver, &options, display)
             .map_err(|error| proxy_error(&driver, error))?;
