@@ -5,7 +5,8 @@
 
 use super::Secrets;
 use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcsetattr,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,6 +30,11 @@ pub enum PromptError {
     /// The value that was typed for a key is not text.
     #[error("what was typed for {0:?} is not UTF-8 text")]
     NotText(String),
+    /// A key without a letter, such as Ctrl-Z or an arrow: nobody sees that it would be a part of the secret.
+    #[error(
+        "a key without a letter was typed for {0:?}: secrets with such bytes come from --secrets-file"
+    )]
+    ControlKey(String),
     /// A key that cannot be one.
     #[error("{0}")]
     Key(&'static str),
@@ -75,14 +81,14 @@ fn ask(terminal: &File, keys: &[String]) -> Result<Secrets, PromptError> {
 
 fn ask_one(mut terminal: &File, key: &str) -> Result<String, PromptError> {
     write!(terminal, "{key}: ").map_err(PromptError::Terminal)?;
-    let typed = read_line(terminal);
+    let typed = read_line(terminal, key);
     // The newline that was not echoed.
     writeln!(terminal).map_err(PromptError::Terminal)?;
     String::from_utf8(typed?).map_err(|_| PromptError::NotText(key.to_owned()))
 }
 
 /// Edits a line as the terminal would: erase, kill line, end of input.
-fn read_line(mut terminal: &File) -> Result<Vec<u8>, PromptError> {
+fn read_line(mut terminal: &File, key: &str) -> Result<Vec<u8>, PromptError> {
     let mut line = Vec::new();
     loop {
         let mut byte = [0];
@@ -100,6 +106,11 @@ fn read_line(mut terminal: &File) -> Result<Vec<u8>, PromptError> {
             // A character's continuation bytes go with its first.
             0x08 | 0x7f => while line.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
             0x15 => line.clear(),
+            0..0x20 => {
+                // The rest of the secret is no command for the shell.
+                let _ = tcflush(terminal, QueueSelector::IFlush);
+                return Err(PromptError::ControlKey(key.to_owned()));
+            }
             other => line.push(other),
         }
     }
@@ -207,6 +218,10 @@ mod tests {
         assert!(matches!(answer, Err(PromptError::Terminal(_))));
         let (answer, _) = run(&["k"], b"\xff\n");
         assert!(matches!(answer, Err(PromptError::NotText(_))));
+        for typed in [b"hun\x1ater2\n".as_slice(), b"\x1b[A\n", b"h\tunter2\n"] {
+            let (answer, _) = run(&["k"], typed);
+            assert!(matches!(answer, Err(PromptError::ControlKey(_))));
+        }
     }
 
     #[test]
