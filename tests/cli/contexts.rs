@@ -3,7 +3,9 @@
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 /// A driver of that name that makes volumes.
@@ -57,6 +59,13 @@ fn a_flag_beats_a_context_beats_a_variable_beats_the_current_context() {
     ask(&csi, "--context nmaed")
         .exits(2)
         .says("did you mean named?");
+    // Not the current context's driver, which nobody meant.
+    for variable in ["CSI_ENDPOINT", "CSI_CONTEXT"] {
+        let csi = Csi::new().env(variable, OsStr::from_bytes(b"unix:/\xff"));
+        let problem = format!("error: {variable} is not UTF-8 text");
+        ask(&csi, "").exits(2).says(&problem);
+        ask(&csi, "-e mock:").succeeds();
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::PATIENCE;
 use crate::support::process::Process;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ pub const BINARY: &str = env!("CARGO_BIN_EXE_csi");
 pub struct Csi {
     home: TempDir,
     program: PathBuf,
-    environment: Vec<(String, String)>,
+    environment: Vec<(String, OsString)>,
     input: Vec<u8>,
     is_patient: bool,
 }
@@ -68,8 +68,8 @@ impl Csi {
     }
 
     /// With one more variable in the environment.
-    pub fn env(mut self, name: &str, value: &str) -> Self {
-        self.environment.push((name.into(), value.into()));
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.into(), value.as_ref().into()));
         self
     }
 

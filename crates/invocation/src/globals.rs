@@ -3,6 +3,7 @@
 //! Owns their names and help texts. Must not connect or run anything.
 
 use super::contexts::chosen::Chosen;
+use super::contexts::file;
 use super::help::help_all;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, Args, Command, ValueEnum};
@@ -221,11 +222,12 @@ impl Globals {
     /// When the contexts are needed and cannot be read, or the one that is named is not there.
     pub fn choose_context(&mut self) -> Result<(), Error> {
         if self.chosen.is_none() {
-            let variable = std::env::var("CSI_ENDPOINT").ok();
-            let [endpoint, variable] = [&self.endpoint, &variable].map(|text| {
-                let text = text.as_deref();
-                text.filter(|text| !text.is_empty())
-            });
+            let endpoint = self.endpoint.as_deref().filter(|text| !text.is_empty());
+            let variable = match endpoint {
+                Some(_) => None,
+                None => file::variable("CSI_ENDPOINT")?,
+            };
+            let variable = variable.as_deref().filter(|text| !text.is_empty());
             if let Some((chosen, driver)) = Chosen::of(self.context.as_deref(), endpoint, variable)?
             {
                 self.chosen = Some(chosen);

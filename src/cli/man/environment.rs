@@ -103,7 +103,7 @@ mod tests {
                     continue;
                 }
                 let text = std::fs::read_to_string(&path).expect("a source");
-                for call in ["env::var(\"", "env::var_os(\"", " set(\""] {
+                for call in ["env::var(\"", "env::var_os(\"", "::variable(\"", " set(\""] {
                     let calls = text.split(call).skip(1);
                     let names = calls.filter_map(|rest| rest.split('"').next());
                     let is_name = |name: &&str| {

@@ -109,7 +109,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
         Task::Use { name, .. } => switch(name),
         Task::List => {
             let contexts = Contexts::load().or_usage()?;
-            let counts = counting(&contexts, globals);
+            let counts = counting(&contexts, globals)?;
             let text = shown::list(&contexts, counts, format, !globals.no_headers)?;
             csi_output::print(&text)
         }
@@ -222,7 +222,7 @@ fn remove(names: &[String]) -> Result<(), Error> {
 
 fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), Error> {
     let contexts = Contexts::load().or_usage()?;
-    let counts = counting(&contexts, globals);
+    let counts = counting(&contexts, globals)?;
     let Some(name) = name.or_else(|| counts.clone()) else {
         return Err(none_counts());
     };
@@ -238,7 +238,7 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
 /// The name of the context that counts, where one does and there is one.
 fn current(globals: &Globals) -> Result<String, Error> {
     let contexts = Contexts::load().or_usage()?;
-    let name = counting(&contexts, globals).ok_or_else(none_counts)?;
+    let name = counting(&contexts, globals)?.ok_or_else(none_counts)?;
     contexts.named(&name).or_usage()?;
     Ok(name)
 }
@@ -249,13 +249,13 @@ fn none_counts() -> Error {
 }
 
 /// The name of the context that would count for a command with these flags.
-fn counting(contexts: &Contexts, globals: &Globals) -> Option<String> {
-    let variable = file::of_environment();
+fn counting(contexts: &Contexts, globals: &Globals) -> Result<Option<String>, Error> {
+    let variable = file::variable("CSI_CONTEXT")?;
     let of = Selectors {
         flag: globals.context.as_deref(),
         variable: variable.as_deref(),
         current: contexts.current.as_deref(),
         driver_is_named: connect::named(globals).is_some(),
     };
-    select(of).map(|(name, _)| name.to_owned())
+    Ok(select(of).map(|(name, _)| name.to_owned()))
 }

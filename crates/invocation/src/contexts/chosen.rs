@@ -106,7 +106,7 @@ impl Chosen {
             // No file is read whose content could not count.
             return Ok(None);
         }
-        let by_environment = file::of_environment();
+        let by_environment = file::variable("CSI_CONTEXT")?;
         let named = flag
             .or(by_environment.as_deref())
             .is_some_and(|name| !name.is_empty());

@@ -232,9 +232,16 @@ pub fn name_problem(name: &str) -> Option<String> {
     })
 }
 
-/// The context that the environment selects.
-pub fn of_environment() -> Option<String> {
-    env::var("CSI_CONTEXT").ok()
+/// The text of a variable that says which driver is meant.
+///
+/// # Errors
+/// When it is set and is no text: another driver would get the call.
+pub fn variable(name: &str) -> Result<Option<String>, Error> {
+    match env::var(name) {
+        Ok(text) => Ok(Some(text)),
+        Err(env::VarError::NotPresent) => Ok(None),
+        Err(env::VarError::NotUnicode(_)) => Err(Error::usage(format!("{name} is not UTF-8 text"))),
+    }
 }
 
 #[cfg(test)]
