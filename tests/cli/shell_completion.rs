@@ -67,31 +67,50 @@ fn the_driver_s_ids_complete_in_every_shell() {
     }
 }
 
+/// A list of one volume, and of another that no shell can name.
+fn volume(id: &str) -> v1::ListVolumesResponse {
+    let ids = [id.to_owned(), format!("{id}\ty\0z\n")];
+    let entries = ids.map(|volume_id| v1::list_volumes_response::Entry {
+        volume: Some(v1::Volume {
+            volume_id,
+            ..v1::Volume::default()
+        }),
+        status: None,
+    });
+    v1::ListVolumesResponse {
+        entries: entries.into(),
+        next_token: String::new(),
+    }
+}
+
 #[test]
 fn ids_of_any_letters_arrive_from_every_shell() {
-    let ids = ["a:b#c", "two words", "it's", "a=b:c", "$HOME;x"];
+    let plain = [
+        ("a:b#c", ""),
+        ("two words", ""),
+        ("it's", ""),
+        ("a=b:c", ""),
+        ("$HOME;x", ""),
+    ];
+    let begun = [
+        ("it's", "it\\'"),
+        ("it's", "'it"),
+        ("it's", "\"it"),
+        ("a:b c", "'a:"),
+        ("a:b $c", "\"a:b"),
+        ("a b:c d", "a\\ b:"),
+    ];
     let driver = ScriptedDriver::unix();
     let csi = Csi::at(driver.endpoint()).called("kubectl-csi");
     for program in SHELLS {
         let mut shell = shell(program, &csi, "kubectl-csi");
-        for id in ids {
-            driver.on(
-                "ListVolumes",
-                Reply::message(&v1::ListVolumesResponse {
-                    entries: vec![v1::list_volumes_response::Entry {
-                        volume: Some(v1::Volume {
-                            volume_id: id.to_owned(),
-                            ..v1::Volume::default()
-                        }),
-                        status: None,
-                    }],
-                    next_token: String::new(),
-                }),
-            );
+        let begun = begun.iter().filter(|_| program == "bash");
+        for (id, begun) in plain.iter().chain(begun) {
+            driver.on("ListVolumes", Reply::message(&volume(id)));
             // A completion has a limit of its own, which a busy machine may pass: then there is no id.
             until("the command arrives with an id", || {
                 let before = driver.requests().len();
-                shell.press("kubectl-csi controller rm \t");
+                shell.press(&format!("kubectl-csi controller rm {begun}\t"));
                 driver.wait_for_requests(before + 1);
                 shell.press("\r");
                 shell.expect("$> ");
@@ -100,7 +119,7 @@ fn ids_of_any_letters_arrive_from_every_shell() {
             });
             let request = driver.requests().pop().unwrap();
             let request = request.decode::<v1::DeleteVolumeRequest>();
-            assert_eq!(request.volume_id, id, "{program}");
+            assert_eq!(request.volume_id, *id, "{program}: {begun}");
         }
     }
 }

@@ -9,7 +9,7 @@ use clap::FromArgMatches;
 use csi_call::{Endpoint, Session};
 use csi_invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
 use csi_invocation::{Globals, connect, live_ids};
-use csi_shell::line::{Lexed, Token, Word, WordPiece, lex};
+use csi_shell::line::{Lexed, Open, Token, Word, WordPiece, lex};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -42,13 +42,16 @@ fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
         name,
         known: Vec::new(),
     };
-    Tree::new(tree::command(name)).candidates(words, &mut |wanted| driver.asked(wanted))
+    let all = Tree::new(tree::command(name)).candidates(words, &mut |wanted| driver.asked(wanted));
+    // No shell takes such a letter as it is: what arrived would be another id.
+    let can_be_typed = |candidate: &Candidate| !candidate.value.contains(char::is_control);
+    all.into_iter().filter(can_be_typed).collect()
 }
 
 /// A line a candidate, with what is known about it behind a tab.
 fn listed(candidates: &[Candidate]) -> String {
     let mut text = String::new();
-    for Candidate { value, help } in candidates.iter().filter(|one| !one.value.contains('\n')) {
+    for Candidate { value, help } in candidates {
         let _ = match help {
             Some(help) => writeln!(text, "{value}\t{help}"),
             None => writeln!(text, "{value}"),
@@ -78,7 +81,10 @@ fn bash(arguments: &[String], name: &'static str) -> String {
         return String::new();
     };
     let Lexed {
-        tokens, in_word, ..
+        tokens,
+        in_word,
+        open,
+        ..
     } = lex(line);
     let words = tokens.iter().filter_map(|token| match token {
         Token::Word(word) => Some(word),
@@ -95,30 +101,34 @@ fn bash(arguments: &[String], name: &'static str) -> String {
     if !in_word {
         all.push(String::new());
     }
-    // Bash replaces what stands behind the last of its own separators; what stands before is kept as it was typed.
+    // Bash replaces what stands behind the last of its own separators, or behind the open quote, which it closes. What stands before
+    // is kept as it was typed.
     let kept = typed.strip_suffix(replaced.as_str()).unwrap_or_default();
-    let in_quotes = typed.contains(['\'', '"']);
+    let kept = unquoted(kept);
     let mut text = String::new();
     for Candidate { value, .. } in candidates(&all, name) {
-        let written = if in_quotes { value } else { escaped(&value) };
-        if let Some(rest) = written.strip_prefix(kept)
-            && !rest.contains('\n')
-        {
-            let _ = writeln!(text, "{rest}");
+        if let Some(rest) = value.strip_prefix(&kept) {
+            let _ = writeln!(text, "{}", written(rest, open, kept.is_empty()));
         }
     }
     text
 }
 
-/// `text` as bash takes it for one word.
-fn escaped(text: &str) -> String {
+/// `text` as bash takes it for a word, or for the rest of one, where that quote is open.
+fn written(text: &str, open: Option<Open>, begins: bool) -> String {
     let mut out = String::new();
     for (index, letter) in text.chars().enumerate() {
-        let special = letter.is_ascii_whitespace() || "'\"\\$;&|<>()*?[]{}!`".contains(letter);
-        if special || (index == 0 && "#~".contains(letter)) {
-            out.push('\\');
+        let special = match open {
+            Some(Open::Single) => letter == '\'',
+            Some(Open::Double) => "\"\\$`".contains(letter),
+            _ if begins && index == 0 && "#~".contains(letter) => true,
+            _ => " '\"\\$;&|<>()*?[]{}!`".contains(letter),
+        };
+        match (special, open, letter) {
+            (false, ..) => out.push(letter),
+            (true, Some(Open::Single), _) => out.push_str(r"'\''"),
+            (true, ..) => out.extend(['\\', letter]),
         }
-        out.push(letter);
     }
     out
 }
