@@ -2,7 +2,7 @@
 
 use super::settings::Access;
 use super::{
-    Case, Report, Settings, cases, config, drawn, junit, kept, known_failures, run_watched,
+    Case, Report, Settings, cases, config, junit, kept, known_failures, page, run_watched,
 };
 use crate::print::{CLEAR, Detail, Progress, Shown, list};
 use clap::builder::PossibleValue;
@@ -19,7 +19,7 @@ use csi_invocation::interrupt::Signals;
 use csi_invocation::parse::Offered;
 use csi_invocation::parse::{self, with_flags};
 use csi_output::colour::{self, Brush};
-use csi_output::page::{self, PageFile, Readers};
+use csi_output::page::{PageFile, Readers};
 use csi_output::shell_word::word;
 use csi_output::{Format, stdout, terminal};
 use std::collections::BTreeSet;
@@ -332,7 +332,7 @@ fn execute(
             }
         }
         if let Some(html) = html {
-            html.write(&page::cases::page(&drawn::run(&report)))?;
+            html.write(&page::page(&report))?;
         }
         // A run is as good without: what is not kept is not named.
         let kept = kept::keep(&report).ok();

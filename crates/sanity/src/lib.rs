@@ -12,7 +12,7 @@
 //! try shows is found by `tracking.rs` (what a case depends on), `room.rs` (what the driver lacks) and `losses.rs` (when it went
 //! away).
 //!
-//! The result is one value, `report.rs`, which is its own JSON. `finding.rs`, `summary.rs`, `print.rs`, `junit.rs` and `drawn.rs`
+//! The result is one value, `report.rs`, which is its own JSON. `finding.rs`, `summary.rs`, `print.rs`, `junit.rs` and `page.rs`
 //! show it, and `kept.rs` keeps it.
 
 mod answers;
@@ -33,7 +33,6 @@ mod corpus;
 mod creations;
 mod data;
 mod dependencies;
-mod drawn;
 mod driver_info;
 mod file_values;
 mod finding;
@@ -49,6 +48,7 @@ mod losses;
 mod need;
 mod observer;
 mod own_driver;
+mod page;
 mod paths;
 mod plan;
 mod presence;

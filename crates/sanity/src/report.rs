@@ -1,4 +1,4 @@
-//! The results of a run: one value, which is also its JSON in files and on stdout. `summary.rs`, `junit.rs`, `drawn.rs` and
+//! The results of a run: one value, which is also its JSON in files and on stdout. `summary.rs`, `junit.rs`, `page.rs` and
 //! `print.rs` show it, `kept.rs` keeps it and reads it again.
 
 use super::call_times::CallTimes;

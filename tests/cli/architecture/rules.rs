@@ -23,7 +23,7 @@ clap_complete in src crates only src/cli/completion crates/invocation/src/comple
     the engine is not stable: completion alone knows it
 csi_nfs in src crates only src/lib.rs crates/call/src/endpoint/inside.rs crates/invocation/src/completion.rs crates/invocation/src/connect.rs
     the client knows the driver as what is embedded: its service, its parameters, and how it mounts
-maud in crates only crates/output/src/page
+maud in crates only crates/output/src/page crates/sanity/src/page.rs
     pages alone are HTML
 io::stderr in crates/rpc
     an RPC's block neither prints nor connects

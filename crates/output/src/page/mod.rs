@@ -1,9 +1,8 @@
 //! Pages: a result as one HTML file that needs nothing else, for a browser, a CI artifact or a printer.
 //!
-//! Owns the frame, the style, the escaping and the file. What a page says comes from a tool as plain data; how it is
-//! drawn stands in one file a kind. A page asks nothing of a network, and runs no script but its own.
+//! Owns the frame, the style, the scripts, the escaping and the file. How a result is drawn stands in one file a kind; that of a
+//! check of a driver is `csi_sanity`'s. A page asks nothing of a network, and runs no script but its own.
 
-pub mod cases;
 mod chart;
 mod file;
 pub mod load;
@@ -19,26 +18,31 @@ use serde_json::Value as Json;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// What a page of cases runs.
+pub const CASES_SCRIPT: &str = include_str!("cases.js");
+
 /// The name of an element that holds the data, and the outcome of a page's test of itself.
 const DATA: &str = "data";
 
 /// What is drawn, and the data that it was drawn from.
 pub struct Page {
     /// The tool that made it, such as `csi bench`.
-    tool: &'static str,
-    title: String,
+    pub tool: &'static str,
+    /// What is drawn, in a line.
+    pub title: String,
     /// What the reader must know before anything else: names and values.
-    facts: Vec<(&'static str, String)>,
-    body: Markup,
+    pub facts: Vec<(&'static str, String)>,
+    /// What is drawn.
+    pub body: Markup,
     /// What the page's script reads, and compares with what is drawn.
-    data: Json,
+    pub data: Json,
     /// The script of its kind, behind that of all pages.
-    script: &'static str,
+    pub script: &'static str,
 }
 
 impl Page {
     /// The document. `nonce` marks the page's own style and scripts: a browser takes no others.
-    fn document(&self, nonce: &str) -> String {
+    pub fn document(&self, nonce: &str) -> String {
         let policy = format!(
             "default-src 'none'; style-src 'nonce-{nonce}'; style-src-attr 'unsafe-inline'; \
              script-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'"
@@ -102,7 +106,7 @@ fn without_hazards(document: &str) -> String {
 
 /// A field to search in and switches for kinds of items, for the script to use; printed pages and browsers without
 /// scripts do not show it.
-fn filter(placeholder: &str, kinds: &[(&str, &str, usize)]) -> Markup {
+pub fn filter(placeholder: &str, kinds: &[(&str, &str, usize)]) -> Markup {
     html! {
         form.filter role="search" hidden {
             input type="search" name="words" placeholder=(placeholder) aria-label=(placeholder) autocomplete="off"
@@ -167,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_page_asks_for_nothing_from_elsewhere() {
-        for text in [STYLE, SCRIPT, load::SCRIPT, cases::SCRIPT, timeline::SCRIPT] {
+        for text in [STYLE, SCRIPT, load::SCRIPT, CASES_SCRIPT, timeline::SCRIPT] {
             for banned in [
                 "http:",
                 "https:",
