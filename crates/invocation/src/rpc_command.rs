@@ -14,7 +14,6 @@ use csi_call::{CallError, Connection, Log, Session, call_error};
 use csi_error::{Error, OrError, Style, code_name, say};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
-use csi_output::stdout::{ReadOutput, WithoutReader};
 use csi_output::{End, Format, OutputError, Printer, ShownReply, colour, json};
 use csi_proto::path::contents;
 use csi_proto::schema::Message;
@@ -156,12 +155,6 @@ impl Command {
         on_reply: OnReply<'_>,
     ) -> Result<(), Error> {
         let (rpc, follow_pages) = (self.rpc, self.calls.follow_pages);
-        // A reader who goes away ends what only reads.
-        let without_reader = match rpc.facts.effect.is_reads() {
-            true => WithoutReader::Stop,
-            false => WithoutReader::GoOn,
-        };
-        let out = ReadOutput::new(out, without_reader);
         let mut printer = Printer::new(
             rpc.method,
             rpc.view,
@@ -320,7 +313,11 @@ impl Command {
             more: self.calls.follow_pages && !next.is_empty(),
         };
         on_reply(&reply)?;
-        printer.reply(&reply)?;
+        match printer.reply(&reply) {
+            // A reader who goes away ends what only reads.
+            Err(error) if error.is_broken_pipe() && !self.rpc.facts.effect.is_reads() => {}
+            printed => printed?,
+        }
         let shows_token = matches!(
             self.output.format,
             Format::Json | Format::Yaml | Format::Csc

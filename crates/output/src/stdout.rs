@@ -1,8 +1,7 @@
 //! Stdout: its reader, who may go away, as `head` does; whether its last line was ended, for a prompt that begins in an open line would
 //! hide it.
 //!
-//! Owns what the end of the reader ends: what only reads, quietly, and never what changes something. Chooses no exit code and knows no
-//! command.
+//! Chooses no exit code and knows no command.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
@@ -109,101 +108,4 @@ fn remembered<T>(result: io::Result<T>) -> io::Result<T> {
         set_reader_gone(true);
     }
     result
-}
-
-/// What the end of the reader does to whoever writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutReader {
-    /// It stops: a write fails.
-    Stop,
-    /// It goes on: writes do nothing.
-    GoOn,
-}
-
-/// An output whose reader may go away.
-pub struct ReadOutput<W> {
-    out: W,
-    without: WithoutReader,
-    has_lost: bool,
-}
-
-impl<W: Write> ReadOutput<W> {
-    /// Writes to `out` as long as somebody reads there.
-    pub fn new(out: W, without: WithoutReader) -> Self {
-        Self {
-            out,
-            without,
-            has_lost: false,
-        }
-    }
-
-    fn write_with<T>(
-        &mut self,
-        done: T,
-        write: impl FnOnce(&mut W) -> io::Result<T>,
-    ) -> io::Result<T> {
-        if self.has_lost {
-            return Ok(done);
-        }
-        match write(&mut self.out) {
-            Err(error)
-                if error.kind() == ErrorKind::BrokenPipe && self.without == WithoutReader::GoOn =>
-            {
-                self.has_lost = true;
-                Ok(done)
-            }
-            written => written,
-        }
-    }
-}
-
-impl<W: Write> Write for ReadOutput<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_with(bytes.len(), |out| out.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.write_with((), |out| out.flush())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An output of which each write ends so.
-    struct Ends(ErrorKind, usize);
-
-    impl Write for Ends {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            self.1 += 1;
-            Err(self.0.into())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Err(self.0.into())
-        }
-    }
-
-    #[test]
-    fn a_lost_reader_ends_or_silences_and_other_errors_are_errors() {
-        use WithoutReader::{GoOn, Stop};
-        for (kind, without, goes_on) in [
-            (ErrorKind::BrokenPipe, Stop, false),
-            (ErrorKind::BrokenPipe, GoOn, true),
-            (ErrorKind::StorageFull, Stop, false),
-            (ErrorKind::StorageFull, GoOn, false),
-        ] {
-            let mut out = ReadOutput::new(Ends(kind, 0), without);
-            for _ in 0..2 {
-                let written = out.write_all(b"a line\n").and_then(|()| out.flush());
-                assert_eq!(written.is_ok(), goes_on, "{kind:?} {without:?}");
-            }
-            assert_eq!(
-                out.out.1,
-                if goes_on { 1 } else { 2 },
-                "{kind:?} {without:?}"
-            );
-        }
-    }
 }
