@@ -425,6 +425,43 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value without the fields that say nothing, which protobuf would not have sent.
+    #[must_use]
+    pub fn lean(self) -> Self {
+        match self {
+            Self::Message(fields) => {
+                let fields = fields.into_iter();
+                let said = fields.filter(|(key, value)| !value.is_default(*key));
+                Self::Message(said.map(|(key, value)| (key, value.lean())).collect())
+            }
+            Self::List(list) => Self::List(list.into_iter().map(Self::lean).collect()),
+            value => value,
+        }
+    }
+
+    /// Whether protobuf would not have sent it.
+    fn is_default(&self, key: Key) -> bool {
+        let is_sent = match key {
+            Key::Known(field) => {
+                matches!(field.kind, Kind::BoolValue | Kind::Int64Value)
+                    || (field.oneof.is_some() && field.cardinality == Cardinality::Singular)
+            }
+            Key::Unknown(_) => true,
+        };
+        match self {
+            Self::List(list) => list.is_empty(),
+            Self::Map(map) => map.is_empty(),
+            _ if is_sent => false,
+            Self::Absent
+            | Self::Bool(false)
+            | Self::Int32(0)
+            | Self::Int64(0)
+            | Self::Enum(0, _) => true,
+            Self::Text(text) => text.is_empty(),
+            _ => false,
+        }
+    }
+
     /// The field of a message by either spelling of its name; `None` for other values and for names that it has not.
     pub fn get(&self, name: &str) -> Option<&Value<'a>> {
         let Self::Message(fields) = self else {

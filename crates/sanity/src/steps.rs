@@ -5,7 +5,7 @@ use super::room::required;
 use bytes::Bytes;
 use csi_output::json;
 use csi_proto::schema::Method;
-use csi_proto::value::{Secrets, Value, decode};
+use csi_proto::value::{Secrets, decode};
 use csi_undo::requests::{identity, undoing};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -188,34 +188,14 @@ impl Steps {
     }
 }
 
-/// A request as JSON, without secrets.
+/// A request as JSON, without secrets and what says nothing, to keep the lines short.
 pub fn request_text(method: &Method, request: &Bytes) -> String {
     let decoded = decode(method.request, request, Secrets::Omit);
     let mut json = Vec::new();
-    let shown = decoded.map(|value| json::line(&lean(value), &mut json));
+    let shown = decoded.map(|value| json::line(&value.lean(), &mut json));
     match shown {
         Ok(_) => String::from_utf8_lossy(&json).trim_end().to_owned(),
         Err(_) => "{}".to_owned(),
-    }
-}
-
-/// The value without what is as if it were not there, to keep the lines short.
-fn lean(value: Value<'_>) -> Value<'_> {
-    let says_nothing = |value: &Value<'_>| match value {
-        Value::Absent | Value::Bool(false) | Value::Int32(0) | Value::Int64(0) => true,
-        Value::Enum(number, _) => *number == 0,
-        Value::Text(text) => text.is_empty(),
-        Value::List(list) => list.is_empty(),
-        Value::Map(map) => map.is_empty(),
-        _ => false,
-    };
-    match value {
-        Value::Message(fields) => {
-            let fields = fields.into_iter().filter(|(_, value)| !says_nothing(value));
-            Value::Message(fields.map(|(key, value)| (key, lean(value))).collect())
-        }
-        Value::List(list) => Value::List(list.into_iter().map(lean).collect()),
-        other => other,
     }
 }
 

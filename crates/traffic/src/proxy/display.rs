@@ -9,10 +9,9 @@ use crate::recording::{Hidden, Unknown, call_line, code_text, mask, message_valu
 use csi_call::status_details;
 use csi_output::colour::{Brush, Colour};
 use csi_output::{OutputError, json};
-use csi_proto::schema::{Cardinality, Kind};
-use csi_proto::value::{Key, MASK, Value};
+use csi_proto::value::{MASK, Value};
 use csi_proto::{Method, escaped};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -212,7 +211,7 @@ fn value_text(value: Result<Value<'_>, Hidden>, secrets: &[String]) -> String {
         Ok(value) => value,
         Err(hidden) => return format!("({} bytes, {})", hidden.bytes, hidden.why),
     };
-    let text = match line(&Set(&value), secrets) {
+    let text = match line(&value.lean(), secrets) {
         Ok(text) => text,
         Err(error) => return format!("({error})"),
     };
@@ -268,49 +267,4 @@ fn milliseconds(took: Duration) -> String {
 fn without(secrets: &[String], text: &str) -> String {
     let replace = |text: String, secret: &String| text.replace(escaped(secret).as_ref(), MASK);
     secrets.iter().fold(text.to_owned(), replace)
-}
-
-/// A value without the fields that say nothing.
-struct Set<'a>(&'a Value<'a>);
-
-impl Serialize for Set<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Message(fields) => {
-                let mut out = serializer.serialize_map(None)?;
-                for (key, value) in fields
-                    .iter()
-                    .filter(|(key, value)| !is_default(*key, value))
-                {
-                    out.serialize_entry(&key.to_string(), &Set(value))?;
-                }
-                out.end()
-            }
-            Value::List(list) => serializer.collect_seq(list.iter().map(Set)),
-            value => value.serialize(serializer),
-        }
-    }
-}
-
-/// Whether protobuf would not have sent it.
-fn is_default(key: Key, value: &Value<'_>) -> bool {
-    let wrapped = match key {
-        Key::Known(field) => {
-            matches!(field.kind, Kind::BoolValue | Kind::Int64Value)
-                || (field.oneof.is_some() && field.cardinality == Cardinality::Singular)
-        }
-        Key::Unknown(_) => true,
-    };
-    match value {
-        Value::List(list) => list.is_empty(),
-        Value::Map(map) => map.is_empty(),
-        _ if wrapped => false,
-        Value::Absent
-        | Value::Bool(false)
-        | Value::Int32(0)
-        | Value::Int64(0)
-        | Value::Enum(0, _) => true,
-        Value::Text(text) => text.is_empty(),
-        _ => false,
-    }
 }
