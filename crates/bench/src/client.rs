@@ -3,13 +3,11 @@
 //! Owns which connection serves a call, and what is kept of its end. Knows no RPC, no flag and no output.
 
 use bytes::Bytes;
-use csi_call::advertised::{Asks, DriverEnd};
-use csi_call::error::hint_for;
+use csi_call::advertised::{Asks, DriverEnd, if_served};
 use csi_call::session::Lost;
-use csi_call::{CallError, Endpoint, Session};
-use csi_error::{Error, OrError};
+use csi_call::{CallError, Endpoint, Session, call_error};
+use csi_error::Error;
 use csi_proto::{Method, Request};
-use prost::Message as _;
 use std::time::Duration;
 use tonic::Code;
 
@@ -131,20 +129,10 @@ impl Asks for Ends<'_> {
             DriverEnd::Node => self.node,
             DriverEnd::Controller => self.controller,
         };
-        let method = Q::METHOD;
-        let request = request.encode_to_vec().into();
-        let outcome = client.call(0, method, request).await;
-        match outcome.code {
-            Code::Ok => {
-                let reply = Q::Reply::decode(outcome.reply).or_because("the reply is not valid")?;
-                Ok(Some(reply))
-            }
-            Code::Unimplemented => Ok(None),
-            code => {
-                let error = Error::rpc(code, outcome.message);
-                let error = error.doing(format!("bench: {}", method.name));
-                Err(error.with_hint(hint_for(method, code, client.timeout())))
-            }
-        }
+        let answer = if_served(client.sessions[0].ask(&request).await);
+        answer.map_err(|error| {
+            let doing = format!("bench: {}", Q::METHOD.name);
+            call_error(&error, &client.endpoint).doing(doing)
+        })
     }
 }

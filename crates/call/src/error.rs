@@ -63,7 +63,7 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
 }
 
 /// The hint for a status code of a method, whatever the driver's message.
-pub fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
+fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
     let hint = match code {
         Code::Unimplemented if method.service == "Identity" => {
             "every CSI driver serves Identity: is this endpoint one?"
