@@ -7,7 +7,7 @@ use csi_call::endpoint::{ConnectOptions, EndpointError};
 use std::io::{self, Read};
 use std::thread;
 use thiserror::Error;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 const CHUNK: usize = 64 << 10;
@@ -81,20 +81,9 @@ async fn copy(
         std::future::pending::<()>().await;
     };
     let downward = async {
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            let count = from_driver.read(&mut chunk).await?;
-            if count == 0 {
-                return Ok(());
-            }
-            let written = match output.write_all(&chunk[..count]).await {
-                Ok(()) => output.flush().await,
-                error => error,
-            };
-            match written {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                result => result?,
-            }
+        match tokio::io::copy(&mut from_driver, &mut output).await {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            copied => copied.map(drop),
         }
     };
     tokio::select! {
@@ -107,7 +96,7 @@ async fn copy(
 mod tests {
     use super::*;
     use std::io::Cursor;
-    use tokio::io::duplex;
+    use tokio::io::{AsyncReadExt, duplex};
 
     #[tokio::test]
     async fn both_directions_and_the_end_of_input_are_passed_on() {
