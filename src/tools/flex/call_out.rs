@@ -15,7 +15,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, copy, sink};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -175,22 +175,18 @@ async fn read(
     let Some(mut stream) = stream else {
         return Ok(());
     };
-    let mut chunk = [0; 4096];
-    let mut is_cut = false;
     // An error of a pipe is its end.
-    while let Ok(count @ 1..) = stream.read(&mut chunk).await {
-        let room = most - kept.len();
-        kept.extend_from_slice(&chunk[..count.min(room)]);
-        is_cut |= count > room;
-        if is_cut && is_bound {
-            return Err(TooMuch);
-        }
+    let _ = (&mut stream).take(most as u64 + 1).read_to_end(kept).await;
+    if kept.len() <= most {
+        return Ok(());
     }
-    if is_cut {
-        // The last line may end in a part of a secret, which nobody would know as one.
-        let lines = kept.iter().rposition(|byte| *byte == b'\n');
-        kept.truncate(lines.unwrap_or(0));
+    if is_bound {
+        return Err(TooMuch);
     }
+    // The last line may end in a part of a secret, which nobody would know as one.
+    let lines = kept.iter().rposition(|byte| *byte == b'\n');
+    kept.truncate(lines.unwrap_or(0));
+    let _ = copy(&mut stream, &mut sink()).await;
     Ok(())
 }
 
