@@ -33,12 +33,9 @@ pub async fn attach(
         ..new
     };
     let attached = bring_up(&call, new, |mut new| async {
-        new.device = match call.out("attach", &[&argument, &node]).await {
-            Ok(answer) => answer.device,
-            // The kubelet's own way then is that there is nothing to attach.
-            Err(error) if error.is_not_supported() => String::new(),
-            Err(error) => return Err(error.into()),
-        };
+        // The kubelet's own way without it is that there is nothing to attach.
+        let answer = call.out_if_supported("attach", &[&argument, &node]).await?;
+        new.device = answer.unwrap_or_default().device;
         Ok(new)
     });
     Ok(context_of(attached.await?))
@@ -46,20 +43,17 @@ pub async fn attach(
 
 /// Whether the driver still says so of a volume that it has attached.
 async fn is_attached(call: &Call, argument: &str, node: &str) -> Result<bool, FlexError> {
-    match call.out("isattached", &[argument, node]).await {
-        Ok(answer) => Ok(answer.attached),
-        Err(error) if error.is_not_supported() => Ok(true),
-        Err(error) => Err(error.into()),
-    }
+    let answer = call
+        .out_if_supported("isattached", &[argument, node])
+        .await?;
+    Ok(answer.is_none_or(|answer| answer.attached))
 }
 
 /// The driver's name of a volume, which is its id where the driver has no other.
 async fn name_of(call: &Call, argument: &str) -> Result<String, FlexError> {
-    match call.out("getvolumename", &[argument]).await {
-        Ok(answer) if !answer.volume_name.is_empty() => Ok(answer.volume_name),
-        Ok(_) => Ok(call.volume.clone()),
-        Err(error) if error.is_not_supported() => Ok(call.volume.clone()),
-        Err(error) => Err(error.into()),
+    match call.out_if_supported("getvolumename", &[argument]).await? {
+        Some(answer) if !answer.volume_name.is_empty() => Ok(answer.volume_name),
+        _ => Ok(call.volume.clone()),
     }
 }
 
@@ -77,13 +71,10 @@ pub async fn detach(
         let VolumeLocation::Node(node) = &known.place else {
             continue;
         };
-        match call.out("detach", &[&known.name, node]).await {
-            Err(error) if !error.is_not_supported() => return Err(error.into()),
-            _ => {
-                let detached = |state: &mut State| state.forget(&known.volume, &known.place);
-                call.flex.store.change(detached).await?;
-            }
-        }
+        call.out_if_supported("detach", &[&known.name, node])
+            .await?;
+        let detached = |state: &mut State| state.forget(&known.volume, &known.place);
+        call.flex.store.change(detached).await?;
     }
     Ok(v1::ControllerUnpublishVolumeResponse {})
 }

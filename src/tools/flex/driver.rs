@@ -189,6 +189,21 @@ impl Call {
         answer
     }
 
+    /// Runs a call-out that drivers may be without: then nothing is answered.
+    ///
+    /// # Errors
+    /// When it is there and does not succeed.
+    pub async fn out_if_supported(
+        &self,
+        call: &'static str,
+        arguments: &[&str],
+    ) -> Result<Option<Answer>, CallOutError> {
+        match self.out(call, arguments).await {
+            Err(error) if error.is_not_supported() => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
     /// What bounds the next work at a path, which may take as long as a call-out.
     pub fn bounds(&self) -> Bounds {
         Bounds {

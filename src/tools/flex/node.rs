@@ -30,19 +30,16 @@ pub async fn stage(
     let argument = argument(&new.options, &request.secrets);
     let staged = bring_up(&call, new, |mut new| async {
         paths::make_folder(&staging, &call.bounds()).await?;
-        new.device = match call.out("waitforattach", &[&device, &argument]).await {
-            Ok(answer) if !answer.device.is_empty() => answer.device,
-            Ok(_) => device,
-            Err(error) if error.is_not_supported() => device,
-            Err(error) => return Err(error.into()),
+        let arguments = [device.as_str(), &argument];
+        new.device = match call.out_if_supported("waitforattach", &arguments).await? {
+            Some(answer) if !answer.device.is_empty() => answer.device,
+            _ => device,
         };
         let arguments = [&text(&staging), new.device.as_str(), &argument];
-        match call.out("mountdevice", &arguments).await {
-            Ok(_) => Ok(new),
+        match call.out_if_supported("mountdevice", &arguments).await? {
             // As the kubelet has it, nothing is mounted where nothing is attached.
-            Err(error) if error.is_not_supported() && new.device.is_empty() => Ok(new),
-            Err(error) if error.is_not_supported() => Err(FlexError::NoMountDevice(new.device)),
-            Err(error) => Err(error.into()),
+            None if !new.device.is_empty() => Err(FlexError::NoMountDevice(new.device)),
+            _ => Ok(new),
         }
     });
     staged.await.map(|_| v1::NodeStageVolumeResponse {})
