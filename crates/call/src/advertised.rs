@@ -59,10 +59,29 @@ pub trait Asks {
 }
 
 impl Advertised {
-    /// Asks one end for its services. Of a driver in two processes each advertises its own part.
+    /// Everything that a driver advertises, whose node and controller may be two processes.
     ///
     /// # Errors
     /// As whoever asks has it; so of the others.
+    pub async fn ask_all<A: Asks>(asks: &mut A, two_processes: bool) -> Result<Self, A::Error> {
+        let mut all = Self::default();
+        all.ask_plugin(asks, DriverEnd::Node).await?;
+        if two_processes {
+            all.ask_plugin(asks, DriverEnd::Controller).await?;
+        }
+        if all.plugin(service::Type::ControllerService) || two_processes {
+            all.ask_controller(asks).await?;
+        }
+        if all.plugin(service::Type::GroupControllerService) {
+            let request = v1::GroupControllerGetCapabilitiesRequest {};
+            let reply = asks.ask(DriverEnd::Controller, request).await?;
+            all.group_controller = reply.unwrap_or_default().capabilities;
+        }
+        all.ask_node(asks).await?;
+        Ok(all)
+    }
+
+    /// Asks one end for its services. Of a driver in two processes each advertises its own part.
     pub async fn ask_plugin<A: Asks>(
         &mut self,
         asks: &mut A,
@@ -79,14 +98,6 @@ impl Advertised {
         let request = v1::ControllerGetCapabilitiesRequest {};
         let reply = asks.ask(DriverEnd::Controller, request).await?;
         self.controller = reply.unwrap_or_default().capabilities;
-        Ok(())
-    }
-
-    /// Asks for the group controller's capabilities.
-    pub async fn ask_group_controller<A: Asks>(&mut self, asks: &mut A) -> Result<(), A::Error> {
-        let request = v1::GroupControllerGetCapabilitiesRequest {};
-        let reply = asks.ask(DriverEnd::Controller, request).await?;
-        self.group_controller = reply.unwrap_or_default().capabilities;
         Ok(())
     }
 

@@ -27,22 +27,9 @@ impl DriverInfo {
     /// # Errors
     /// As whoever asks has it.
     pub(super) async fn ask<A: Asks>(asks: &mut A, two_processes: bool) -> Result<Self, A::Error> {
-        let mut advertised = Advertised::default();
         let info = asks.ask(DriverEnd::Node, v1::GetPluginInfoRequest {});
         let info = info.await?.unwrap_or_default();
-        advertised.ask_plugin(asks, DriverEnd::Node).await?;
-        if two_processes {
-            advertised.ask_plugin(asks, DriverEnd::Controller).await?;
-        }
-        let controller_service =
-            advertised.plugin(PluginCapability::ControllerService) || two_processes;
-        if controller_service {
-            advertised.ask_controller(asks).await?;
-        }
-        if advertised.plugin(PluginCapability::GroupControllerService) {
-            advertised.ask_group_controller(asks).await?;
-        }
-        advertised.ask_node(asks).await?;
+        let advertised = Advertised::ask_all(asks, two_processes).await?;
         let node_info = match advertised.serves_node {
             true => asks.ask(DriverEnd::Node, v1::NodeGetInfoRequest {}).await?,
             false => None,
@@ -51,7 +38,8 @@ impl DriverInfo {
             name: info.name,
             version: info.vendor_version,
             node_info: node_info.unwrap_or_default(),
-            controller_service,
+            controller_service: advertised.plugin(PluginCapability::ControllerService)
+                || two_processes,
             advertised,
         })
     }

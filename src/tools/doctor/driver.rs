@@ -9,7 +9,7 @@ use csi_call::{Advertised, CallError, Connection, call_error};
 use csi_error::Error;
 use csi_output::figure::counted;
 use csi_proto::{Request, v1};
-use csi_rpc::facts::{ControllerCapability, PluginCapability};
+use csi_rpc::facts::ControllerCapability;
 use std::time::{Duration, Instant};
 use tonic::Code;
 
@@ -114,7 +114,7 @@ pub async fn ask(driver: &Connection) -> Said {
             .extend(["capabilities", CONDITIONS].map(unasked));
         return said;
     }
-    match asked.capabilities().await {
+    match Advertised::ask_all(&mut asked, false).await {
         Ok(advertised) => {
             said.findings.extend(super::meaning::findings(&advertised));
             said.advertised = advertised;
@@ -227,19 +227,6 @@ impl Asked<'_> {
                 || self.driver.endpoint.last_error().is_some();
         }
         answer
-    }
-
-    async fn capabilities(&mut self) -> Result<Advertised, CallError> {
-        let mut advertised = Advertised::default();
-        advertised.ask_plugin(self, DriverEnd::Node).await?;
-        if advertised.plugin(PluginCapability::ControllerService) {
-            advertised.ask_controller(self).await?;
-        }
-        if advertised.plugin(PluginCapability::GroupControllerService) {
-            advertised.ask_group_controller(self).await?;
-        }
-        advertised.ask_node(self).await?;
-        Ok(advertised)
     }
 
     /// The volumes of the first pages; a finding where they cannot be had.
