@@ -12,8 +12,9 @@ use crate::need::Need;
 use crate::verdict::any_of;
 use crate::vocabulary::*;
 use bytes::Bytes;
+use csi_proto::Request;
 use csi_proto::schema::{Cardinality, Field, Method};
-use csi_proto::{Request, wire};
+use csi_rpc::draft::Draft;
 
 /// Makes a request that is complete but for one field, and encodes it.
 type MakesRequest = dyn Fn(&Arc<Context>, Missing) -> Result<Bytes, Stop> + Send + Sync;
@@ -328,14 +329,9 @@ fn lacks(c: &Arc<Context>, subject: &Subject, field: &'static str) -> Verdict {
 
 /// The request without one of its fields.
 fn without(method: &Method, request: &Bytes, field: &str) -> Bytes {
-    let left_out = method.request.field(field).map(|field| field.number);
-    let mut out = Vec::new();
-    for (number, raw) in wire::fields(request).map_while(Result::ok) {
-        if Some(number) != left_out {
-            wire::put(&mut out, number, raw);
-        }
-    }
-    out.into()
+    let mut left = Draft::new(method.request, request.to_vec());
+    left.clear(field);
+    left.bytes.into()
 }
 
 #[cfg(test)]
