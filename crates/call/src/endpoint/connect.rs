@@ -109,14 +109,6 @@ impl Endpoint {
     pub fn is_of_the_chart(&self) -> bool {
         matches!(self.target, Target::Cluster(_))
     }
-
-    /// Opens connections for a caller that speaks HTTP/2 by itself.
-    ///
-    /// # Errors
-    /// When the options cannot be used for this endpoint.
-    pub fn connector(&self, options: &ConnectOptions) -> Result<Connector, EndpointError> {
-        Connector::new(self, options)
-    }
 }
 
 /// Opens connections to one endpoint.
@@ -127,7 +119,11 @@ pub struct Connector {
 }
 
 impl Connector {
-    fn new(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, EndpointError> {
+    /// For connections to this endpoint.
+    ///
+    /// # Errors
+    /// When the options cannot be used for it.
+    pub fn new(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, EndpointError> {
         let tls = match &endpoint.target {
             Target::Https(address) => Some(Tls::new(&options.tls, &address.host)?),
             _ if options.tls == TlsOptions::default() => None,

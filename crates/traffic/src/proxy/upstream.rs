@@ -33,7 +33,7 @@ impl Upstream {
     /// # Errors
     /// When the endpoint and the options do not go together.
     pub fn new(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, EndpointError> {
-        let connector = endpoint.connector(options)?;
+        let connector = Connector::new(endpoint, options)?;
         let (scheme, authority) = connector.origin();
         let authority = authority.parse().map_err(|error| EndpointError::Syntax {
             text: endpoint.to_string(),
