@@ -79,6 +79,14 @@ pub(super) async fn call(
 }
 
 impl<'a, W: Write> Lifecycle<'a, W> {
+    /// The end of the driver that serves a method.
+    pub(super) fn driver(&self, method: &Method) -> &Connection {
+        match csi_rpc::is_at_node(method) {
+            true => &self.node,
+            false => &self.controller,
+        }
+    }
+
     /// Reports a failure on stderr, where the run goes on or ends with another.
     pub(super) fn report(&self, error: &Error) {
         let text = error.render(self.style);
@@ -146,10 +154,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         let sent = Bytes::from(request.encode_to_vec());
         validation::request(method, &sent, checks)
             .map_err(|error| Error::usage(error.to_string()).doing(&name))?;
-        let driver = match csi_rpc::is_at_node(method) {
-            true => &run.node,
-            false => &run.controller,
-        };
+        let driver = run.driver(method);
         // Before it is sent: a call that is interrupted may take effect.
         let number = lock(&run.made).asked(method, &sent);
         let result = call(driver, run.log, method, sent.clone()).await;
@@ -198,7 +203,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
 /// The command that makes the same call.
 pub(super) fn step_name(method: &Method) -> String {
     match csi_rpc::of_method(method) {
-        Some((group, rpc)) => format!("{} {}", group.name, rpc.verb()),
+        Some((group, rpc)) => group.command_of(rpc),
         None => method.name.to_owned(),
     }
 }

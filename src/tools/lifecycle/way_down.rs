@@ -123,13 +123,6 @@ struct WayDown<'r, 'a, W: Write> {
 }
 
 impl<W: Write> WayDown<'_, '_, W> {
-    fn driver(&self, method: &Method) -> &Connection {
-        match csi_rpc::is_at_node(method) {
-            true => &self.run.node,
-            false => &self.run.controller,
-        }
-    }
-
     fn report(&self, error: Error) {
         self.run.report(&error);
         self.first.borrow_mut().get_or_insert(error.reported());
@@ -170,7 +163,7 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
         request: Bytes,
         limit: Option<Duration>,
     ) -> Result<Bytes, CallError> {
-        let driver = self.driver(method).clone();
+        let driver = self.run.driver(method).clone();
         let session = driver.session.with_timeout(limit);
         let driver = Connection { session, ..driver };
         call(&driver, self.run.log, method, request).await
@@ -197,7 +190,7 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
             took: call.took,
         });
         if let Some(error) = call.error {
-            let endpoint = &self.driver(call.method).endpoint;
+            let endpoint = &self.run.driver(call.method).endpoint;
             self.report(call_error(error, endpoint).doing(name));
         }
     }
