@@ -70,7 +70,7 @@ impl Path {
     /// # Errors
     /// As [`value::decode`].
     pub fn read<'a>(&self, bytes: &'a [u8]) -> Result<Value<'a>, ValueError> {
-        read(&self.steps, bytes)
+        read(&self.steps, &[bytes])
     }
 
     /// The bytes of every element of the repeated message at the path's end, in the order of the wire.
@@ -80,15 +80,7 @@ impl Path {
     pub fn elements<'a>(&self, bytes: &'a [u8]) -> Result<Vec<&'a [u8]>, ValueError> {
         let mut level = vec![bytes];
         for (message, field) in &self.steps {
-            let mut next = Vec::new();
-            for bytes in level {
-                for raw in occurrences(message, field, bytes)? {
-                    if let wire::Raw::Bytes(bytes) = raw {
-                        next.push(bytes);
-                    }
-                }
-            }
-            level = next;
+            level = wire::contents(occurrences(message, field, &level)?);
         }
         Ok(level)
     }
@@ -119,18 +111,15 @@ pub fn contents<'a>(message: &'static Message, bytes: &'a [u8], path: &str) -> V
     found
 }
 
-/// The contents with which `field` occurs in the bytes of a `message`.
+/// The contents with which `field` occurs in the parts of a `message`, or of several.
 fn occurrences<'a>(
     message: &'static Message,
     field: &'static Field,
-    bytes: &'a [u8],
+    parts: &[&'a [u8]],
 ) -> Result<Vec<wire::Raw<'a>>, ValueError> {
     let mut found = Vec::new();
-    for part in wire::fields(bytes) {
-        let (number, raw) = part.map_err(|source| ValueError::Wire {
-            message: message.name,
-            source,
-        })?;
+    for part in wire::fields_of(parts) {
+        let (number, raw) = part.map_err(ValueError::broken(message))?;
         if number == field.number && value::fits(field, raw) {
             found.push(raw);
         }
@@ -140,29 +129,20 @@ fn occurrences<'a>(
 
 fn read<'a>(
     steps: &[(&'static Message, &'static Field)],
-    bytes: &'a [u8],
+    parts: &[&'a [u8]],
 ) -> Result<Value<'a>, ValueError> {
     let Some(((message, field), rest)) = steps.split_first() else {
         return Ok(Value::Absent);
     };
-    let occurrences = occurrences(message, field, bytes)?;
+    let occurrences = occurrences(message, field, parts)?;
     if rest.is_empty() {
         if field.oneof.is_some() && occurrences.is_empty() {
             return Ok(Value::Absent);
         }
         return value::decode_field(message, field, occurrences, Secrets::Mask);
     }
-    match occurrences.as_slice() {
-        [] => Ok(Value::Absent),
-        [wire::Raw::Bytes(bytes)] => read(rest, bytes),
-        parts => {
-            let mut all = Vec::new();
-            for part in parts {
-                if let wire::Raw::Bytes(bytes) = part {
-                    all.extend_from_slice(bytes);
-                }
-            }
-            Ok(read(rest, &all)?.into_owned())
-        }
+    match occurrences.is_empty() {
+        true => Ok(Value::Absent),
+        false => read(rest, &wire::contents(occurrences)),
     }
 }

@@ -108,6 +108,14 @@ pub enum ValueError {
     },
 }
 
+impl ValueError {
+    /// What is wrong with the bytes of a message.
+    pub(crate) fn broken(of: &'static Message) -> impl Fn(WireError) -> Self {
+        let message = of.name;
+        move |source| Self::Wire { message, source }
+    }
+}
+
 /// The value of `bytes`, which are a `message`.
 ///
 /// # Errors
@@ -117,7 +125,7 @@ pub fn decode<'a>(
     bytes: &'a [u8],
     secrets: Secrets,
 ) -> Result<Value<'a>, ValueError> {
-    secrets.borrowed(message, bytes)
+    secrets.message(message, &[bytes])
 }
 
 /// The value of one field, given the contents with which it occurs in a message, in the order of the wire.
@@ -161,14 +169,7 @@ pub fn secret_values(message: &'static Message, bytes: &[u8]) -> Vec<String> {
         };
         match (field.cardinality, field.kind) {
             (Cardinality::Map, _) => {
-                let (mut key, mut value) = (&[][..], &[][..]);
-                for (number, raw) in wire::fields(content).map_while(Result::ok) {
-                    match (number, raw) {
-                        (1, Raw::Bytes(bytes)) => key = bytes,
-                        (2, Raw::Bytes(bytes)) => value = bytes,
-                        _ => {}
-                    }
-                }
+                let (key, value) = wire::entry(wire::fields(content).map_while(Result::ok));
                 if field.secret || SECRET_MAP_KEYS.iter().any(|known| known.as_bytes() == key) {
                     found.push(String::from_utf8_lossy(value).into_owned());
                 }
@@ -183,29 +184,16 @@ pub fn secret_values(message: &'static Message, bytes: &[u8]) -> Vec<String> {
 
 /// The walk from bytes to values.
 impl Secrets {
+    /// The value of a message that stands on the wire in these parts.
     fn message<'a>(
         self,
         message: &'static Message,
-        bytes: Cow<'a, [u8]>,
-    ) -> Result<Value<'a>, ValueError> {
-        match bytes {
-            Cow::Borrowed(bytes) => self.borrowed(message, bytes),
-            Cow::Owned(bytes) => Ok(self.borrowed(message, &bytes)?.into_owned()),
-        }
-    }
-
-    fn borrowed<'a>(
-        self,
-        message: &'static Message,
-        bytes: &'a [u8],
+        parts: &[&'a [u8]],
     ) -> Result<Value<'a>, ValueError> {
         let mut known: Vec<Vec<Raw<'a>>> = vec![Vec::new(); message.fields.len()];
         let mut unknown: BTreeMap<u32, Vec<Raw<'a>>> = BTreeMap::new();
-        for field in wire::fields(bytes) {
-            let (number, raw) = field.map_err(|source| ValueError::Wire {
-                message: message.name,
-                source,
-            })?;
+        for field in wire::fields_of(parts) {
+            let (number, raw) = field.map_err(ValueError::broken(message))?;
             let index = message
                 .fields
                 .iter()
@@ -281,14 +269,11 @@ impl Secrets {
                 Some(Raw::Bytes(bytes)) => Value::Text(text(message, field, bytes)?),
                 _ => Value::Text(Cow::Borrowed("")),
             },
-            Kind::Message(of) => match merged(occurrences) {
-                Some(bytes) => self.message(of, bytes)?,
-                None => Value::Absent,
-            },
-            Kind::Timestamp | Kind::BoolValue | Kind::Int64Value => match merged(occurrences) {
-                Some(bytes) => well_known(message, field, &bytes)?,
-                None => Value::Absent,
-            },
+            _ if occurrences.is_empty() => Value::Absent,
+            Kind::Message(of) => self.message(of, &wire::contents(occurrences))?,
+            Kind::Timestamp | Kind::BoolValue | Kind::Int64Value => {
+                well_known(message, field, &wire::contents(occurrences))?
+            }
         })
     }
 
@@ -299,20 +284,10 @@ impl Secrets {
         occurrences: Vec<Raw<'a>>,
     ) -> Result<Value<'a>, ValueError> {
         let mut map = BTreeMap::new();
-        for raw in occurrences {
-            let Raw::Bytes(entry) = raw else { continue };
-            let (mut key, mut value) = (Cow::Borrowed(""), Cow::Borrowed(""));
-            for part in wire::fields(entry) {
-                let part = part.map_err(|source| ValueError::Wire {
-                    message: message.name,
-                    source,
-                })?;
-                match part {
-                    (1, Raw::Bytes(bytes)) => key = text(message, field, bytes)?,
-                    (2, Raw::Bytes(bytes)) => value = text(message, field, bytes)?,
-                    _ => {}
-                }
-            }
+        for entry in wire::contents(occurrences) {
+            let parts: Result<Vec<_>, _> = wire::fields(entry).collect();
+            let (key, value) = wire::entry(parts.map_err(ValueError::broken(message))?);
+            let (key, mut value) = (text(message, field, key)?, text(message, field, value)?);
             if field.secret || SECRET_MAP_KEYS.contains(&key.as_ref()) {
                 value = Cow::Borrowed(MASK);
             }
@@ -337,30 +312,14 @@ fn text<'a>(
     Ok(Cow::Borrowed(text))
 }
 
-/// Protobuf merges a message that occurs more than once, which is what concatenating its bytes does.
-fn merged<'a>(occurrences: Vec<Raw<'a>>) -> Option<Cow<'a, [u8]>> {
-    let mut parts = occurrences.into_iter().filter_map(|raw| match raw {
-        Raw::Bytes(bytes) => Some(bytes),
-        _ => None,
-    });
-    let first = parts.next()?;
-    Some(parts.fold(Cow::Borrowed(first), |mut all, part| {
-        all.to_mut().extend_from_slice(part);
-        all
-    }))
-}
-
 fn well_known<'a>(
     message: &'static Message,
     field: &'static Field,
-    bytes: &[u8],
+    parts: &[&[u8]],
 ) -> Result<Value<'a>, ValueError> {
     let (mut first, mut second) = (0_u64, 0_u64);
-    for part in wire::fields(bytes) {
-        match part.map_err(|source| ValueError::Wire {
-            message: message.name,
-            source,
-        })? {
+    for part in wire::fields_of(parts) {
+        match part.map_err(ValueError::broken(message))? {
             (1, Raw::Varint(number)) => first = number,
             (2, Raw::Varint(number)) => second = number,
             _ => {}
@@ -398,33 +357,6 @@ pub(crate) fn unknown_number(raw: Raw<'_>) -> Value<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// The value with its own copy of every text.
-    pub fn into_owned(self) -> Value<'static> {
-        match self {
-            Self::Absent => Value::Absent,
-            Self::Bool(value) => Value::Bool(value),
-            Self::Int32(value) => Value::Int32(value),
-            Self::Int64(value) => Value::Int64(value),
-            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-            Self::Enum(number, name) => Value::Enum(number, name),
-            Self::Timestamp(time) => Value::Timestamp(time),
-            Self::List(list) => Value::List(list.into_iter().map(Value::into_owned).collect()),
-            Self::Map(map) => Value::Map(
-                map.into_iter()
-                    .map(|(key, value)| {
-                        (Cow::Owned(key.into_owned()), Cow::Owned(value.into_owned()))
-                    })
-                    .collect(),
-            ),
-            Self::Message(fields) => Value::Message(
-                fields
-                    .into_iter()
-                    .map(|(key, value)| (key, value.into_owned()))
-                    .collect(),
-            ),
-        }
-    }
-
     /// The value without the fields that say nothing, which protobuf would not have sent.
     #[must_use]
     pub fn lean(self) -> Self {

@@ -45,6 +45,35 @@ pub fn fields(bytes: &[u8]) -> Fields<'_> {
     Fields(bytes)
 }
 
+/// The fields of a message that occurs in several parts, which protobuf takes for one.
+pub fn fields_of<'a>(
+    parts: &[&'a [u8]],
+) -> impl Iterator<Item = Result<(u32, Raw<'a>), WireError>> {
+    parts.iter().copied().flat_map(fields)
+}
+
+/// Those of these contents that are texts or messages.
+pub fn contents<'a>(all: impl IntoIterator<Item = Raw<'a>>) -> Vec<&'a [u8]> {
+    let content = |raw| match raw {
+        Raw::Bytes(content) => Some(content),
+        _ => None,
+    };
+    all.into_iter().filter_map(content).collect()
+}
+
+/// The key and the value of a map's entry with these fields.
+pub fn entry<'a>(fields: impl IntoIterator<Item = (u32, Raw<'a>)>) -> (&'a [u8], &'a [u8]) {
+    let (mut key, mut value) = (&[][..], &[][..]);
+    for field in fields {
+        match field {
+            (1, Raw::Bytes(content)) => key = content,
+            (2, Raw::Bytes(content)) => value = content,
+            _ => {}
+        }
+    }
+    (key, value)
+}
+
 impl<'a> Fields<'a> {
     fn varint(&mut self) -> Result<u64, WireError> {
         if self.0.is_empty() {

@@ -67,31 +67,22 @@ fn check_field(
         true => format!("{}[{index}]", here()),
         false => here(),
     };
+    let contents = || wire::contents(occurrences.iter().copied());
     match field.kind {
         Kind::String => {
-            for (index, raw) in occurrences.iter().enumerate() {
-                if let Raw::Bytes(bytes) = raw {
-                    check_text(field, bytes, || element(index), found);
-                }
+            for (index, bytes) in contents().into_iter().enumerate() {
+                check_text(field, bytes, || element(index), found);
             }
         }
         Kind::Message(of) => {
             let rules = messages::of(of);
             if repeated {
-                for (index, raw) in occurrences.iter().enumerate() {
-                    if let Raw::Bytes(bytes) = raw {
-                        walk(of, bytes, &element(index), rules, found);
-                    }
+                for (index, bytes) in contents().into_iter().enumerate() {
+                    walk(of, bytes, &element(index), rules, found);
                 }
             } else if !occurrences.is_empty() {
                 // A message that occurs several times is the concatenation of its parts.
-                let mut whole = Vec::new();
-                for raw in occurrences {
-                    if let Raw::Bytes(bytes) = raw {
-                        whole.extend_from_slice(bytes);
-                    }
-                }
-                walk(of, &whole, &here(), rules, found);
+                walk(of, &contents().concat(), &here(), rules, found);
             }
         }
         Kind::Int32 | Kind::Int64 | Kind::Int64Value | Kind::Timestamp => {
@@ -150,17 +141,12 @@ fn check_text(field: &Field, bytes: &[u8], at: impl Fn() -> String, found: &mut 
 fn check_map(field: &Field, occurrences: &[Raw<'_>], at: &str, found: &mut Broken) {
     // Of two entries with the same key the last counts.
     let mut entries: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
-    for raw in occurrences {
-        let Raw::Bytes(bytes) = raw else { continue };
-        let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
-        for part in wire::fields(bytes) {
-            match part {
-                Ok((1, Raw::Bytes(bytes))) => key = bytes,
-                Ok((2, Raw::Bytes(bytes))) => value = bytes,
-                Ok(_) => {}
-                Err(error) => return found.push(at, format!("has a broken entry: {error}")),
-            }
-        }
+    for bytes in wire::contents(occurrences.iter().copied()) {
+        let parts: Result<Vec<_>, _> = wire::fields(bytes).collect();
+        let (key, value) = match parts {
+            Ok(parts) => wire::entry(parts),
+            Err(error) => return found.push(at, format!("has a broken entry: {error}")),
+        };
         entries.insert(key, value);
     }
     let size: usize = entries
