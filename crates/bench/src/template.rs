@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use csi_proto::random;
-use csi_proto::schema::{Kind, Message};
+use csi_proto::schema::{Cardinality, Kind, Message};
 use csi_proto::wire::{self, Raw, WireError};
 use csi_rpc::facts::{Given, IdKind};
 use thiserror::Error;
@@ -101,7 +101,7 @@ impl Template {
     /// When a text has a place that does not exist.
     pub fn new(message: &'static Message, bytes: &[u8]) -> Result<Self, TemplateError> {
         let mut template = Self {
-            pieces: pieces(message, bytes)?,
+            pieces: pieces(Some(message), bytes)?,
             whole: None,
         };
         template.settle();
@@ -177,23 +177,21 @@ fn needs(pieces: &[Piece], what: Given) -> bool {
     })
 }
 
-fn pieces(message: &'static Message, bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
+/// The pieces of a message, or without one of a map's entry, whose key and value are text.
+fn pieces(message: Option<&'static Message>, bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
     let mut pieces = Vec::new();
     let mut plain = Vec::new();
     for field in wire::fields(bytes) {
         let (number, raw) = field?;
-        let known = message.fields.iter().find(|field| field.number == number);
-        let piece = match (known, raw) {
-            (Some(field), Raw::Bytes(text)) if !field.secret => match field.kind {
-                Kind::Message(of) => {
-                    let inner = self::pieces(of, text)?;
+        let known = |message: &Message| message.fields.iter().find(|field| field.number == number);
+        let piece = match (message.map(known), raw) {
+            (None, Raw::Bytes(text)) => text_piece(number, text)?,
+            (Some(Some(field)), Raw::Bytes(text)) if !field.secret => match field.kind {
+                Kind::String if field.cardinality != Cardinality::Map => text_piece(number, text)?,
+                Kind::String | Kind::Message(_) => {
+                    let inner = self::pieces(field.message(), text)?;
                     variable(&inner).then_some(Piece::Message(number, inner))
                 }
-                Kind::String if field.cardinality == csi_proto::schema::Cardinality::Map => {
-                    let inner = entry(text)?;
-                    variable(&inner).then_some(Piece::Message(number, inner))
-                }
-                Kind::String => text_piece(number, text)?,
                 _ => None,
             },
             _ => None,
@@ -210,24 +208,6 @@ fn pieces(message: &'static Message, bytes: &[u8]) -> Result<Vec<Piece>, Templat
     }
     if !plain.is_empty() {
         pieces.push(Piece::Bytes(plain));
-    }
-    Ok(pieces)
-}
-
-/// An entry of a map: the key is field 1 and the value field 2, both text.
-fn entry(bytes: &[u8]) -> Result<Vec<Piece>, TemplateError> {
-    let mut pieces = Vec::new();
-    for field in wire::fields(bytes) {
-        let (number, raw) = field?;
-        let piece = match raw {
-            Raw::Bytes(text) => text_piece(number, text)?,
-            _ => None,
-        };
-        pieces.push(piece.unwrap_or_else(|| {
-            let mut plain = Vec::new();
-            wire::put(&mut plain, number, raw);
-            Piece::Bytes(plain)
-        }));
     }
     Ok(pieces)
 }
