@@ -146,7 +146,8 @@ fn usable(call: &Recorded) -> Result<(&'static Method, Json, Answer), String> {
 
 /// The bytes of a message of the recording.
 fn encoded(of: &'static Message, recorded: &Json) -> Result<Vec<u8>, String> {
-    let known = without_unknown(recorded.clone());
+    let mut known = recorded.clone();
+    leave_out_unknown(&mut known);
     json::encode(of, &known).map_err(|error| error.to_string())
 }
 
@@ -155,27 +156,21 @@ fn shown(method: &'static Method, message: Vec<u8>) -> Result<Json, String> {
     let message = FramedMessage::Plain(message.into());
     let value = request_value(&message, Some(method.request), Unknown::Size);
     let value = value.map_err(|hidden| hidden.why.into_owned())?;
-    let json = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    Ok(without_unknown(json))
+    let mut json = serde_json::to_value(value).map_err(|error| error.to_string())?;
+    leave_out_unknown(&mut json);
+    Ok(json)
 }
 
 /// A message without the fields that this program knows by their numbers alone: what they held is not in the recording.
-fn without_unknown(mut json: Json) -> Json {
-    match &mut json {
+fn leave_out_unknown(json: &mut Json) {
+    match json {
         Json::Object(members) => {
             members.retain(|name, _| !name.starts_with('#'));
-            for value in members.values_mut() {
-                *value = without_unknown(value.take());
-            }
+            members.values_mut().for_each(leave_out_unknown);
         }
-        Json::Array(list) => {
-            for value in list {
-                *value = without_unknown(value.take());
-            }
-        }
+        Json::Array(list) => list.iter_mut().for_each(leave_out_unknown),
         _ => {}
     }
-    json
 }
 
 /// The paths of the values that differ, such as `capacityRange.requiredBytes`.
