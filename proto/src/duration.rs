@@ -30,7 +30,7 @@ pub enum DurationError {
 
 /// The duration that `text` says: one or more numbers, each with a unit of `ns`, `us`, `ms`, `s`, `m`, `h`; or `0`.
 ///
-/// A fraction of a nanosecond is dropped.
+/// A fraction of a nanosecond is dropped, unless nothing else is left: no time at all often means no limit.
 ///
 /// # Errors
 /// When it is not a duration, negative, or longer than Go can say.
@@ -76,7 +76,8 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         }
         nanoseconds = nanoseconds
             .checked_add(numerator * scale / parts)
-            .ok_or_else(overflow)?;
+            .ok_or_else(overflow)?
+            .max(u128::from(nonzero));
         rest = after;
     }
     if text.starts_with('-') && nanoseconds > 0 {
@@ -165,6 +166,7 @@ mod tests {
             ("+5s", 5_000_000_000),
             ("1h1m1s1ms1us1ns", 3_661_001_001_001),
             ("0.000000001s", 1),
+            ("0.0000000001s", 1),
             ("0.333333333333333333h", 1_199_999_999_999),
             ("1s1s", 2_000_000_000),
             ("2540400h", 9_145_440_000_000_000_000),

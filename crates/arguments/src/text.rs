@@ -28,9 +28,12 @@ pub enum TextError {
     /// More than [`LIMIT`].
     #[error("{0} holds more than {limit} MiB", limit = LIMIT >> 20)]
     TooLarge(TextOrigin),
-    /// Bytes that are not UTF-8, or a NUL, which no text has.
+    /// Bytes that are not UTF-8.
     #[error("{0} is not text: byte {1} is no UTF-8 character")]
     NotText(TextOrigin, usize),
+    /// A NUL, which no text has.
+    #[error("{0} is not text: byte {1} is a NUL")]
+    Nul(TextOrigin, usize),
 }
 
 impl TextOrigin {
@@ -55,12 +58,12 @@ impl TextOrigin {
         if bytes.len() as u64 > LIMIT {
             return Err(TextError::TooLarge(self.clone()));
         }
-        let not_text = |offset| TextError::NotText(self.clone(), offset);
         if let Some(offset) = bytes.iter().position(|byte| *byte == 0) {
-            return Err(not_text(offset));
+            return Err(TextError::Nul(self.clone(), offset));
         }
-        let text =
-            String::from_utf8(bytes).map_err(|error| not_text(error.utf8_error().valid_up_to()))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            TextError::NotText(self.clone(), error.utf8_error().valid_up_to())
+        })?;
         // Editors of other systems begin a file with it.
         Ok(match text.strip_prefix('\u{feff}') {
             Some(rest) => rest.to_owned(),
@@ -110,7 +113,7 @@ mod tests {
     #[test]
     fn what_is_no_text_is_refused() {
         let nul = of_bytes(b"ab\0c").expect_err("a NUL");
-        assert_eq!(nul, "/f is not text: byte 2 is no UTF-8 character");
+        assert_eq!(nul, "/f is not text: byte 2 is a NUL");
         let latin = of_bytes(b"caf\xe9").expect_err("no UTF-8");
         assert_eq!(latin, "/f is not text: byte 3 is no UTF-8 character");
     }

@@ -139,6 +139,11 @@ impl<W: Write> Printer<W> {
                 "--columns is for tables: use it without -o, or with -o wide, records or csv",
             ));
         }
+        if options.sort_by.is_some() && options.format == Format::Csc {
+            return Err(OutputError::Useless(
+                "--sort-by has no meaning with -o csc, which prints a list as the driver gave it",
+            ));
+        }
         if options.sort_by.is_some() && layout.rows.is_none() {
             return Err(OutputError::Useless(
                 "--sort-by is for lists, and the reply of this RPC has no rows",
@@ -394,7 +399,7 @@ mod tests {
         let of_reply = (none.name("/group_snapshot.group_snapshot_id"), [false; 4]);
         let of_request = (none.name("?volume_id"), [false; 4]);
         for (format, (view, [sorts, has_columns, is_list, all_pages]), expected) in [
-            (Format::Csc, sorted, Form::Csc),
+            (Format::Csc, list, Form::Csc),
             (Format::Csc, done, Form::Csc),
             (Format::Table, sorted, Form::Held),
             (Format::Json, sorted, Form::Held),
