@@ -152,6 +152,8 @@ mod tests {
             ("0", 0),
             ("-0", 0),
             ("0s", 0),
+            ("-0s", 0),
+            ("1s.5s", 1_500_000_000),
             ("90s", 90_000_000_000),
             ("1m30s", 90_000_000_000),
             ("500ms", 500_000_000),
@@ -168,6 +170,10 @@ mod tests {
             ("0.000000001s", 1),
             ("0.0000000001s", 1),
             ("0.333333333333333333h", 1_199_999_999_999),
+            (
+                "0.3333333333333333333333333333333333333333h",
+                1_199_999_999_999,
+            ),
             ("1s1s", 2_000_000_000),
             ("2540400h", 9_145_440_000_000_000_000),
         ];
@@ -193,7 +199,10 @@ mod tests {
                 "{text}: {error}"
             );
         }
-        assert_eq!(parse("-1s"), Err(DurationError::Negative("-1s".to_owned())));
+        for text in ["-1s", "-1ns"] {
+            let error = parse(text).expect_err(text);
+            assert_eq!(error, DurationError::Negative(text.to_owned()));
+        }
         for text in ["9999999h", "99999999999999999999999999999999999999999999h"] {
             let error = parse(text).expect_err(text);
             assert_eq!(error, DurationError::Overflow(text.to_owned()));
@@ -211,13 +220,14 @@ mod tests {
             (3 * minute + 20, "3m20s"),
             (10 * minute + 20, "10m"),
             (179 * minute, "179m"),
+            (180 * minute, "3h"),
             (4 * hour, "4h"),
             (4 * hour + 5 * minute, "4h5m"),
-            (9 * hour + 5 * minute, "9h"),
+            (8 * hour + 5 * minute, "8h"),
             (47 * hour, "47h"),
             (2 * day, "2d"),
             (2 * day + 4 * hour, "2d4h"),
-            (12 * day + 4 * hour, "12d"),
+            (8 * day + 4 * hour, "8d"),
             (729 * day, "729d"),
             (730 * day, "2y"),
             (735 * day, "2y5d"),

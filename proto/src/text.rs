@@ -7,13 +7,10 @@ use std::io::{self, Write};
 /// `text` with every character escaped that a terminal would act on: control characters, and those that reorder or hide
 /// what stands beside them.
 pub fn escaped(text: &str) -> Cow<'_, str> {
-    if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
-        return Cow::Borrowed(text);
-    }
     if !text.chars().any(is_hazardous) {
         return Cow::Borrowed(text);
     }
-    let mut out = String::with_capacity(text.len() + 8);
+    let mut out = String::new();
     for letter in text.chars() {
         if is_hazardous(letter) {
             out.extend(letter.escape_default());
@@ -51,7 +48,7 @@ impl<F: Formatter> Formatter for Escaping<F> {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        if fragment.is_ascii() || !fragment.chars().any(is_hazardous) {
+        if !fragment.chars().any(is_hazardous) {
             return writer.write_all(fragment.as_bytes());
         }
         for letter in fragment.chars() {
@@ -83,6 +80,7 @@ impl<F: Formatter> Formatter for Escaping<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde::Serialize as _;
 
     #[test]
     fn what_a_terminal_would_act_on_is_escaped() {
@@ -95,6 +93,24 @@ mod tests {
             ("\u{202e}txt", "\\u{202e}txt"),
         ] {
             assert_eq!(escaped(text), expected);
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_text_and_holds_nothing_that_a_terminal_would_act_on() {
+        for (text, expected) in [
+            ("plain größe \"\\", "\"plain größe \\\"\\\\\""),
+            ("a\nb\x1b", "\"a\\nb\\u001b\""),
+            ("del\x7f", "\"del\\u007f\""),
+            ("größe\u{9b}\u{202e}x", "\"größe\\u009b\\u202ex\""),
+        ] {
+            let mut out = Vec::new();
+            let escaping = Escaping(serde_json::ser::CompactFormatter);
+            let mut serializer = serde_json::Serializer::with_formatter(&mut out, escaping);
+            text.serialize(&mut serializer).expect("text");
+            let json = String::from_utf8(out).expect("UTF-8");
+            assert_eq!(json, expected);
+            assert_eq!(serde_json::from_str::<String>(&json).expect("JSON"), text);
         }
     }
 }

@@ -76,17 +76,12 @@ pub fn entry<'a>(fields: impl IntoIterator<Item = (u32, Raw<'a>)>) -> (&'a [u8],
 
 impl<'a> Fields<'a> {
     fn varint(&mut self) -> Result<u64, WireError> {
-        if self.0.is_empty() {
-            return Err(WireError::Truncated);
-        }
-        let unfinished = self.0.len() < 10 && self.0.iter().all(|byte| byte & 0x80 != 0);
-        decode_varint(&mut self.0).map_err(|_| {
-            if unfinished {
-                WireError::Truncated
-            } else {
-                WireError::Varint
-            }
-        })
+        // No number has more than ten bytes, and the last byte of each says that it is that.
+        let error = match self.0.len() {
+            ..10 => WireError::Truncated,
+            _ => WireError::Varint,
+        };
+        decode_varint(&mut self.0).map_err(|_| error)
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
@@ -181,10 +176,12 @@ mod tests {
 
     #[test]
     fn broken_bytes_are_errors_that_end_the_walk() {
-        let cases: [(&[u8], WireError); 5] = [
+        let cases: [(&[u8], WireError); 7] = [
             (&[0x0a, 5, b'a'], WireError::Truncated),
             (&[0x0a], WireError::Truncated),
-            (&[0x80], WireError::Truncated),
+            (&[0x80; 9], WireError::Truncated),
+            (&[0x80; 10], WireError::Varint),
+            (&[0x08], WireError::Truncated),
             (
                 &[0x08, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1],
                 WireError::Varint,

@@ -4,7 +4,7 @@
 
 use csi_proto::json::{encode, has_secrets};
 use csi_proto::path::Path;
-use csi_proto::value::{MASK, Secrets, Value, decode};
+use csi_proto::value::{MASK, Secrets, TimestampText, Value, decode};
 use csi_proto::{tables, v1, wire};
 use prost::Message;
 use serde_json::json;
@@ -27,9 +27,10 @@ fn unknown_fields_and_enum_numbers_are_shown() {
     wire::put_varint(&mut bytes, 99, 5);
     wire::put_bytes(&mut bytes, 100, b"text");
     wire::put_bytes(&mut bytes, 100, &[0xff, 0]);
+    wire::put_bytes(&mut bytes, 101, b"a\nb");
     let expected = json!({
         "available": "0", "total": "0", "used": "0", "unit": 77,
-        "#99": "5", "#100": ["text", "/wA="],
+        "#99": "5", "#100": ["text", "/wA="], "#101": "YQpi",
     });
     assert_eq!(
         shown(&tables::VOLUME_USAGE, &bytes, Secrets::Mask),
@@ -50,12 +51,14 @@ fn a_known_field_of_another_wire_type_is_shown_as_unknown() {
 fn messages_that_occur_twice_are_merged() {
     let first = v1::CreateVolumeResponse {
         volume: Some(v1::Volume {
-            volume_id: "id".to_owned(),
+            volume_id: "before".to_owned(),
+            capacity_bytes: 1,
             ..Default::default()
         }),
     };
     let second = v1::CreateVolumeResponse {
         volume: Some(v1::Volume {
+            volume_id: "id".to_owned(),
             capacity_bytes: 7,
             ..Default::default()
         }),
@@ -136,10 +139,77 @@ fn what_does_not_fit_is_refused_with_its_place() {
 }
 
 #[test]
+fn enums_have_any_case_and_null_excludes_nothing() {
+    let capability = |json| encode(&tables::VOLUME_CAPABILITY, &json).unwrap();
+    assert_eq!(
+        capability(
+            json!({ "accessMode": { "mode": "multi_node_reader_only" }, "block": {}, "mount": null })
+        ),
+        capability(json!({ "access_mode": { "mode": "MULTI_NODE_READER_ONLY" }, "block": {} }))
+    );
+}
+
+#[test]
+fn a_time_that_has_no_text_is_shown_by_its_numbers() {
+    for (seconds, nanos, expected) in [
+        (-62_135_596_800, 0, "0001-01-01T00:00:00Z"),
+        (-62_135_596_801, 0, "seconds:-62135596801 nanos:0"),
+        (
+            253_402_300_799,
+            999_999_999,
+            "9999-12-31T23:59:59.999999999Z",
+        ),
+        (253_402_300_800, 0, "seconds:253402300800 nanos:0"),
+        (0, -1, "seconds:0 nanos:-1"),
+        (0, 1_000_000_000, "seconds:0 nanos:1000000000"),
+    ] {
+        let time = TimestampText(prost_types::Timestamp { seconds, nanos });
+        assert_eq!(time.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_path_reads_what_the_walk_shows() {
+    let snapshot = v1::volume_content_source::SnapshotSource {
+        snapshot_id: "s".to_owned(),
+    };
+    let volume = v1::Volume {
+        volume_id: "id".to_owned(),
+        capacity_bytes: 7,
+        content_source: Some(v1::VolumeContentSource {
+            r#type: Some(v1::volume_content_source::Type::Snapshot(snapshot)),
+        }),
+        ..Default::default()
+    };
+    let mut volume = volume.encode_to_vec();
+    // No number, though a field of numbers has this one.
+    wire::put_bytes(&mut volume, 1, b"none");
+    let mut bytes = Vec::new();
+    wire::put_bytes(&mut bytes, 1, &volume);
+    for (path, expected) in [
+        ("volume.volume_id", json!("id")),
+        ("volume.capacityBytes", json!("7")),
+        ("volume.volume_context", json!({})),
+        (
+            "volume.content_source",
+            json!({ "snapshot": { "snapshotId": "s" } }),
+        ),
+        ("volume.content_source.snapshot.snapshot_id", json!("s")),
+        ("volume.content_source.volume", json!(null)),
+        ("volume.content_source.volume.volume_id", json!(null)),
+    ] {
+        let read = Path::parse(&tables::CREATE_VOLUME_RESPONSE, path).unwrap();
+        let value = read.read(&bytes).unwrap();
+        assert_eq!(serde_json::to_value(value).unwrap(), expected, "{path}");
+    }
+}
+
+#[test]
 fn secrets_in_a_document_are_found() {
     for (document, expected) in [
         (json!({ "secrets": { "a": "b" } }), true),
         (json!({ "secrets": {} }), false),
+        (json!({ "secrets": "b" }), true),
         (json!({ "name": "secrets" }), false),
     ] {
         assert_eq!(
