@@ -152,8 +152,9 @@ mod tests {
     use crate::endpoint::{ConnectOptions, Endpoint};
     use crate::session::Session;
     use csi_proto::v1::ProbeRequest;
-    use http::{HeaderMap, Response};
+    use http::{HeaderMap, Response, StatusCode};
     use tokio::net::UnixListener;
+    use tonic::Code;
 
     /// A reply: its HTTP status, headers, bytes, and trailers where they do not come with the headers.
     struct Sent<'a>(
@@ -184,7 +185,7 @@ mod tests {
             while let Some(call) = connection.accept().await {
                 let (_, mut reply) = call.expect("a call");
                 let mut head = Response::new(());
-                *head.status_mut() = http::StatusCode::from_u16(sent.0).expect("a status");
+                *head.status_mut() = StatusCode::from_u16(sent.0).expect("a status");
                 *head.headers_mut() = headers(sent.1);
                 let mut body = reply.send_response(head, false).expect("headers");
                 body.send_data(sent.2.to_vec().into(), false)
@@ -211,6 +212,26 @@ mod tests {
                     None => format!("{:?}: {}", error.status.code(), error.status.message()),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn an_http_status_is_the_code_that_grpc_maps_it_to() {
+        for (status, code) in [
+            (302, Code::Unknown),
+            (400, Code::Internal),
+            (401, Code::Unauthenticated),
+            (403, Code::PermissionDenied),
+            (404, Code::Unimplemented),
+            (429, Code::Unavailable),
+            (500, Code::Unknown),
+            (502, Code::Unavailable),
+            (503, Code::Unavailable),
+            (504, Code::Unavailable),
+        ] {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let problem = super::problem(status, &HeaderMap::new()).expect("a problem");
+            assert_eq!(problem.code(), code, "{status}");
         }
     }
 
@@ -261,9 +282,9 @@ mod tests {
             (
                 Sent(
                     200,
-                    &[GRPC],
+                    &[GRPC, ("csi-of-the-driver", b"1")],
                     &[0, 255, 255, 255, 255],
-                    &[("csi-of-the-driver", b"1")],
+                    OK,
                 ),
                 "the reply is not valid: ",
             ),

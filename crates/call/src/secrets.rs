@@ -88,7 +88,29 @@ pub fn mask(json: &mut Json, secrets: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::Request as _;
+    use csi_proto::v1::NodePublishVolumeRequest;
+    use prost::Message as _;
     use serde_json::json;
+
+    #[test]
+    fn the_secrets_of_a_request_are_its_secret_fields_and_the_tokens_inside_of_the_kubelet_s() {
+        let tokens = r#"{"aud": {"token": "eyJhbGci", "expirationTimestamp": "2026"}}"#;
+        let one = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let request = NodePublishVolumeRequest {
+            volume_id: "volume".to_owned(),
+            secrets: [one("password", "hunter2"), one("pin", "123")].into(),
+            volume_context: [
+                one("csi.storage.k8s.io/serviceAccount.tokens", tokens),
+                one("server", "example"),
+            ]
+            .into(),
+            ..Default::default()
+        };
+        let bytes = request.encode_to_vec();
+        let found = secrets_in(NodePublishVolumeRequest::METHOD, [&bytes[..]]);
+        assert_eq!(found, [tokens, "eyJhbGci", "hunter2"]);
+    }
 
     #[test]
     fn the_longest_secret_is_masked_first() {
@@ -106,7 +128,7 @@ mod tests {
 
     #[test]
     fn secrets_are_found_in_json_and_in_bytes() {
-        let secrets = ["hunter2".to_owned()];
+        let secrets = ["password".to_owned(), "hunter2".to_owned()];
         let bytes = STANDARD.encode(b"\x0a\x07hunter2");
         let mut json = json!({"a": ["is hunter2", {"b": bytes}], "c": 1, "d": "aGk="});
         mask(&mut json, &secrets);

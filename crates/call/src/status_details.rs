@@ -78,24 +78,99 @@ mod tests {
 
     #[test]
     fn known_details_are_decoded_and_others_kept() {
-        let info = pb::ErrorInfo {
-            reason: "QUOTA".to_owned(),
-            domain: "storage.example".to_owned(),
-            ..Default::default()
-        };
-        let any = |name: &str, value| Any {
-            type_url: format!("type.googleapis.com/{name}"),
+        let text = str::to_owned;
+        let described = || text("why");
+        let known = |name: &str, value: Vec<u8>| Any {
+            type_url: format!("type.googleapis.com/google.rpc.{name}"),
             value,
+        };
+        let error = pb::ErrorInfo {
+            reason: text("QUOTA"),
+            domain: text("storage.example"),
+            metadata: [(text("k"), text("v"))].into(),
+        };
+        let retry = pb::RetryInfo {
+            retry_delay: Some(prost_types::Duration {
+                seconds: 1,
+                nanos: 500_000_000,
+            }),
+        };
+        let debug = pb::DebugInfo {
+            stack_entries: vec![text("main")],
+            detail: described(),
+        };
+        let quota = pb::QuotaFailure {
+            violations: vec![pb::quota_failure::Violation {
+                subject: text("s"),
+                description: described(),
+                ..Default::default()
+            }],
+        };
+        let precondition = pb::PreconditionFailure {
+            violations: vec![pb::precondition_failure::Violation {
+                r#type: text("t"),
+                subject: text("s"),
+                description: described(),
+            }],
+        };
+        let request = pb::BadRequest {
+            field_violations: vec![pb::bad_request::FieldViolation {
+                field: text("f"),
+                description: described(),
+                ..Default::default()
+            }],
+        };
+        let about = pb::RequestInfo {
+            request_id: text("r"),
+            serving_data: text("d"),
+        };
+        let resource = pb::ResourceInfo {
+            resource_type: text("t"),
+            resource_name: text("n"),
+            owner: text("o"),
+            description: described(),
+        };
+        let help = pb::Help {
+            links: vec![pb::help::Link {
+                description: described(),
+                url: text("u"),
+            }],
+        };
+        let message = pb::LocalizedMessage {
+            locale: text("de"),
+            message: text("m"),
+        };
+        let own = Any {
+            type_url: text("type.example/example.Own"),
+            value: vec![1, 2, 3],
         };
         let status = pb::Status {
             details: vec![
-                any("google.rpc.ErrorInfo", info.encode_to_vec()),
-                any("example.Own", vec![1, 2, 3]),
+                known("ErrorInfo", error.encode_to_vec()),
+                known("RetryInfo", retry.encode_to_vec()),
+                known("DebugInfo", debug.encode_to_vec()),
+                known("QuotaFailure", quota.encode_to_vec()),
+                known("PreconditionFailure", precondition.encode_to_vec()),
+                known("BadRequest", request.encode_to_vec()),
+                known("RequestInfo", about.encode_to_vec()),
+                known("ResourceInfo", resource.encode_to_vec()),
+                known("Help", help.encode_to_vec()),
+                known("LocalizedMessage", message.encode_to_vec()),
+                own,
             ],
             ..Default::default()
         };
-        let expected = vec![
-            json!({"@type": "google.rpc.ErrorInfo", "reason": "QUOTA", "domain": "storage.example", "metadata": {}}),
+        let expected = [
+            json!({"@type": "google.rpc.ErrorInfo", "reason": "QUOTA", "domain": "storage.example", "metadata": {"k": "v"}}),
+            json!({"@type": "google.rpc.RetryInfo", "retryDelay": "1.500s"}),
+            json!({"@type": "google.rpc.DebugInfo", "stackEntries": ["main"], "detail": "why"}),
+            json!({"@type": "google.rpc.QuotaFailure", "violations": [{"subject": "s", "description": "why"}]}),
+            json!({"@type": "google.rpc.PreconditionFailure", "violations": [{"type": "t", "subject": "s", "description": "why"}]}),
+            json!({"@type": "google.rpc.BadRequest", "fieldViolations": [{"field": "f", "description": "why"}]}),
+            json!({"@type": "google.rpc.RequestInfo", "requestId": "r", "servingData": "d"}),
+            json!({"@type": "google.rpc.ResourceInfo", "resourceType": "t", "resourceName": "n", "owner": "o", "description": "why"}),
+            json!({"@type": "google.rpc.Help", "links": [{"description": "why", "url": "u"}]}),
+            json!({"@type": "google.rpc.LocalizedMessage", "locale": "de", "message": "m"}),
             json!({"@type": "example.Own", "value": "AQID"}),
         ];
         assert_eq!(decoded(&status.encode_to_vec()), expected);

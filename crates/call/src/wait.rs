@@ -125,7 +125,7 @@ impl Polling {
         let next = now + self.pause;
         self.pause = self.longest_pause.min(self.pause * 2);
         match self.end {
-            Some(end) if self.is_last || now >= end => None,
+            Some(end) if now >= end => None,
             Some(end) if next >= end => {
                 self.is_last = true;
                 Some(end)
@@ -146,6 +146,7 @@ mod tests {
         for (limit, expected) in [
             (0, vec![]),
             (50, vec![50]),
+            (700, vec![100, 300, 700]),
             (2_000, vec![100, 300, 700, 1_500, 2_000]),
             (3_600, vec![100, 300, 700, 1_500, 2_500, 3_500, 3_600]),
         ] {
@@ -184,5 +185,10 @@ mod tests {
         let mut endless = Polling::within(None, (Duration::ZERO, Duration::ZERO));
         assert_eq!(endless.once(async { 5 }).await, Some(5));
         assert!(endless.again().await);
+        let pause = Duration::from_millis(20);
+        let mut patient = Polling::within(None, (pause, pause));
+        let began = Instant::now();
+        assert!(patient.again().await);
+        assert!(began.elapsed() >= pause);
     }
 }
