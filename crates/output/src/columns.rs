@@ -127,11 +127,9 @@ impl Columns {
             let cell = |cell: &'a T| if is_long { "" } else { cell.as_ref() };
             table.add_row(row.iter().map(cell));
         }
-        let last = self.widths.len().saturating_sub(1);
         for (column, width) in table.column_iter_mut().zip(&self.widths) {
-            let gap = if column.index < last { self.gap } else { 0 };
-            column.set_padding((0, gap));
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + gap)));
+            column.set_padding((0, self.gap));
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + self.gap)));
             if column.index >= self.right_from {
                 column.set_cell_alignment(CellAlignment::Right);
             }
@@ -177,7 +175,19 @@ mod tests {
             aligned(Columns::new(2, 2).right_from(1), &cells),
             "ID    SIZE\n日本  10Gi\na\n"
         );
+        assert_eq!(aligned(Columns::new(2, 3), &["a", "  "]), "a\n");
         assert_eq!(aligned(Columns::new(0, 3), &[""; 0]), "");
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_its_columns_and_gaps() {
+        let mut columns = Columns::new(3, 2);
+        columns.widen(&["a", "日", "c", "aa", "b", "c"]);
+        assert_eq!(columns.width(), 2 + 2 + 2 + 2 + 1);
+        // No terminal is wide enough.
+        columns.widen(&["a", &"b".repeat(LONGEST + 1), "c"]);
+        assert_eq!(columns.width(), usize::MAX);
+        assert_eq!(Columns::new(0, 2).width(), 0);
     }
 
     #[test]
@@ -206,6 +216,22 @@ mod tests {
         ]) {
             assert_eq!(columns.painted(line, row, Brush(true), colour), expected);
             assert_eq!(columns.painted(line, row, Brush(false), colour), *line);
+        }
+    }
+
+    #[test]
+    fn a_cell_that_begins_with_spaces_is_painted_with_them() {
+        let long = "x".repeat(LONGEST + 1);
+        let cells = ["ID", "", "a", " ok", &long, " ok"];
+        let mut columns = Columns::new(2, 3);
+        columns.widen(&cells);
+        let lines: Vec<String> = columns.lines(&cells).collect();
+        for (line, row) in lines.iter().zip(cells.chunks(2)).skip(1) {
+            let painted = columns.painted(line, row, Brush(true), |index| {
+                (index == 1).then_some(Colour::Green)
+            });
+            let end = painted.trim_start_matches(['a', 'x', ' ']);
+            assert_eq!(end, "\x1b[32m ok\x1b[0m\n");
         }
     }
 
