@@ -118,3 +118,40 @@ impl Draft {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csi_proto::v1::CreateVolumeRequest;
+    use csi_proto::{Request as _, v1};
+    use prost::Message as _;
+
+    #[test]
+    fn what_is_put_takes_the_place_of_what_was_there() {
+        let capability = |mode| v1::VolumeCapability {
+            access_mode: Some(v1::volume_capability::AccessMode { mode }),
+            ..Default::default()
+        };
+        let one = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let before = CreateVolumeRequest {
+            name: "before".to_owned(),
+            volume_capabilities: vec![capability(1), capability(2)],
+            parameters: [one("a", "before"), one("b", "stays")].into(),
+            ..Default::default()
+        };
+        let mut draft = Draft::new(CreateVolumeRequest::METHOD.request, before.encode_to_vec());
+        draft.put("name", "after");
+        draft.put_entry("parameters", "a", "after");
+        draft.replace("volume_capabilities", [capability(3).encode_to_vec()]);
+        draft.replace("volume_capabilities", [[0; 0]; 0]);
+        let expected = CreateVolumeRequest {
+            name: "after".to_owned(),
+            volume_capabilities: vec![capability(3)],
+            parameters: [one("a", "after"), one("b", "stays")].into(),
+            ..Default::default()
+        };
+        assert_eq!(CreateVolumeRequest::decode(&*draft.bytes), Ok(expected));
+        let count = contents(draft.message, &draft.bytes, "parameters").len();
+        assert_eq!(count, 2, "what is replaced is not sent");
+    }
+}

@@ -115,6 +115,8 @@ mod tests {
         assert_eq!(topology_key("zone"), Some((None, "zone")));
         let prefixed = topology_key("topology.example.com/Zone_1.a-b");
         assert_eq!(prefixed, Some((Some("topology.example.com"), "Zone_1.a-b")));
+        let longest = "a".repeat(63);
+        assert_eq!(topology_key(&longest), Some((None, &*longest)));
         let long = "a".repeat(64);
         let long_prefix = format!("{long}/zone");
         for invalid in [

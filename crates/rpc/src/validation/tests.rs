@@ -315,6 +315,9 @@ fn broken_bytes_are_violations() {
     let text = "parameters: has a key or value that is not valid UTF-8";
     assert_eq!(problems(&bytes), text);
     bytes.truncate(valid);
+    wire::put_bytes(&mut bytes, 4, &[0x12, 1, 0xff]);
+    assert_eq!(problems(&bytes), text);
+    bytes.truncate(valid);
     wire::put_bytes(&mut bytes, 4, &[0x0a, 9]);
     let text = "parameters: has a broken entry: the message ends in the middle of a field";
     assert_eq!(problems(&bytes), text);
@@ -383,6 +386,20 @@ fn a_repetition_may_leave_out_the_source() {
     let example = examples::volumes::create_volume();
     let request = changed(&example.request, "/volume_content_source", Json::Null);
     assert_eq!(reply_problems(create, &request, &example.reply, &SPEC), "");
+}
+
+#[test]
+fn a_reply_may_choose_what_the_request_leaves_open() {
+    let create = method("CreateVolume");
+    let mut example = examples::volumes::create_volume();
+    example.reply["volume"]["capacity_bytes"] = json!(1000);
+    example.reply["volume"]["accessible_topology"] = json!([{"segments": {"zone": "z9"}}]);
+    let left_open = ["/capacity_range/limit_bytes", "/accessibility_requirements"];
+    for pointer in left_open {
+        example.request = changed(&example.request, pointer, Json::Null);
+    }
+    let (request, reply) = (&example.request, &example.reply);
+    assert_eq!(reply_problems(create, request, reply, &SPEC), "");
 }
 
 #[test]

@@ -104,6 +104,9 @@ pub fn get_snapshot() -> Example {
 
 pub fn create_volume_group_snapshot() -> Example {
     let request = json!({"name": "group", "source_volume_ids": ["v1", "v2"]});
+    let mut unfinished = group();
+    unfinished["ready_to_use"] = json!(false);
+    unfinished["snapshots"][1]["ready_to_use"] = json!(false);
     example(request, json!({"group_snapshot": group()}))
         .bad_request(
             "/source_volume_ids/1",
@@ -132,6 +135,12 @@ pub fn create_volume_group_snapshot() -> Example {
             "/group_snapshot/snapshots/1/ready_to_use",
             json!(false),
             "group_snapshot.ready_to_use: is true, though one of the snapshots is not ready",
+        )
+        .bad_reply("/group_snapshot", unfinished, "")
+        .bad_reply(
+            "/group_snapshot/snapshots/1/group_snapshot_id",
+            Json::Null,
+            "",
         )
         .bad_reply(
             "/group_snapshot/snapshots/1/source_volume_id",

@@ -57,10 +57,12 @@ pub fn create_volume() -> Example {
             json!({}),
             "capacity_range: required_bytes or limit_bytes must be set",
         )
+        .bad_request("/capacity_range/required_bytes", Json::Null, "")
+        .bad_request("/capacity_range/limit_bytes", Json::Null, "")
         .bad_request(
-            "/capacity_range/required_bytes",
-            json!(21),
-            "capacity_range.limit_bytes: 20 is less than required_bytes, 21",
+            "/capacity_range",
+            json!({"required_bytes": 2, "limit_bytes": 1}),
+            "capacity_range.limit_bytes: 1 is less than required_bytes, 2",
         )
         .bad_request(
             "/volume_content_source",
@@ -82,6 +84,8 @@ pub fn create_volume() -> Example {
             json!({}),
             "accessibility_requirements: requisite or preferred must be set",
         )
+        .bad_request("/accessibility_requirements/requisite", Json::Null, "")
+        .bad_request("/accessibility_requirements/preferred", Json::Null, "")
         .bad_request(
             "/accessibility_requirements/preferred/-",
             json!({"segments": {"example.com/zone": "z3"}}),
@@ -116,6 +120,11 @@ pub fn create_volume() -> Example {
              accessibility_requirements.requisite has",
         )
         .bad_reply("/volume/accessible_topology", json!([]), "")
+        .bad_reply(
+            "/volume/accessible_topology/-",
+            json!({"segments": {"example.com/zone": "z3"}}),
+            "",
+        )
 }
 
 pub fn delete_volume() -> Example {
