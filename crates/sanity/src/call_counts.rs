@@ -137,12 +137,52 @@ mod tests {
             ..Default::default()
         };
         let request = Bytes::from(request.encode_to_vec());
-        for (answer, expected) in [("csi-sanity-1", 0), ("hunter2", 1)] {
+        for (answer, expected) in [("csi-sanity-1", 0), ("its hunter2", 1)] {
             let answer = Ok(vec![Bytes::from(answer)]);
             let method = v1::CreateVolumeRequest::METHOD;
             let found = CallCounts::default().look(&secrets, method, &request, &answer);
             assert_eq!(found.len(), expected, "{found:?}");
         }
+    }
+
+    #[test]
+    fn answers_are_counted_and_hold_words_but_no_secrets() {
+        let secrets = ["hunter2", "password"].map(|value| (value.to_owned(), value.to_owned()));
+        let secrets = BTreeMap::from(secrets);
+        let method = v1::CreateVolumeRequest::METHOD;
+        let request = v1::CreateVolumeRequest {
+            capacity_range: Some(v1::CapacityRange {
+                required_bytes: 9,
+                ..Default::default()
+            }),
+            secrets: secrets.clone(),
+            ..Default::default()
+        };
+        let request = Bytes::from(request.encode_to_vec());
+        let refused = |code, message: &str| Err(Status::new(code, message));
+        let details = Bytes::from("its hunter2");
+        let mut counts = CallCounts::default();
+        for (answer, rule) in [
+            (refused(Code::NotFound, "words"), None),
+            (refused(Code::NotFound, ""), Some(ERRORS)),
+            (refused(Code::Unimplemented, ""), None),
+            (refused(Code::NotFound, "its hunter2"), Some(SECRETS)),
+            (
+                Err(Status::with_details(Code::NotFound, "words", details)),
+                Some(SECRETS),
+            ),
+        ] {
+            let found = counts.look(&secrets, method, &request, &answer);
+            let found: Vec<&str> = found.into_iter().map(|(rule, _)| rule).collect();
+            assert_eq!(found, Vec::from_iter(rule), "{answer:?}");
+        }
+        assert_eq!((counts.calls, counts.refusals), (5, 5));
+        assert_eq!((counts.worked.len(), counts.largest), (0, 0));
+        let stream = Ok(vec![Bytes::new(), Bytes::from("its hunter2")]);
+        let found = counts.look(&secrets, method, &request, &stream);
+        assert_eq!(found.len(), 1);
+        assert_eq!((counts.calls, counts.refusals), (6, 5));
+        assert_eq!((counts.worked.len(), counts.largest), (1, 9));
     }
 
     #[test]

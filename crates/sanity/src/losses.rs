@@ -174,8 +174,18 @@ mod tests {
         losses.note(lost("beside/it"));
         let told = "DeleteVolume of beside/it, CreateVolume of gives/up (given up)";
         assert_eq!(losses.unexplained()[0].suspects(), told);
+        losses.note(lost("in/the/same/moment"));
+        assert_eq!((losses.count(), losses.unexplained().len()), (1, 1));
         losses.explain("gives/up");
+        assert_eq!(losses.killers(), ["gives/up"]);
         assert!(losses.unexplained().is_empty());
+        // What comes after that is of another time.
+        losses.note(lost("a"));
+        losses.came_back();
+        losses.note(lost("b"));
+        assert_eq!((losses.count(), losses.unexplained().len()), (3, 2));
+        losses.explain("a");
+        losses.explain("b");
         losses.gave_up("gives/up", "CreateVolume");
         losses.came_back();
         losses.note(lost("beside/it"));

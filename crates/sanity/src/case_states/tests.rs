@@ -155,6 +155,11 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
         in_place_of_another: true,
         ..one
     };
+    let looking = |number| Try {
+        looks_after_calls: true,
+        number,
+        ..FAILED
+    };
     let room = |number, others| lacks(Lack::Room, number, others);
     let (nobody, somebody, unknown) = (Some(false), Some(true), None);
     for (one, expected) in [
@@ -199,8 +204,10 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
         (refusal(lacks(Lack::Service, 1, nobody)), after(100)),
         (refusal(lacks(Lack::Service, 2, nobody)), Counts),
         (refusal(lacks(Lack::Service, 2, somebody)), Counts),
+        (beside(refusal(lacks(Lack::Service, 2, nobody))), Lacks),
         (never(refusal(lacks(Lack::Service, 2, nobody))), Lacks),
         (beside(refusal(room(0, somebody))), AgainAlone),
+        (no_patience(beside(refusal(room(0, somebody)))), AgainAlone),
         (refusal(room(1, nobody)), Counts),
         (refusal(room(2, unknown)), Counts),
         (refusal(room(9, somebody)), Lacks),
@@ -228,6 +235,9 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
         (cut_off(Meanwhile, 5), Interrupted),
         (gone(cut_off(Meanwhile, 0)), Interrupted),
         (gone(passed(cut_off(Meanwhile, 0))), Counts),
+        // What may happen only where the run waits after answers has shown nothing yet.
+        (looking(4), AgainAlone),
+        (looking(5), Counts),
     ] {
         assert_eq!(decide(&one), expected, "{one:?}");
     }
@@ -291,6 +301,14 @@ fn the_deaths_of_a_driver_are_counted_where_nobody_else_can_have_caused_them() {
             ],
             vec![again, again, again, kills],
         ),
+        (
+            vec![(true, node()), (true, None), (true, node()), (true, node())],
+            vec![again, again, again, kills],
+        ),
+        (
+            vec![(true, node()), (false, node()), (true, node())],
+            vec![again, again, again],
+        ),
     ] {
         let mut states = five();
         let next = tries.into_iter().map(|(alone, lost)| {
@@ -331,6 +349,45 @@ fn a_driver_that_died_once_by_itself_is_accused_after_more_deaths() {
     let next = [(); 5].map(|()| dies(1, true));
     assert_eq!(next[..4], [Next::AgainAlone; 4]);
     assert_eq!(next[4], Next::Kills);
+}
+
+#[test]
+fn cases_that_went_well_and_losses_beside_others_accuse_no_driver_of_dying_anyway() {
+    let lost = loss(false);
+    let mut states = five();
+    let mut tries = |index, alone, dies: bool| {
+        let seen = Try {
+            alone,
+            failed: dies,
+            cut_off: if dies { CutOff::InCall } else { CutOff::No },
+            ..Try::default()
+        };
+        states.after(index, seen, Some(&lost).filter(|_| dies))
+    };
+    assert_eq!(tries(1, true, false), Next::Counts);
+    assert_eq!(tries(0, false, true), Next::AgainAlone);
+    assert_eq!(tries(0, true, false), Next::AgainAlone);
+    assert_eq!(tries(0, true, false), Next::Counts);
+    let next = [(); 3].map(|()| tries(2, true, true));
+    assert_eq!(next, [Next::AgainAlone, Next::AgainAlone, Next::Kills]);
+}
+
+#[test]
+fn the_run_waits_for_room_as_long_as_it_has_patience() {
+    let mut states = five();
+    states.patience = Duration::from_millis(150);
+    let room = lacks(Lack::Room, 0, Some(true));
+    let after = |milliseconds| Next::AgainAfter(Duration::from_millis(milliseconds));
+    // Both cases wait from it.
+    assert_eq!(states.after(0, room, None), after(50));
+    assert_eq!(states.after(0, room, None), after(100));
+    assert_eq!(states.after(1, room, None), after(50));
+    assert_eq!(states.after(0, room, None), Next::Lacks);
+    let ends = Try {
+        run_ends: true,
+        ..room
+    };
+    assert_eq!(five().after(0, ends, None), Next::Lacks);
 }
 
 #[test]
