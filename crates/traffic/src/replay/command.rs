@@ -10,6 +10,7 @@ use csi_error::Error;
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect, defaults};
 use csi_output::replayed::{Count, ReplayPrinter};
+use std::sync::Arc;
 
 /// The command.
 pub fn command() -> Command {
@@ -54,7 +55,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let has_folders = endpoint.is_on_this_machine() && !flags.no_folders;
         let replay = Replay {
             flags,
-            recording: &recording,
+            recording: Arc::new(recording),
             session,
             endpoint: &endpoint,
             secrets: secrets.reveal(),

@@ -6,6 +6,7 @@ use csi_output::recorded::Difference;
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::value::MASK;
 use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
 
 /// Messages of measured values: they depend on data and on the moment, which no recording holds.
 const MEASURED: [&str; 2] = ["csi.v1.VolumeUsage", "csi.v1.GetCapacityResponse"];
@@ -91,6 +92,7 @@ impl Comparison<'_> {
     fn message(&mut self, of: &'static Message, recorded: &Json, now: &Json, at: &str) {
         let (Json::Object(old), Json::Object(new)) = (recorded, now) else {
             if recorded != now {
+                let at = if at.is_empty() { "reply" } else { at };
                 self.differ(at, recorded, now);
             }
             return;
@@ -197,20 +199,26 @@ impl Comparison<'_> {
     /// Compares two lists of messages. Messages with an id are matched by it, since drivers list in an order of their own.
     fn list(&mut self, of: Option<&'static Message>, old: &[Json], new: &[Json], at: &str) {
         let Some(of) = of else { return };
+        let of_set = OF_SETS.iter().any(|end| of.name.ends_with(end));
+        let known_by = |id: Option<&str>, element: &Json| match id {
+            Some(id) => Some(Json::from(id)),
+            None => of_set.then(|| element.clone()),
+        };
         let mut left: Vec<Option<&Json>> = new.iter().map(Some).collect();
+        // The places of those that are left, the first last.
+        let mut places: HashMap<Json, Vec<usize>> = HashMap::new();
+        for (place, element) in new.iter().enumerate().rev() {
+            if let Some(key) = known_by(id_of(of, element), element) {
+                places.entry(key).or_default().push(place);
+            }
+        }
         let mut pairs: Vec<(usize, Option<&Json>)> = Vec::new();
         let mut unpaired = Vec::new();
         for (index, element) in old.iter().enumerate() {
             let id = id_of(of, element).map(|id| self.names.translate(NamePlace::Id, id));
-            let of_set = OF_SETS.iter().any(|end| of.name.ends_with(end));
-            let same = left.iter_mut().find(|candidate| {
-                candidate.is_some_and(|new| match &id {
-                    Some(id) => id_of(of, new) == Some(id.as_str()),
-                    None => of_set && new == element,
-                })
-            });
+            let same = known_by(id.as_deref(), element).and_then(|key| places.get_mut(&key)?.pop());
             match same {
-                Some(same) => pairs.push((index, same.take())),
+                Some(place) => pairs.push((index, left[place].take())),
                 None => unpaired.push(index),
             }
         }
@@ -332,6 +340,34 @@ mod tests {
                 "volume.volume_context.more: null -> \"x\"",
             ]
         );
+    }
+
+    #[test]
+    fn a_reply_that_is_none_differs_as_a_whole() {
+        let mut names = Names::default();
+        for recorded in [Json::Null, json!([])] {
+            let expected = format!("reply: {recorded} -> {{}}");
+            let found = differences("Probe", recorded, json!({}), &mut names, &[]);
+            assert_eq!(found, [expected]);
+        }
+    }
+
+    #[test]
+    fn a_long_list_of_names_that_are_new_is_compared_as_it_is_read() {
+        let list = |kind: &str| {
+            let entry = |number| {
+                let id = format!("volume-{kind}-{number:06}");
+                let context = json!({"path": format!("/exports/{id}/data")});
+                json!({"volume": {"volumeId": id, "volumeContext": context}})
+            };
+            json!({"entries": (0..20_000).map(entry).collect::<Vec<_>>()})
+        };
+        let mut names = Names::default();
+        for _ in 0..2 {
+            let found = differences("ListVolumes", list("old"), list("new"), &mut names, &[]);
+            assert_eq!(found, [""; 0]);
+        }
+        assert_eq!(names.count(), 20_000);
     }
 
     #[test]

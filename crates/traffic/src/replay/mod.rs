@@ -17,7 +17,7 @@ use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
 use csi_call::session::Lost;
 use csi_call::{CallError, Endpoint, Log, Session, call_error};
-use csi_error::{Error, code_name, say};
+use csi_error::{Error, OrError, code_name, say};
 use csi_output::page::{PageFile, timeline};
 use csi_output::recorded::ReplayOutcome;
 use csi_output::replayed::{Count, ReplayPrinter};
@@ -26,8 +26,11 @@ use folders::Folders;
 use names::Names;
 use request::{MissingParts, Sources, encode};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tonic::Code;
 use verdict::{Now, verdict};
@@ -35,7 +38,7 @@ use verdict::{Now, verdict};
 /// A recording and the driver that it is sent to.
 pub(crate) struct Replay<'a, W: Write> {
     flags: &'a ReplayFlags,
-    recording: &'a Recording,
+    recording: Arc<Recording>,
     session: Session,
     endpoint: &'a Endpoint,
     secrets: &'a BTreeMap<String, String>,
@@ -64,7 +67,7 @@ impl<'a, W: Write> Replay<'a, W> {
     /// When secrets are missing, the driver cannot be reached, stdout cannot be written, or anything differs.
     pub async fn run(mut self) -> Result<(), Error> {
         self.demand_secrets()?;
-        let recording = self.recording;
+        let recording = Arc::clone(&self.recording);
         let first = recording
             .calls
             .first()
@@ -104,7 +107,7 @@ impl<'a, W: Write> Replay<'a, W> {
         csi_output::written(self.printer.end(self.count))?;
         if let Some(page) = self.page {
             let (path, to) = (&self.flags.file, Some(self.endpoint.to_string()));
-            let timeline = drawn::timeline("csi replay", path, recording, to, self.replays);
+            let timeline = drawn::timeline("csi replay", path, &recording, to, self.replays);
             page.write(&timeline::page(&timeline))?;
         }
         match self.count.different {
@@ -191,7 +194,7 @@ impl<'a, W: Write> Replay<'a, W> {
         match running.join_next().await {
             Some(Ok(answer)) => {
                 ends.remove(&answer.index);
-                self.judge(&answer)
+                self.judge(answer).await
             }
             Some(Err(error)) => Err(Error::because("a call could not be made", &error)),
             None => {
@@ -202,8 +205,8 @@ impl<'a, W: Write> Replay<'a, W> {
     }
 
     /// Compares an answer with the recorded one, and prints what came of it.
-    fn judge(&mut self, answer: &ReplayAnswer) -> Result<(), Error> {
-        let recording = self.recording;
+    async fn judge(&mut self, answer: ReplayAnswer) -> Result<(), Error> {
+        let recording = Arc::clone(&self.recording);
         let Some(call) = recording.calls.get(answer.index) else {
             return Ok(());
         };
@@ -225,14 +228,24 @@ impl<'a, W: Write> Replay<'a, W> {
             let name = format!("#{} {}", call.number, method.name);
             self.log.call(&name, code_name(code), answer.took);
         }
-        let now = Now {
-            code,
-            message,
-            replies: &answer.replies,
-        };
+        let message = message.to_owned();
         let messages = self.flags.messages;
-        let verdict = verdict(call, &now, messages, &self.flags.ignore, &mut self.names)?;
-        self.print(call, answer.took, verdict)
+        let ignored = self.flags.ignore.clone();
+        let mut names = std::mem::take(&mut self.names);
+        let (recorded, took) = (Arc::clone(&recording), answer.took);
+        let judged = aside(move || {
+            let now = Now {
+                code,
+                message: &message,
+                replies: &answer.replies,
+            };
+            let call = &recorded.calls[answer.index];
+            let verdict = verdict(call, &now, messages, &ignored, &mut names);
+            (names, verdict)
+        });
+        let (names, verdict) = judged.await.or_because("an answer cannot be compared")?;
+        self.names = names;
+        self.print(call, took, verdict?)
     }
 
     fn print(
@@ -269,7 +282,32 @@ async fn ask(
     }
 }
 
+/// Works in a thread of its own: a signal is heard meanwhile, and ends the program at once. A runtime would wait for its own
+/// threads when it is dropped.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (done, result) = oneshot::channel();
+    thread::Builder::new()
+        .name("comparison".to_owned())
+        .spawn(move || drop(done.send(work())))?;
+    result.await.map_err(io::Error::other)
+}
+
 /// Tells what the person should know before or after the calls.
 pub fn note(text: &str) {
     say!("note: {}", escaped(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn what_takes_long_holds_nothing_else_up() {
+        let (open, gate) = mpsc::channel::<u8>();
+        let work = aside(move || gate.recv());
+        let other = async { open.send(7).expect("it waits") };
+        let (worked, ()) = tokio::join!(work, other);
+        assert_eq!(worked.expect("a thread"), Ok(7));
+    }
 }

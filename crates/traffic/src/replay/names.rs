@@ -4,6 +4,7 @@
 //! Learned from replies, used for what is sent and compared later. Must not know messages.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 
 /// The least length of an id that is looked for inside of other text, such as a path. Shorter ones occur by chance.
 const ID_MIN: usize = 8;
@@ -11,7 +12,7 @@ const ID_MIN: usize = 8;
 /// The names that were learned so far.
 #[derive(Debug, Default)]
 pub struct Names {
-    /// Ids of volumes, snapshots, groups and nodes; the longest first when they are looked for.
+    /// Ids of volumes, snapshots, groups and nodes. None is empty.
     ids: BTreeMap<String, String>,
     tokens: HashMap<String, String>,
     /// By the map and the key in which a value stands.
@@ -94,33 +95,35 @@ impl Names {
 
     /// `text` with every id in it replaced, the longest that fits at each place.
     fn replaced(&self, text: &str) -> String {
-        let mut inside: Vec<_> = self
-            .ids
-            .iter()
-            .filter(|(old, new)| old != new && old.len() >= ID_MIN && text.contains(old.as_str()))
-            .collect();
-        if inside.is_empty() {
-            return text.to_owned();
-        }
-        inside.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(letter) = rest.chars().next() {
-            match inside
-                .iter()
-                .find(|(old, _)| rest.starts_with(old.as_str()))
-            {
-                Some((old, new)) => {
-                    out.push_str(new);
-                    rest = &rest[old.len()..];
-                }
-                None => {
-                    out.push(letter);
-                    rest = &rest[letter.len_utf8()..];
-                }
-            }
+            let (length, new) = match self.id_before(rest) {
+                Some((old, new)) => (old.len(), new),
+                None => (letter.len_utf8(), &rest[..letter.len_utf8()]),
+            };
+            out.push_str(new);
+            rest = &rest[length..];
         }
         out
+    }
+
+    /// The longest id that `text` begins with, and what stands for it.
+    fn id_before(&self, text: &str) -> Option<(&str, &str)> {
+        let mut start = text;
+        while start.len() >= ID_MIN {
+            // Every id that `text` begins with comes before it in order, and the longest comes last.
+            let before = (Bound::Unbounded, Bound::Included(start));
+            let (old, new) = self.ids.range::<str, _>(before).next_back()?;
+            if start.starts_with(old.as_str()) {
+                return (old.len() >= ID_MIN).then_some((old, new));
+            }
+            // No id comes between this one and `start`: none that `start` begins with goes on where the two part.
+            let pairs = start.chars().zip(old.chars());
+            let same = pairs.take_while(|(one, other)| one == other);
+            start = &start[..same.map(|(letter, _)| letter.len_utf8()).sum()];
+        }
+        None
     }
 
     fn moved(&self, path: &str) -> String {
@@ -157,10 +160,20 @@ mod tests {
             !names.learn(NamePlace::Id, "v", "other"),
             "what was learned stays"
         );
+        assert!(names.learn(NamePlace::Id, "volume-12-größe", "w"));
+        assert!(names.learn(NamePlace::Id, "volume-12-grüße", "q"));
+        assert!(names.learn(NamePlace::Id, "volume-2", "volume-2"));
         for (place, old, new) in [
             (NamePlace::Id, "v", "z"),
             (NamePlace::Other, "v", "v"),
             (NamePlace::Path, "/m/volume-12/volume-1", "/m/y/x"),
+            (NamePlace::Path, "/m/volume-12-größe/z", "/m/w/z"),
+            (NamePlace::Path, "/m/volume-12-grý", "/m/y-grý"),
+            (
+                NamePlace::Path,
+                "/m/volume-12-grö/volume-2",
+                "/m/y-grö/volume-2",
+            ),
             (
                 NamePlace::Context("volume_context", "share"),
                 "volume-1@größe",

@@ -18,9 +18,8 @@ use tonic::{Code, Status};
 const NAMED: usize = 3;
 
 /// The answers of one request, in the order of the recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Known {
-    request: Json,
     answers: Vec<Answer>,
     given: usize,
 }
@@ -36,27 +35,20 @@ struct Answer {
 /// All answers of a recording. Clones share what has been given.
 #[derive(Clone)]
 pub(crate) struct RecordedAnswers {
-    known: Arc<Mutex<HashMap<&'static str, Vec<Known>>>>,
+    known: Arc<Mutex<HashMap<&'static str, HashMap<Json, Known>>>>,
     timing: bool,
 }
 
 impl RecordedAnswers {
     /// Those of the driver in a recording, and the calls that have none; with `timing` each takes as long as it took.
     pub fn of(recording: &Recording, timing: bool) -> (Self, Vec<(u64, String)>) {
-        let mut known: HashMap<&'static str, Vec<Known>> = HashMap::new();
+        let mut known: HashMap<&'static str, HashMap<Json, Known>> = HashMap::new();
         let mut skipped = Vec::new();
         for call in &recording.calls {
             match usable(call) {
                 Ok((method, request, answer)) => {
                     let all = known.entry(method.path).or_default();
-                    match all.iter_mut().find(|one| one.request == request) {
-                        Some(one) => one.answers.push(answer),
-                        None => all.push(Known {
-                            request,
-                            answers: vec![answer],
-                            given: 0,
-                        }),
-                    }
+                    all.entry(request).or_default().answers.push(answer);
                 }
                 Err(why) => skipped.push((call.number, why)),
             }
@@ -78,15 +70,15 @@ impl RecordedAnswers {
             )));
         };
         let request = shown(method, message.to_vec()).map_err(Status::invalid_argument)?;
-        if let Some(one) = all.iter_mut().find(|one| one.request == request) {
+        if let Some(one) = all.get_mut(&request) {
             let answer = one.answers.get(one.given).or(one.answers.last()).cloned();
             one.given += 1;
             return answer.ok_or_else(|| Status::internal("there is no answer"));
         }
         let nearest = all
-            .iter()
-            .map(|one| differences(&one.request, &request))
-            .min_by_key(Vec::len);
+            .keys()
+            .map(|one| differences(one, &request))
+            .min_by(|one, other| (one.len(), one).cmp(&(other.len(), other)));
         let mut fields = nearest.unwrap_or_default();
         fields.truncate(NAMED);
         Err(Status::failed_precondition(format!(
