@@ -6,7 +6,7 @@ use csi_error::note;
 use csi_proto::lock;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +26,39 @@ pub const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 /// cost more than the rest.
 const REST: Duration = Duration::from_millis(5);
 
+/// What a thread does that others wait for.
+#[derive(Debug, Default)]
+pub struct Work {
+    is_composing: AtomicBool,
+    steps: AtomicU64,
+}
+
+impl Work {
+    /// Puts something into text, which may be large: nobody has stopped reading meanwhile.
+    pub fn compose<T>(&self, compose: impl FnOnce() -> T) -> T {
+        self.is_composing.store(true, Ordering::Relaxed);
+        let composed = compose();
+        self.is_composing.store(false, Ordering::Relaxed);
+        self.step();
+        composed
+    }
+
+    /// Notes that something was done.
+    pub fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Tells whether the thread is at work: it composes, or has made a step since that was last asked.
+    pub fn watch(&self) -> impl FnMut() -> bool {
+        let steps = || self.steps.load(Ordering::Relaxed);
+        let mut seen = steps();
+        move || {
+            let before = std::mem::replace(&mut seen, steps());
+            before != seen || self.is_composing.load(Ordering::Relaxed)
+        }
+    }
+}
+
 /// Sends items to the thread that writes. Dropping it writes the waiting items.
 pub struct Lines<T> {
     sender: SyncSender<(T, usize)>,
@@ -36,6 +69,7 @@ pub struct Lines<T> {
     lost: Arc<AtomicU64>,
     /// Hears of what was written, and of the thread's end, until the end was waited for.
     progress: Mutex<Option<Receiver<()>>>,
+    work: Arc<Work>,
     /// Whether nothing can be written any more.
     has_failed: Arc<AtomicBool>,
 }
@@ -56,8 +90,12 @@ impl<T: Send + 'static> Lines<T> {
     /// When the system has no thread.
     pub fn start_on(
         out: impl Write + Send + 'static,
-        format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static,
+        mut format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static,
     ) -> io::Result<Self> {
+        let work = Arc::new(Work::default());
+        let composed = Arc::clone(&work);
+        let format =
+            move |item: &T, lost, text: &mut Vec<u8>| composed.compose(|| format(item, lost, text));
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
@@ -93,6 +131,7 @@ impl<T: Send + 'static> Lines<T> {
             unwritten,
             lost,
             progress: Mutex::new(Some(progress)),
+            work,
             has_failed,
         })
     }
@@ -123,13 +162,23 @@ impl<T> Lines<T> {
         self.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything is written, and returns the number of items that could not be. `patience` is how long it waits for a
-    /// thread that is not seen to go on. Who gave up once does not wait again.
+    /// Waits until everything is written, and returns the number of items that could not be. `patience` is how long it waits for
+    /// somebody who takes nothing. Who gave up once does not wait again.
     pub fn flush(&self, patience: Duration) -> u64 {
+        self.flush_while(patience, self.work.watch())
+    }
+
+    /// As [`Lines::flush`]; `goes_on` tells whether a thread that has written no item for so long is at work all the same.
+    pub fn flush_while(&self, patience: Duration, mut goes_on: impl FnMut() -> bool) -> u64 {
         let unwritten = || self.unwritten.load(Ordering::Relaxed);
+        let mut hears = |progress: &Receiver<()>| match progress.recv_timeout(patience) {
+            Ok(()) => true,
+            Err(RecvTimeoutError::Timeout) => goes_on(),
+            Err(RecvTimeoutError::Disconnected) => false,
+        };
         // A reader that lags so far behind, or takes nothing, may never read: the end of the process does not wait for it.
         if let Some(progress) = lock(&self.progress).take() {
-            while self.is_read() && unwritten() > 0 && progress.recv_timeout(patience).is_ok() {}
+            while self.is_read() && unwritten() > 0 && hears(&progress) {}
         }
         unwritten() + self.lost.load(Ordering::Relaxed)
     }
@@ -242,6 +291,28 @@ mod tests {
             assert_eq!(lines.flush(Duration::from_secs(600)), 1);
             assert_eq!(lines.has_failed(), has_failed, "{kind:?}");
         }
+    }
+
+    #[test]
+    fn an_item_that_takes_long_to_put_into_text_is_waited_for() {
+        let (entered, wait) = std::sync::mpsc::channel();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let held = move |_: &u32, _: u64, _: &mut Vec<u8>| {
+            let _ = entered.send(());
+            let _ = gate.recv();
+        };
+        let lines = Lines::start_on(io::sink(), held).expect("a thread");
+        lines.show(0, 4);
+        wait.recv().expect("the item");
+        let (mut looks, mut at_work) = (0, lines.work.watch());
+        let late = lines.flush_while(Duration::from_millis(1), || {
+            looks += 1;
+            if looks == 3 {
+                open.send(()).expect("it is held up");
+            }
+            at_work() || looks >= 3
+        });
+        assert_eq!((late, looks >= 3), (0, true));
     }
 
     #[test]

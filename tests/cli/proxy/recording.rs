@@ -88,6 +88,8 @@ fn a_full_disk_is_said_once_and_fails_no_call() {
         .matches("the recording /dev/full cannot be written")
         .count();
     assert_eq!(warnings, 1, "{said}");
+    let last = "warning: at the end of the recording 3 calls are missing\n";
+    assert!(said.contains(last), "{said}");
 }
 
 #[test]

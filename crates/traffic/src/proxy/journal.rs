@@ -3,9 +3,9 @@
 
 use super::carry::Witness;
 use super::display::{CallMark, Display, Event};
-use crate::recording::Recorder;
 use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
 use crate::recording::framing::Messages;
+use crate::recording::{Recorder, RecorderProgress, are_missing};
 use bytes::Bytes;
 use csi_error::note;
 use csi_output::lines::{FLUSH_PATIENCE, Lines};
@@ -25,8 +25,7 @@ pub(crate) struct CallJournal {
     number: AtomicU64,
     started: Instant,
     recorded: Option<Lines<Arc<RecordedCall>>>,
-    /// The calls that the recording lacks so far.
-    missing: Arc<AtomicU64>,
+    recording: Arc<RecorderProgress>,
     lines: Option<Lines<Event>>,
     /// Whether events before a call's end are shown.
     as_it_happens: bool,
@@ -64,20 +63,18 @@ impl CallJournal {
             Lines::start(move |event, lost, out| display.write(event, lost, out))
         };
         // A file is on a disk that may hang, or is a pipe that nobody reads.
-        let missing = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&missing);
+        let recording = recorder.as_ref().map(Recorder::progress);
         let keep = |mut recorder: Recorder| {
             Lines::start_on(io::sink(), move |call: &Arc<RecordedCall>, lost, _| {
                 recorder.leave_out(lost);
-                let unwritten = u64::from(!recorder.add(call));
-                counted.fetch_add(lost + unwritten, Ordering::Relaxed);
+                recorder.add(call);
             })
         };
         Ok(Self {
             number: AtomicU64::new(0),
             started: Instant::now(),
             recorded: recorder.map(keep).transpose()?,
-            missing,
+            recording: recording.unwrap_or_default(),
             as_it_happens: display.is_some_and(|display| !display.json),
             lines: display.map(start).transpose()?,
         })
@@ -122,25 +119,25 @@ impl CallJournal {
 
     /// Waits until the calls so far are shown and recorded, unless that makes no progress for so long.
     pub fn keep(&self, patience: Duration) -> Kept {
-        // A call may be large: nobody has stopped reading while it is put into text.
         let patience = patience.max(FLUSH_PATIENCE);
         let recorded = self.recorded.as_ref();
-        let missing = recorded.map_or(0, |recorded| recorded.flush(patience));
-        if missing > 0 {
-            note!(
-                "warning: the recording made no progress for {patience:?}: the last {missing} calls are missing in it"
-            );
+        let goes_on = self.recording.work.watch();
+        let unwritten = recorded.map_or(0, |recorded| recorded.flush_while(patience, goes_on));
+        let missing = are_missing(self.recording.gap() + unwritten, "call");
+        if unwritten > 0 {
+            note!("warning: the recording made no progress for {patience:?}: at its end {missing}");
+        } else if self.recording.gap() > 0 {
+            note!("warning: at the end of the recording {missing}");
         }
         let lines = self.lines.as_ref();
         let late = lines.map_or(0, |lines| lines.flush(FLUSH_PATIENCE));
         let unshown = lines.is_some_and(Lines::has_failed);
         if late > 0 && !unshown && !reader_is_gone() {
-            note!(
-                "warning: stdout made no progress for {FLUSH_PATIENCE:?}: {late} lines are missing"
-            );
+            let missing = are_missing(late, "line");
+            note!("warning: stdout made no progress for {FLUSH_PATIENCE:?}: {missing}");
         }
         Kept {
-            missing: missing + self.missing.load(Ordering::Relaxed),
+            missing: unwritten + self.recording.missing(),
             unshown,
         }
     }

@@ -17,7 +17,7 @@ pub use csi_call::secrets::mask;
 pub use csi_output::recorded::Recorded;
 pub use line::{Hidden, Unknown, call_line, code_text, message_value, request_value};
 pub use read::Recording;
-pub use write::{Header, RecordError, Recorder};
+pub use write::{Header, RecordError, Recorder, RecorderProgress, are_missing};
 
 /// The version of the format. It changes when a reader of the former could misunderstand.
 pub const VERSION: u64 = 1;

@@ -4,14 +4,21 @@ use super::line::time;
 use super::{Unknown, VERSION, call_line};
 use crate::recording::call::RecordedCall;
 use csi_error::note;
+use csi_output::figure::counted;
+use csi_output::lines::Work;
 use csi_proto::escaped;
 use serde_json::json;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 use thiserror::Error;
+
+/// The bytes of a line that are written at once: a slow disk is seen to go on.
+const PIECE: usize = 1 << 20;
 
 /// A recording that cannot be begun.
 #[derive(Debug, Error)]
@@ -33,6 +40,35 @@ pub struct Header {
     pub started: SystemTime,
 }
 
+/// How a recorder gets on, for who waits for it.
+#[derive(Debug, Default)]
+pub struct RecorderProgress {
+    /// What it does.
+    pub work: Work,
+    /// The number of calls that are missing since a line last could not be written.
+    gap: AtomicU64,
+    /// The number of calls that are missing in all.
+    missing: AtomicU64,
+}
+
+impl RecorderProgress {
+    /// The number of calls that are missing since a line last could not be written.
+    pub fn gap(&self) -> u64 {
+        self.gap.load(Ordering::Relaxed)
+    }
+
+    /// The number of calls that are missing in all.
+    pub fn missing(&self) -> u64 {
+        self.missing.load(Ordering::Relaxed)
+    }
+}
+
+/// Says that so many of them are missing.
+pub fn are_missing(count: u64, thing: &str) -> String {
+    let are = if count == 1 { "is" } else { "are" };
+    format!("{} {are} missing", counted(count, thing))
+}
+
 /// A recording that grows.
 #[derive(Debug)]
 pub struct Recorder {
@@ -44,8 +80,7 @@ pub struct Recorder {
     header: Vec<u8>,
     /// The end of the last whole line.
     end: u64,
-    /// The number of calls that are missing since a line last could not be written.
-    missing: u64,
+    progress: Arc<RecorderProgress>,
     /// Whether the user was told that nothing can be written now.
     is_told: bool,
 }
@@ -86,7 +121,7 @@ impl Recorder {
             is_new: !overwrite,
             header: format!("{header}\n").into_bytes(),
             end: 0,
-            missing: 0,
+            progress: Arc::default(),
             is_told: false,
         };
         // A full disk is no reason not to begin; any other trouble is told before the first call.
@@ -108,31 +143,38 @@ impl Recorder {
         }
     }
 
-    /// Counts calls that are not added.
-    pub(crate) fn leave_out(&mut self, calls: u64) {
-        self.missing += calls;
+    /// How it gets on from now on.
+    pub fn progress(&self) -> Arc<RecorderProgress> {
+        Arc::clone(&self.progress)
     }
 
-    /// Adds a call, and says whether it could be written. The user is told once that it could not.
-    pub fn add(&mut self, call: &RecordedCall) -> bool {
-        let line = call_line(call, Unknown::Size).map_err(io::Error::other);
-        let written = line.and_then(|line| self.append(line));
-        match &written {
-            Ok(()) if self.missing > 0 => {
-                let (missing, path) = (self.missing, self.path.display().to_string());
-                let path = escaped(&path);
-                (self.missing, self.is_told) = (0, false);
-                note!("warning: the recording {path} goes on; {missing} calls are missing in it");
+    /// Counts calls that are not added.
+    pub(crate) fn leave_out(&mut self, calls: u64) {
+        self.progress.gap.fetch_add(calls, Ordering::Relaxed);
+        self.progress.missing.fetch_add(calls, Ordering::Relaxed);
+    }
+
+    /// Adds a call. The user is told once that it could not be written.
+    pub fn add(&mut self, call: &RecordedCall) {
+        let work = &self.progress.work;
+        let line = work.compose(|| call_line(call, Unknown::Size).map_err(io::Error::other));
+        match line.and_then(|line| self.append(line)) {
+            Ok(()) => {
+                self.is_told = false;
+                let missing = self.progress.gap.swap(0, Ordering::Relaxed);
+                if missing > 0 {
+                    let path = self.path.display().to_string();
+                    let (path, missing) = (escaped(&path), are_missing(missing, "call"));
+                    note!("warning: the recording {path} goes on; {missing} in it");
+                }
             }
-            Ok(()) => self.is_told = false,
             Err(cause) => {
                 if !self.is_told {
-                    self.warn(cause);
+                    self.warn(&cause);
                 }
-                self.missing += 1;
+                self.leave_out(1);
             }
         }
-        written.is_ok()
     }
 
     fn warn(&mut self, cause: &io::Error) {
@@ -148,13 +190,21 @@ impl Recorder {
             0 => [self.header.as_slice(), &line].concat(),
             _ => line,
         };
-        let written = match self.file.write_all_at(&line, self.end) {
-            // A pipe or a device has no places.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SPIPE.raw_os_error()) => {
-                self.file.write_all(&line)
+        let mut at = self.end;
+        let written = line.chunks(PIECE).try_for_each(|piece| {
+            match self.file.write_all_at(piece, at) {
+                // A pipe or a device has no places.
+                Err(error)
+                    if error.raw_os_error() == Some(rustix::io::Errno::SPIPE.raw_os_error()) =>
+                {
+                    self.file.write_all(piece)?
+                }
+                written => written?,
             }
-            written => written,
-        };
+            at += piece.len() as u64;
+            self.progress.work.step();
+            Ok(())
+        });
         match written {
             Ok(()) => {
                 self.end += line.len() as u64;
