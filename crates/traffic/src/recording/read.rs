@@ -64,7 +64,11 @@ impl Recording {
 
     fn parse(path: &Path, bytes: &[u8]) -> Result<Self, ReadError> {
         let text = String::from_utf8_lossy(bytes);
-        let mut lines = text.lines().enumerate().peekable();
+        let lines = text.strip_prefix('\u{feff}').unwrap_or(&text).lines();
+        let mut lines = lines
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+            .peekable();
         let none = || ReadError::NotARecording(path.to_owned());
         let (_, first) = lines.next().ok_or_else(none)?;
         let header: Json = serde_json::from_str(first).map_err(|_| none())?;
@@ -108,7 +112,12 @@ fn text_of(json: &Json, name: &str) -> String {
 }
 
 fn call(line: &str) -> Result<Recorded, String> {
-    let json: Json = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    // What was read is one line, and its number in the file is said elsewhere.
+    let json: Json = serde_json::from_str(line).map_err(|error| {
+        error
+            .to_string()
+            .replace(" at line 1 column ", " at column ")
+    })?;
     let missing = |name: &str| format!("it has no {name:?} that can be used");
     let seconds = |name: &str| {
         let seconds = json.get(name).and_then(Json::as_f64);
@@ -183,6 +192,13 @@ mod tests {
     }
 
     #[test]
+    fn what_an_editor_adds_is_no_harm() {
+        let edited = format!("\u{feff}{HEADER}\r\n\r\n \n{CALL}\r\n\n");
+        let read = parse(&edited).expect("a recording");
+        assert_eq!((read.calls.len(), read.is_cut), (1, false));
+    }
+
+    #[test]
     fn calls_are_in_the_order_of_their_beginning() {
         let earlier = CALL
             .replace("1.5", "0.5")
@@ -219,6 +235,10 @@ mod tests {
             (
                 format!("{HEADER}\n{{}}\n{CALL}\n"),
                 "line 2: it has no \"method\"",
+            ),
+            (
+                format!("{HEADER}\n\n{}\n{CALL}\n", &CALL[..100]),
+                "line 3: EOF while parsing a string at column 100",
             ),
             (
                 format!("{HEADER}\n{}\n", CALL.replace("\"OK\"", "\"FINE\"")),
