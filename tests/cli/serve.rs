@@ -11,6 +11,7 @@ const RECORDING: &str = r##"{"recording":1,"csi":"0.1.0","spec":"1.0.0","target"
 {"call":4,"at":0.4,"method":"/csi.v1.Controller/DeleteVolume","request":{"volumeId":"w"},"reply":{},"status":{"code":"OK"},"seconds":0.01}
 {"call":5,"at":0.5,"method":"/csi.v1.Controller/DeleteVolume","request":{"volumeId":"x"},"status":{"by":"caller"},"seconds":0.01}
 {"call":6,"at":0.6,"method":"/csi.v1.SnapshotMetadata/GetMetadataAllocated","request":{"snapshotId":"s"},"replies":[{"blockMetadataType":"FIXED_LENGTH","volumeCapacityBytes":"8192","blockMetadata":[{"byteOffset":"0","sizeBytes":"4096"}]},{"blockMetadataType":"FIXED_LENGTH","volumeCapacityBytes":"8192","blockMetadata":[{"byteOffset":"4096","sizeBytes":"4096"}]}],"status":{"code":"DATA_LOSS","message":"gone"},"seconds":0.01}
+{"call":7,"at":0.7,"method":"/csi.v1.Identity/GetPluginInfo","request":{},"reply":null,"status":{"code":"OK"},"seconds":0.01}
 "##;
 
 #[test]
@@ -48,6 +49,8 @@ fn a_recording_answers_in_its_order_and_says_what_it_does_not_have() {
         said.contains("note: call 5 of the recording has no answer to give"),
         "{said}"
     );
+    let none = "call 7 of the recording has no answer to give: its reply: expected an object";
+    assert!(said.contains(none), "{said}");
     assert!(
         said.contains("note: /csi.v1.Controller/DeleteVolume: the recording has no such"),
         "{said}"

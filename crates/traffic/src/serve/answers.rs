@@ -119,9 +119,9 @@ fn usable(call: &Recorded) -> Result<(&'static Method, Json, Answer), String> {
     if request.get(HIDDEN).is_some() {
         return Err("its request is not in the recording".to_owned());
     }
-    let request = shown(method, encoded(method.request, request)?)?;
+    let request = shown(method, encoded(method.request, request, "request")?)?;
     let replies = call.replies.iter();
-    let messages = replies.map(|reply| encoded(method.response, reply));
+    let messages = replies.map(|reply| encoded(method.response, reply, "reply"));
     let number = codes::NAMES.iter().position(|name| name == code);
     let number = number.and_then(|number| i32::try_from(number).ok());
     Ok((
@@ -136,11 +136,14 @@ fn usable(call: &Recorded) -> Result<(&'static Method, Json, Answer), String> {
     ))
 }
 
-/// The bytes of a message of the recording.
-fn encoded(of: &'static Message, recorded: &Json) -> Result<Vec<u8>, String> {
+/// The bytes of a message of the recording, which is a request or a reply.
+fn encoded(of: &'static Message, recorded: &Json, what: &str) -> Result<Vec<u8>, String> {
     let mut known = recorded.clone();
     leave_out_unknown(&mut known);
-    json::encode(of, &known).map_err(|error| error.to_string())
+    json::encode(of, &known).map_err(|error| {
+        let dot = if error.at.is_empty() { "" } else { "." };
+        format!("its {what}{dot}{}: {}", error.at, error.problem)
+    })
 }
 
 /// A request as recordings show it, with its secrets masked, and alike for two that mean the same.
