@@ -278,12 +278,13 @@ fn what_cannot_be_is_refused() {
             2,
             "only a socket in the file system can be taken over",
         ),
-        (
-            "proxy --take-over ./none.sock",
-            1,
-            "no driver listens on this socket",
-        ),
+        ("proxy --take-over ./none.sock", 1, "no driver listens here"),
         ("proxy --stdio /a --record f", 2, "cannot be used with"),
+        (
+            "proxy --listen unix:./x.sock --to /a --record -",
+            2,
+            "--record keeps the calls in a file, and - is none",
+        ),
     ] {
         csi.run(line).exits(code).says(part).prints("");
     }

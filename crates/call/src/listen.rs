@@ -17,6 +17,9 @@ use tokio::net::{TcpListener, UnixListener};
 /// What to do about a socket's place that cannot be had.
 const REMEDY: &str = "listen elsewhere";
 
+/// The schemes of endpoints that are written without slashes, and that nobody can listen on.
+const NO_PLACES: [&str; 6] = ["exec", "pod", "kubectl", "embedded", "mock", "dns"];
+
 /// The longest path that the kernel takes for a socket.
 pub const SOCKET_PATH_MAX: usize = 107;
 
@@ -37,7 +40,7 @@ pub enum ListenError {
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// Nothing listens on the socket that is to be taken over.
-    #[error("{}: no driver listens on this socket, so there is nothing to take over", .0.display())]
+    #[error("{}: no driver listens here, so there is nothing to take over", .0.display())]
     NoDriver(PathBuf),
     /// Another proxy has done it already.
     #[error("{}: a proxy that runs has taken this socket over already; the driver itself is on {}", .0.display(), .1.display())]
@@ -103,10 +106,12 @@ impl ListenAddress {
         if let Some(path) = text.strip_prefix("unix:") {
             return socket(path.strip_prefix("//").unwrap_or(path));
         }
-        match text.split_once("://") {
-            Some((scheme, _)) => Err(wrong(&format!("nobody can listen on {scheme}"))),
-            None if text.contains('/') => socket(text),
-            None => Err(wrong("it has no scheme")),
+        match text.split_once(':') {
+            Some((scheme, rest)) if rest.starts_with("//") || NO_PLACES.contains(&scheme) => {
+                Err(wrong(&format!("nobody can listen on {scheme}")))
+            }
+            _ if text.contains('/') => socket(text),
+            _ => Err(wrong("it has no scheme")),
         }
     }
 
@@ -260,6 +265,9 @@ mod tests {
             ("unix-abstract:", "from 1 to 107 bytes"),
             ("tcp://host:1", "an IP address with a port"),
             ("https://h:1", "nobody can listen on https"),
+            ("mock:", "nobody can listen on mock"),
+            ("embedded:/f", "nobody can listen on embedded"),
+            ("exec:/bin/x a", "nobody can listen on exec"),
             ("127.0.0.1:1", "it has no scheme"),
         ] {
             let error = ListenAddress::parse(text).expect_err(text).to_string();

@@ -108,9 +108,13 @@ fn a_proxy_that_cannot_listen_leaves_no_recording() {
     for _ in 0..2 {
         csi.run("proxy --take-over ./none.sock --record r.jsonl")
             .exits(1)
-            .says("no driver listens on this socket");
+            .says("no driver listens here");
     }
     assert!(!csi.home().join("r.jsonl").exists());
+    csi.file("file", "");
+    csi.run("proxy --take-over ./file")
+        .exits(1)
+        .says("./file: no driver listens here, so there is nothing to take over");
 }
 
 #[test]

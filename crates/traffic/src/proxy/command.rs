@@ -70,6 +70,11 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         let problem = "--metadata and --wait have no meaning here: a proxy adds nothing to calls, and a driver may come later";
         return Err(Error::usage(problem));
     }
+    // Elsewhere it means stdin; a file of that name is ./-.
+    if flags.record.as_deref() == Some(Path::new("-")) {
+        let problem = "--record keeps the calls in a file, and - is none";
+        return Err(Error::usage(problem).hint("-o json prints a line of JSON for each call"));
+    }
     let taken = flags.take_over.as_deref().map(TakeOver::parse);
     let taken = taken.transpose().or_usage()?;
     let driver = match (&taken, &flags.to) {

@@ -2,6 +2,7 @@
 
 use csi_call::listen::{ListenAddress, ListenError, Listener, SOCKET_PATH_MAX, at, socket_place};
 use csi_proto::socket_file::SocketState;
+use csi_proto::socket_place::{SocketError, SocketPlace};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,14 @@ pub(crate) struct TakeOver {
     aside: PathBuf,
     /// The inode of a socket that was at the path when last looked, and is not ours: a driver that starts again.
     newcomer: Option<(u64, u64)>,
+}
+
+/// The place of a socket that is taken over, or of the driver's beside it.
+fn place(path: &Path, mode: u32) -> SocketPlace {
+    SocketPlace {
+        remedy: "take over another socket",
+        ..socket_place(path, mode)
+    }
 }
 
 /// The change of a socket that was taken over, since the last look.
@@ -83,9 +92,13 @@ impl TakeOver {
     /// When there is no driver, or another proxy was here first.
     pub fn take(&self) -> Result<Listener, ListenError> {
         // The permissions follow from the driver's own.
-        let place = socket_place(&self.path, 0);
+        let place = place(&self.path, 0);
         let _alone = place.lock()?;
-        let (there, aside) = (place.look()?, socket_place(&self.aside, 0).look()?);
+        let there = place.look().map_err(|error| match error {
+            SocketError::NotASocket { path, .. } => ListenError::NoDriver(path),
+            error => error.into(),
+        })?;
+        let aside = self::place(&self.aside, 0).look()?;
         match (there, aside) {
             (SocketState::Live, SocketState::Live) => {
                 return Err(ListenError::TakenOver(
@@ -109,7 +122,7 @@ impl TakeOver {
             .map_err(at(&self.aside))
             .and_then(|driver| {
                 let owner = Some((driver.uid(), driver.gid()));
-                let place = socket_place(&self.path, driver.mode() & 0o7777);
+                let place = self::place(&self.path, driver.mode() & 0o7777);
                 Listener::taken(place.bind(owner)?, &self.path)
             });
         if bound.is_err() {
@@ -146,7 +159,7 @@ impl TakeOver {
             None if driver_answers => {}
             None => return Ok(SocketChange::None),
             // A driver that has just made its socket may be about to set its mode by its path.
-            Some(_) if !settled || socket_place(&self.path, 0).look()? != SocketState::Live => {
+            Some(_) if !settled || place(&self.path, 0).look()? != SocketState::Live => {
                 return Ok(SocketChange::None);
             }
             // The old one is dead, or nobody reaches it any more.
