@@ -64,6 +64,10 @@ fn waiting_in_vain_tells_why() {
     ))
     .exits(64 + 14)
     .says("does not exist");
+    let run = csi.run(&format!("--wait 0 identity probe -e {}", missing.display()));
+    assert!(!run.stderr.contains("--wait 1m"), "{run}");
+    run.says("waiting 0s for the driver")
+        .says("hint: is the driver running");
 }
 
 #[test]

@@ -12,8 +12,29 @@ use csi_proto::Method;
 use std::time::Duration;
 use tonic::Code;
 
+/// What hints offer where a driver may come.
+const WAIT_OFFER: &str = "--wait 1m waits for it";
+
 /// The error of a connection that cannot be made.
 pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
+    let hint = hint_for_connection(cause).map(str::to_owned);
+    connection_error_with(endpoint, cause, hint)
+}
+
+/// That of a connection that was waited for.
+pub fn connection_error_after_waiting(endpoint: &Endpoint, cause: &EndpointError) -> Error {
+    let hint = hint_for_connection(cause).map(|hint| {
+        let rest = hint.strip_suffix(WAIT_OFFER).unwrap_or(hint);
+        rest.trim_end_matches([' ', ';']).to_owned()
+    });
+    connection_error_with(endpoint, cause, hint)
+}
+
+fn connection_error_with(
+    endpoint: &Endpoint,
+    cause: &EndpointError,
+    hint: Option<String>,
+) -> Error {
     let error = match cause {
         EndpointError::Syntax { .. }
         | EndpointError::TlsUnused(..)
@@ -28,7 +49,7 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         _ => None,
     };
     let error = error.caused_by(cause).with_hint(slash);
-    error.with_hint(hint_for_connection(cause))
+    error.with_hint(hint)
 }
 
 /// The hint for a socket below the working folder that was most likely meant to be below the root.

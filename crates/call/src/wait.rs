@@ -49,8 +49,12 @@ pub async fn until_ready<O: Future<Output = Result<Session, Error>>>(
     }
 }
 
-fn waiting(limit: Duration) -> String {
-    format!("waiting {limit:?} for the driver")
+/// What was done, for an error: waiting so long.
+pub fn waiting(limit: Duration) -> String {
+    match limit.is_zero() {
+        true => "waiting 0s for the driver".to_owned(),
+        false => format!("waiting {limit:?} for the driver"),
+    }
 }
 
 async fn probe(session: &Session, endpoint: &Endpoint) -> Result<(), Error> {

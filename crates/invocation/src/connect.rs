@@ -3,6 +3,7 @@
 use super::defaults::Defaults;
 use super::globals::Globals;
 use super::interrupt::{self, Signals};
+use csi_call::error::connection_error_after_waiting;
 use csi_call::{Connection, Endpoint, Session, connection_error, wait};
 use csi_error::{Error, OrError, say};
 use std::future::Future;
@@ -75,7 +76,10 @@ pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Err
         };
         say!("{how} to {endpoint} in {took:.1} ms");
     }
-    opened.map_err(|error| connection_error(endpoint, &error))
+    opened.map_err(|error| match globals.wait {
+        Some(_) => connection_error_after_waiting(endpoint, &error),
+        None => connection_error(endpoint, &error),
+    })
 }
 
 /// A session with the deadline and the metadata of a command.

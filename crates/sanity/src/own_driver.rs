@@ -245,7 +245,7 @@ impl OwnDriver {
                     None => problem,
                 };
                 return Err(problem
-                    .doing(format!("waiting {limit:?} for the driver"))
+                    .doing(csi_call::wait::waiting(limit))
                     .hint(format!("{HINT}; --wait gives it longer")));
             }
             tokio::time::sleep(LOOK).await;
