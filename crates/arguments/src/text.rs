@@ -61,9 +61,8 @@ impl TextOrigin {
         if let Some(offset) = bytes.iter().position(|byte| *byte == 0) {
             return Err(TextError::Nul(self.clone(), offset));
         }
-        let text = String::from_utf8(bytes).map_err(|error| {
-            TextError::NotText(self.clone(), error.utf8_error().valid_up_to())
-        })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| TextError::NotText(self.clone(), error.utf8_error().valid_up_to()))?;
         // Editors of other systems begin a file with it.
         Ok(match text.strip_prefix('\u{feff}') {
             Some(rest) => rest.to_owned(),
