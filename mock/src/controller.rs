@@ -221,6 +221,9 @@ impl Controller for Core {
         if self.has(Defect::CapabilityWithoutItsBase) {
             all.push(ControllerCapability::PublishReadonly);
         }
+        if self.has(Defect::PublishedNodesWithoutPublishing) {
+            all.push(ControllerCapability::ListVolumesPublishedNodes);
+        }
         Ok(Response::new(ControllerGetCapabilitiesResponse {
             capabilities: all.into_iter().map(Into::into).collect(),
         }))

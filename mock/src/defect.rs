@@ -63,6 +63,8 @@ defects! {
     NodeCapabilitiesChange,
     /// PUBLISH_READONLY is advertised without PUBLISH_UNPUBLISH_VOLUME.
     CapabilityWithoutItsBase,
+    /// LIST_VOLUMES_PUBLISHED_NODES is advertised without PUBLISH_UNPUBLISH_VOLUME.
+    PublishedNodesWithoutPublishing,
     /// Probe says for ever that the driver is still starting up.
     ProbeNeverReady,
     /// Probe fails with INTERNAL, though everything works.

@@ -52,7 +52,7 @@ pub fn driver_with(defect: Defect) -> Options {
     let options = Options::default().with(defect);
     match defect {
         // It is advertised though what it goes with is not there.
-        Defect::CapabilityWithoutItsBase => options
+        Defect::CapabilityWithoutItsBase | Defect::PublishedNodesWithoutPublishing => options
             .without_controller(ControllerCapability::PublishUnpublishVolume)
             .without_controller(ControllerCapability::PublishReadonly)
             .without_controller(ControllerCapability::ListVolumesPublishedNodes),

@@ -32,6 +32,7 @@ found_by! {
     ControllerCapabilitiesChange => "controller/capabilities/are-constant",
     NodeCapabilitiesChange => "node/capabilities/are-constant",
     CapabilityWithoutItsBase => "controller/capabilities/go-together",
+    PublishedNodesWithoutPublishing => "controller/capabilities/go-together",
     ProbeNeverReady => "identity/probe/answers-ready",
     ProbeFails => "identity/probe/answers-ready",
     GroupControllerMissing => "identity/plugin-capabilities/services-are-there",

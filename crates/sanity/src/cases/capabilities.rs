@@ -30,9 +30,19 @@ pub fn cases(list: &mut Cases) {
             let alone = c.has(refines) && !needs.iter().any(|need| c.has(*need));
             let names: Vec<_> = needs.iter().map(|need| need.name()).collect();
             let expected = format!("{} comes with {}", refines.name(), names.join(" or "));
-            c.should(!alone, expected, "it is advertised alone");
+            c.should(!alone, expected, ALONE);
         }
-        Ok(())
+        // Of these the specification says that they must go together.
+        for (refines, needs) in [
+            (LIST_VOLUMES_PUBLISHED_NODES, PUBLISH_UNPUBLISH_VOLUME),
+            (CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME),
+        ] {
+            let expected = format!("{} comes with {}", refines.name(), needs.name());
+            ensure(!c.has(refines) || c.has(needs), expected, ALONE)?;
+        }
+        let expands = c.has(EXPAND_VOLUME) || c.has(NODE_EXPAND_VOLUME);
+        let expected = "VolumeExpansion ONLINE comes with EXPAND_VOLUME of Controller or Node";
+        ensure(expands || !c.driver().expands_online(), expected, ALONE)
     });
     list.about("node/capabilities", "NodeGetCapabilities");
     list.rule("NodeGetCapabilities gives the same capabilities every time, also at the same time");
@@ -74,6 +84,9 @@ pub fn cases(list: &mut Cases) {
     list.rule("RPCs of capabilities that are not advertised should answer UNIMPLEMENTED");
     list.changes("others-are-unimplemented", |c| each_rpc(c, false));
 }
+
+/// The failure of a capability that refines another one.
+const ALONE: &str = "it is advertised alone";
 
 /// Demands that an RPC gives each of its capabilities once, and the same ones every time, also to calls at the same time.
 pub fn are_constant<Q: Request + Clone>(c: &Arc<Context>, request: Q) -> Verdict {

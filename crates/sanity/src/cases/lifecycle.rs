@@ -58,7 +58,12 @@ pub fn cases(list: &mut Cases) {
         }
         let placed = c.place(volume)?;
         c.restart()?;
-        if c.has(LIST_VOLUMES_PUBLISHED_NODES) && c.has(LIST_VOLUMES) {
+        let shows_nodes = [
+            PUBLISH_UNPUBLISH_VOLUME,
+            LIST_VOLUMES_PUBLISHED_NODES,
+            LIST_VOLUMES,
+        ];
+        if shows_nodes.into_iter().all(|need| c.has(need)) {
             let status = entry_of(c, &placed.id())?.status.unwrap_or_default();
             c.demands_of("controller/list-volumes/shows-published-nodes", || {
                 names_the_node(c, &status.published_node_ids)
