@@ -101,6 +101,9 @@ impl Core {
         if self.has(Defect::PublishContextChanges) {
             context.insert("lun".to_owned(), self.count().to_string());
         }
+        if self.has(Defect::PublishContextHasSecrets) {
+            context.extend(self.options().secrets.clone());
+        }
         context
     }
 

@@ -227,6 +227,8 @@ defects! {
     ControllerPublishToTwoNodes,
     /// A repeated ControllerPublishVolume answers with another context.
     PublishContextChanges,
+    /// The publish context holds the secrets of the request.
+    PublishContextHasSecrets,
     /// ControllerUnpublishVolume needs no volume id.
     ControllerUnpublishWithoutVolumeId,
     /// ControllerUnpublishVolume of a volume that is not attached fails.

@@ -81,7 +81,7 @@ pub fn driver_with(defect: Defect) -> Options {
             max_volumes_per_node: 6,
             ..options
         },
-        Defect::MissingSecretsAreInternal => Options {
+        _ if is_about_secrets(defect) => Options {
             secrets: secrets(),
             ..options
         },
@@ -92,6 +92,14 @@ pub fn driver_with(defect: Defect) -> Options {
         },
         _ => options,
     }
+}
+
+/// Whether the defect shows where calls carry secrets.
+pub fn is_about_secrets(defect: Defect) -> bool {
+    matches!(
+        defect,
+        Defect::MissingSecretsAreInternal | Defect::PublishContextHasSecrets
+    )
 }
 
 /// Whether the defect shows when a call meets another one, or ends before its time.
@@ -352,7 +360,7 @@ fn run_with(
     let mut settings = settings_for(&mut driver);
     settings.filter = filter;
     settings.restart_between_steps = restart_between_steps;
-    if defect == Defect::MissingSecretsAreInternal {
+    if is_about_secrets(defect) {
         settings.secrets = secrets();
     }
     if is_waited_for(defect) && is_defective {

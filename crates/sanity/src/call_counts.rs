@@ -6,7 +6,7 @@ use bytes::Bytes;
 use csi_call::secrets::looked_for;
 use csi_error::code_name;
 use csi_proto::schema::Method;
-use csi_undo::requests::with_secrets;
+use csi_rpc::draft::Draft;
 use std::collections::{BTreeMap, BTreeSet};
 use tonic::{Code, Status};
 
@@ -62,14 +62,14 @@ impl CallCounts {
         self.hung.get(method.name) >= Some(&HANGS)
     }
 
-    /// Looks at the answer to a call: which rules about all answers it breaks, and where.
+    /// Looks at the answer to a call: which rules about all answers it breaks, where, and whether they only recommend.
     pub(super) fn look(
         &mut self,
         secrets: &BTreeMap<String, String>,
         method: &'static Method,
         request: &Bytes,
         answer: &Result<Vec<Bytes>, Status>,
-    ) -> Vec<(&'static str, String)> {
+    ) -> Vec<(&'static str, String, bool)> {
         self.calls += 1;
         // A case may have given it too little time.
         if !is_late(answer.as_ref().err()) {
@@ -79,7 +79,7 @@ impl CallCounts {
         let values = secrets.values().chain(&self.made_up);
         let values = values.filter(|value| value.len() >= SECRET_AT_LEAST);
         // A value that stands elsewhere in what was sent is no secret in an answer.
-        let plain = with_secrets(method, request, &BTreeMap::new());
+        let plain = told_by_the_caller(method, request);
         let told = values
             .clone()
             .filter(|value| holds(&plain, value.as_bytes()));
@@ -91,7 +91,8 @@ impl CallCounts {
                 self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
-                    found.push((SECRETS, format!("{}: in its reply", method.name)));
+                    // Of both contexts the specification says that they SHOULD NOT hold any.
+                    found.push((SECRETS, format!("{}: in its reply", method.name), true));
                 }
             }
             Err(status) => {
@@ -101,16 +102,25 @@ impl CallCounts {
                 let mut values = values.map(String::as_bytes);
                 if values.any(|value| holds(message, value) || holds(details, value)) {
                     let words = format!("{}: in the message of {code}", method.name);
-                    found.push((SECRETS, words));
+                    found.push((SECRETS, words, false));
                 }
                 // An UNIMPLEMENTED of the gRPC library has no words of the driver.
                 if message.is_empty() && status.code() != Code::Unimplemented {
-                    found.push((ERRORS, format!("{}: {code}", method.name)));
+                    found.push((ERRORS, format!("{}: {code}", method.name), false));
                 }
             }
         }
         found
     }
+}
+
+/// A request without its secrets, and without the contexts: what stands in these the driver has answered before.
+fn told_by_the_caller(method: &Method, request: &Bytes) -> Vec<u8> {
+    let mut draft = Draft::new(method.request, request.to_vec());
+    let fields = method.request.fields.iter();
+    let not_told = fields.filter(|field| field.secret || field.name.ends_with("_context"));
+    not_told.for_each(|field| draft.clear(field.name));
+    draft.bytes
 }
 
 fn is_late(error: Option<&Status>) -> bool {
@@ -173,7 +183,7 @@ mod tests {
             ),
         ] {
             let found = counts.look(&secrets, method, &request, &answer);
-            let found: Vec<&str> = found.into_iter().map(|(rule, _)| rule).collect();
+            let found: Vec<&str> = found.into_iter().map(|(rule, ..)| rule).collect();
             assert_eq!(found, Vec::from_iter(rule), "{answer:?}");
         }
         assert_eq!((counts.calls, counts.refusals), (5, 5));
@@ -183,6 +193,26 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((counts.calls, counts.refusals), (6, 5));
         assert_eq!((counts.worked.len(), counts.largest), (1, 9));
+    }
+
+    #[test]
+    fn what_the_driver_has_put_into_a_context_is_a_secret_still() {
+        let secrets = BTreeMap::from([("key".to_owned(), "hunter2".to_owned())]);
+        let reply = v1::ControllerPublishVolumeResponse {
+            publish_context: secrets.clone(),
+        };
+        let answer = Ok(vec![Bytes::from(reply.encode_to_vec())]);
+        let request = v1::NodePublishVolumeRequest {
+            publish_context: secrets.clone(),
+            ..Default::default()
+        };
+        let mut counts = CallCounts::default();
+        let sent_back = Bytes::from(request.encode_to_vec());
+        let method = v1::NodePublishVolumeRequest::METHOD;
+        counts.look(&secrets, method, &sent_back, &Ok(Vec::new()));
+        let method = v1::ControllerPublishVolumeRequest::METHOD;
+        let found = counts.look(&secrets, method, &Bytes::new(), &answer);
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]

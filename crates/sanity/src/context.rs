@@ -418,9 +418,9 @@ impl Context {
         }
         let found =
             lock(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
-        found
-            .into_iter()
-            .for_each(|(about, at)| self.breaks(about, at, String::new(), false));
+        found.into_iter().for_each(|(about, at, may_be_right)| {
+            self.breaks(about, at, String::new(), may_be_right)
+        });
         match &answer {
             Ok(messages) => self.check_replies(method, &request, messages),
             // What does not work here at all shows nothing about the rule of a case.

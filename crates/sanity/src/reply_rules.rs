@@ -108,10 +108,16 @@ impl Context {
     }
 
     fn none_broken(&self, broken: Vec<BrokenRule>, expected: &str) -> Verdict {
-        let found = broken.iter().map(BrokenRule::words).collect::<Vec<_>>();
+        let (unwanted, wrong): (Vec<_>, Vec<_>) = broken.iter().partition(|one| one.may_be_right);
+        let words = |rules: &[&BrokenRule]| {
+            let words = rules.iter().map(|one| one.words());
+            Vec::from_iter(words).join(", ")
+        };
+        let (unwanted, wrong) = (words(&unwanted), words(&wrong));
         let commands = broken.into_iter().flat_map(|one| one.commands);
         commands.for_each(|line| self.did(line));
-        ensure(found.is_empty(), expected, found.join(", "))
+        self.should(unwanted.is_empty(), expected, unwanted);
+        ensure(wrong.is_empty(), expected, wrong)
     }
 
     /// Skips the case where nothing can be said of the replies of an RPC.

@@ -4,7 +4,8 @@
 use super::{moved, shell};
 use crate::sanity_defects::found_by::{caller, found_by};
 use crate::sanity_defects::{
-    driver_with, each, is_between_steps, is_waited_for, run_to_the_end, secrets, settings_for,
+    driver_with, each, is_about_secrets, is_between_steps, is_waited_for, run_to_the_end, secrets,
+    settings_for,
 };
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
@@ -129,7 +130,7 @@ fn every_failure_is_seen_again_by_its_lines_which_leave_nothing() {
             "controller/create-volume/without-name",
         ];
         settings.filter = filter.map(str::to_owned).to_vec();
-        if defect == Defect::MissingSecretsAreInternal {
+        if is_about_secrets(defect) {
             settings.secrets = secrets();
             settings.secrets_file = Some(file.path().display().to_string());
         }

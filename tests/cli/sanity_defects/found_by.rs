@@ -118,6 +118,7 @@ found_by! {
     ControllerPublishIgnoresCapability => "controller/publish/with-another-capability",
     ControllerPublishToTwoNodes => "controller/publish/to-two-nodes",
     PublishContextChanges => "controller/publish/is-idempotent",
+    PublishContextHasSecrets => "secrets/were-in-no-answer" by "controller/publish/is-idempotent",
     ControllerUnpublishWithoutVolumeId => "controller/unpublish/without-volume-id",
     ControllerUnpublishRepeatFails => "controller/unpublish/is-idempotent",
     ControllerUnpublishKeepsAttachment => "controller/unpublish/lets-the-volume-go",
