@@ -423,6 +423,8 @@ defects! {
     DeleteGroupUnknownIsNotFound,
     /// DeleteVolumeGroupSnapshot leaves the snapshots behind.
     DeleteGroupKeepsSnapshots,
+    /// DeleteVolumeGroupSnapshot leaves all snapshots but the first behind.
+    DeleteGroupKeepsAllButOne,
     /// DeleteVolumeGroupSnapshot takes snapshots of another group.
     DeleteGroupIgnoresSnapshotIds,
     /// GetVolumeGroupSnapshot needs no id.

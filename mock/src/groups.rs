@@ -157,8 +157,9 @@ impl Core {
         self.pace().await;
         let mut state = self.state();
         state.groups.remove(&group.id);
-        for id in &group.snapshots {
-            if self.has(Defect::DeleteGroupKeepsSnapshots) {
+        let deletes_first = self.has(Defect::DeleteGroupKeepsAllButOne);
+        for (number, id) in group.snapshots.iter().enumerate() {
+            if self.has(Defect::DeleteGroupKeepsSnapshots) || deletes_first && number > 0 {
                 if let Some(snapshot) = state.snapshots.get_mut(id) {
                     snapshot.group = None;
                 }

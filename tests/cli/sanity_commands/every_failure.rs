@@ -16,12 +16,13 @@ use std::path::Path;
 use std::sync::Mutex;
 
 /// Defects with which a driver keeps what is to be taken down.
-const KEEPS: [Defect; 6] = [
+const KEEPS: [Defect; 7] = [
     Defect::VolumeIdMissing,
     Defect::DeleteVolumeKeepsVolume,
     Defect::ControllerUnpublishKeepsAttachment,
     Defect::DeleteSnapshotKeepsSnapshot,
     Defect::DeleteGroupKeepsSnapshots,
+    Defect::DeleteGroupKeepsAllButOne,
     Defect::StageWithoutPath,
 ];
 

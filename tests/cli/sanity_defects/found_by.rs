@@ -221,6 +221,7 @@ found_by! {
     DeleteGroupWithoutId => "group-controller/delete-volume-group-snapshot/without-id",
     DeleteGroupUnknownIsNotFound => "group-controller/delete-volume-group-snapshot/is-idempotent",
     DeleteGroupKeepsSnapshots => "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
+    DeleteGroupKeepsAllButOne => "group-controller/delete-volume-group-snapshot/deletes-the-snapshots",
     DeleteGroupIgnoresSnapshotIds => "group-controller/delete-volume-group-snapshot/with-other-snapshots",
     GetGroupWithoutId => "group-controller/get-volume-group-snapshot/without-id",
     GetGroupUnknown => "group-controller/get-volume-group-snapshot/unknown",

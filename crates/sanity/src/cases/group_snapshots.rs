@@ -33,15 +33,49 @@ pub fn get(c: &Context, group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroupSn
     }
 }
 
-/// CreateVolumeGroupSnapshot of two new volumes.
-pub fn pair(c: &Context) -> Result<v1::CreateVolumeGroupSnapshotRequest, Stop> {
+/// CreateVolumeGroupSnapshot of two new volumes, and the group that it has made.
+pub fn pair(
+    c: &Context,
+) -> Result<
+    (
+        v1::CreateVolumeGroupSnapshotRequest,
+        v1::VolumeGroupSnapshot,
+    ),
+    Stop,
+> {
     let (one, other) = c.two_volumes()?;
-    Ok(c.group_request(&[&one, &other]))
+    let request = c.group_request(&[&one, &other]);
+    let group = taken(c, &request)?;
+    Ok((request, group))
+}
+
+/// The group that a request makes, unless the driver cannot take snapshots of these volumes together.
+fn taken(
+    c: &Context,
+    request: &v1::CreateVolumeGroupSnapshotRequest,
+) -> Result<v1::VolumeGroupSnapshot, Stop> {
+    let reply = c.ok_or(request.clone(), &[FailedPrecondition])?;
+    let together = "the driver cannot take snapshots of these volumes together";
+    let reply = reply.ok_or_else(|| Stop::skipped(together))?;
+    c.identified::<v1::CreateVolumeGroupSnapshotRequest>(reply)
+}
+
+/// The group of a request, ready to use, unless the driver cannot take snapshots of these volumes together.
+pub fn ready(
+    c: &Context,
+    request: &v1::CreateVolumeGroupSnapshotRequest,
+) -> Result<v1::VolumeGroupSnapshot, Stop> {
+    let group = taken(c, request)?;
+    match group.ready_to_use {
+        true => Ok(group),
+        false => c.ready(request),
+    }
 }
 
 /// A new group of two new volumes, ready to use.
 pub fn new_group(c: &Context) -> Result<v1::VolumeGroupSnapshot, Stop> {
-    c.ready(&pair(c)?)
+    let (one, other) = c.two_volumes()?;
+    ready(c, &c.group_request(&[&one, &other]))
 }
 
 /// Demands that two answers describe one group.
@@ -102,8 +136,7 @@ pub fn cases(list: &mut Cases) {
         "A group has an id, a time, and one snapshot of each volume, which names no other group",
     );
     list.changes("describes-the-group", |c| {
-        let request = pair(c)?;
-        let group = c.made(&request)?;
+        let (request, group) = pair(c)?;
         each(&request.source_volume_ids, |id| {
             let of_it = group
                 .snapshots
@@ -127,8 +160,8 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("A group is ready to use when all its snapshots are, becomes so, and stays so");
     list.changes("is-ready-when-its-snapshots-are", |c| {
-        let request = pair(c)?;
-        let groups = [c.made(&request)?, c.ready(&request)?, c.made(&request)?];
+        let (request, first) = pair(c)?;
+        let groups = [first, c.ready(&request)?, c.made(&request)?];
         each(&groups, |group| {
             let ready = group.ready_to_use;
             let all = group.snapshots.iter().all(|one| one.ready_to_use);
@@ -143,15 +176,13 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("CreateVolumeGroupSnapshot with the name and volumes of a group that exists answers with that group");
     list.changes("is-idempotent", |c| {
-        let request = pair(c)?;
-        let first = c.made(&request)?;
+        let (request, first) = pair(c)?;
         each(0..2, |_| same_group(&first, &c.made(&request)?))?;
         lists_once(c, &request)
     });
     list.error("CreateVolumeGroupSnapshot with the name of a group of other volumes answers ALREADY_EXISTS");
     list.changes("name-of-another-group", |c| {
-        let mut request = pair(c)?;
-        c.ok(request.clone())?;
+        let (mut request, _) = pair(c)?;
         request.source_volume_ids.truncate(1);
         c.refused(request.clone(), &[AlreadyExists])?;
         request.source_volume_ids.push(c.volume()?.id());
@@ -167,7 +198,7 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("Equal CreateVolumeGroupSnapshot calls at the same time take one group: each answers with it, or ABORTED");
     list.changes("equal-calls-at-once", |c| {
-        let request = pair(c)?;
+        let request = c.group_request(&[&c.volume()?]);
         c.one_of_equal_calls(request.clone())?;
         lists_once(c, &request)
     });

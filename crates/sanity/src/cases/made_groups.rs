@@ -1,7 +1,7 @@
 //! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and DeleteSnapshot of a snapshot that belongs to a group.
 
 use super::group_snapshots::{
-    delete, get, lists_once, members, new_group, pair, same_group, stands_alone,
+    delete, get, lists_once, members, new_group, ready, same_group, stands_alone,
 };
 use super::made_snapshots::{no_source, strange_ids};
 use crate::vocabulary::*;
@@ -35,11 +35,15 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("DeleteVolumeGroupSnapshot deletes the group's snapshots, and no other snapshot of the volumes");
     list.changes("deletes-the-snapshots", |c| {
-        let volume = c.volume()?;
-        let kept = c.ready(&c.group_request(&[&volume]))?;
-        let group = c.ready(&c.group_request(&[&volume]))?;
+        let (one, other) = c.two_volumes()?;
+        let (kept, group) = two_groups_of(c, &[&one, &other])?;
         c.ok(delete(c, &group))?;
-        c.lists_snapshots(&volume.id(), 1)?;
+        for volume in [&one, &other] {
+            // That a group has a snapshot of each volume is a rule of the message.
+            let of_it = |one: &&v1::Snapshot| one.source_volume_id == volume.id();
+            let left = kept.snapshots.iter().filter(of_it).count();
+            c.lists_snapshots(&volume.id(), left)?;
+        }
         for snapshot in &group.snapshots {
             if c.has(GET_SNAPSHOT) {
                 c.demands_of("controller/get-snapshot/unknown", || {
@@ -70,8 +74,9 @@ pub fn cases(list: &mut Cases) {
     });
     list.rule("DeleteVolumeGroupSnapshot and CreateVolumeGroupSnapshot of one name at the same time leave the group whole, or none");
     list.changes("while-created-again", |c| {
-        let request = pair(c)?;
-        let first = c.ready(&request)?;
+        let (one, other) = c.two_volumes()?;
+        let request = c.group_request(&[&one, &other]);
+        let first = ready(c, &request)?;
         let (deleted, created) =
             c.at_once(|| c.send(delete(c, &first)), || c.send(request.clone()))?;
         ok_or_aborted(deleted?)?;
@@ -149,8 +154,15 @@ fn is_unknown(c: &Context, gone: &v1::VolumeGroupSnapshot) -> Verdict {
 
 /// Two groups of one volume.
 fn two_groups(c: &Context) -> Result<(v1::VolumeGroupSnapshot, v1::VolumeGroupSnapshot), Stop> {
-    let volume = c.volume()?;
-    let group = || c.ready(&c.group_request(&[&volume]));
+    two_groups_of(c, &[&c.volume()?])
+}
+
+/// Two groups of these volumes.
+fn two_groups_of(
+    c: &Context,
+    volumes: &[&Volume],
+) -> Result<(v1::VolumeGroupSnapshot, v1::VolumeGroupSnapshot), Stop> {
+    let group = || ready(c, &c.group_request(volumes));
     Ok((group()?, group()?))
 }
 
