@@ -105,6 +105,10 @@ defects! {
     NodeStateLostOnRestart,
     /// A driver that was restarted knows nothing of the nodes that volumes are attached to.
     AttachmentsLostOnRestart,
+    /// A driver that was restarted describes its volumes with another context.
+    VolumeContextChangesOnRestart,
+    /// A driver that was restarted has another id for its node.
+    NodeIdChangesOnRestart,
     /// A driver that was restarted takes its volumes to be as large as they were made.
     ExpansionsLostOnRestart,
 
@@ -269,6 +273,8 @@ defects! {
     ListVolumesForgetsNewest,
     /// ListVolumes shows other contexts than CreateVolume.
     ListVolumesContextDiffers,
+    /// ListVolumes shows volumes without their topology.
+    ListVolumesTopologyMissing,
     /// ListVolumes does not show the nodes that a volume is attached to, though it says so.
     PublishedNodesMissing,
     /// ListVolumes has no volume condition, though it says so.
@@ -283,6 +289,10 @@ defects! {
     GetVolumeUnknown,
     /// ControllerGetVolume has no status.
     GetVolumeWithoutStatus,
+    /// ControllerGetVolume shows a volume without its topology.
+    GetVolumeTopologyMissing,
+    /// ControllerGetVolume names another source than the volume came from.
+    GetVolumeSourceDiffers,
     /// GET_CAPACITY is advertised, and GetCapacity is UNIMPLEMENTED.
     GetCapacityUnimplemented,
     /// GetCapacity is negative.

@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::state::{Snapshot, State, Volume};
 use crate::volumes::zone_of;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source};
 use csi_proto::v1::{
     self, ControllerGetVolumeRequest, ControllerGetVolumeResponse, GetCapacityRequest,
     GetCapacityResponse, GetSnapshotRequest, ListSnapshotsRequest, ListSnapshotsResponse,
@@ -117,6 +118,9 @@ impl Core {
                 let medium = shown.volume_context.entry("medium".to_owned());
                 *medium.or_default() = "disk".to_owned();
             }
+            if self.has(Defect::ListVolumesTopologyMissing) {
+                shown.accessible_topology.clear();
+            }
             list_volumes_response::Entry {
                 volume: Some(shown),
                 status: Some(list_volumes_response::VolumeStatus {
@@ -200,8 +204,19 @@ impl Core {
             ),
             volume_condition: self.condition(Defect::GetVolumeConditionMissing),
         };
+        let mut shown = volume.reply();
+        if self.has(Defect::GetVolumeTopologyMissing) {
+            shown.accessible_topology.clear();
+        }
+        if self.has(Defect::GetVolumeSourceDiffers)
+            && let Some(source) = &mut shown.content_source
+        {
+            source.r#type = Some(Source::Snapshot(SnapshotSource {
+                snapshot_id: "elsewhere".to_owned(),
+            }));
+        }
         Ok(ControllerGetVolumeResponse {
-            volume: Some(volume.reply()),
+            volume: Some(shown),
             status: (!self.has(Defect::GetVolumeWithoutStatus)).then_some(status),
         })
     }

@@ -384,7 +384,8 @@ impl Core {
     /// Whether the node told this id of itself, for a driver that tells wrong ones.
     pub(crate) fn is_own_node(&self, id: &str) -> bool {
         self.has(Defect::NodeIdTooLong) && id == LONG_NODE_ID.repeat(257)
-            || self.has(Defect::NodeIdChanges) && id.starts_with("node-")
+            || (self.has(Defect::NodeIdChanges) || self.has(Defect::NodeIdChangesOnRestart))
+                && id.starts_with("node-")
     }
 
     fn info(&self) -> NodeGetInfoResponse {
@@ -404,6 +405,9 @@ impl Core {
         }
         if self.has(Defect::NodeIdChanges) {
             reply.node_id = format!("node-{}", self.count());
+        }
+        if self.state().is_node_renamed {
+            reply.node_id.push_str("-renamed");
         }
         if self.has(Defect::NodeMaxVolumesNegative) {
             reply.max_volumes_per_node = -1;

@@ -29,6 +29,8 @@ pub(crate) struct State {
     /// What a driver with a defect never gives back: the sizes of deleted volumes, and the nodes that volumes were on.
     pub(crate) kept_room: Vec<i64>,
     pub(crate) kept_places: Vec<String>,
+    /// Whether the node of a driver with a defect has another id than it had at first.
+    pub(crate) is_node_renamed: bool,
 }
 
 /// How a volume is used somewhere.
@@ -176,6 +178,14 @@ impl State {
             }
             Defect::NodeStateLostOnRestart => (self.staged, self.published) = Default::default(),
             Defect::AttachmentsLostOnRestart => self.attached.clear(),
+            Defect::VolumeContextChangesOnRestart => {
+                for volume in self.volumes.values_mut() {
+                    volume
+                        .context
+                        .insert("since".to_owned(), "restart".to_owned());
+                }
+            }
+            Defect::NodeIdChangesOnRestart => self.is_node_renamed = true,
             Defect::ExpansionsLostOnRestart => {
                 for volume in self.volumes.values_mut() {
                     let asked = volume.asked.range.unwrap_or_default();

@@ -29,6 +29,7 @@ const SOURCE: &str = "volume.content_source";
 /// What a caller such as Kubernetes does not expect of the source in a reply. No sentence forbids it: the field is optional, and
 /// a repetition may leave the source out.
 fn unexpected_source(method: &Method, request: &[u8], reply: &[u8]) -> Option<&'static str> {
+    method.request.field("volume_content_source")?;
     let is_asked = !contents(method.request, request, "volume_content_source").is_empty();
     let is_told = !contents(method.response, reply, SOURCE).is_empty();
     match (is_asked, is_told) {

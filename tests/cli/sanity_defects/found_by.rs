@@ -54,6 +54,8 @@ found_by! {
     VolumesLostOnRestart => "lifecycle/restart-between-any-two-steps",
     NodeStateLostOnRestart => "lifecycle/restart-between-any-two-steps",
     AttachmentsLostOnRestart => "lifecycle/restart-between-any-two-steps",
+    VolumeContextChangesOnRestart => "lifecycle/restart-between-any-two-steps",
+    NodeIdChangesOnRestart => "lifecycle/restart-between-any-two-steps",
     ExpansionsLostOnRestart => "controller/expand/expands",
 
     // CreateVolume.
@@ -141,6 +143,7 @@ found_by! {
     ListVolumesNegativeMaxEntries => "controller/list-volumes/with-negative-max-entries",
     ListVolumesForgetsNewest => "controller/list-volumes/shows-every-volume-once",
     ListVolumesContextDiffers => "controller/list-volumes/shows-every-volume-once",
+    ListVolumesTopologyMissing => "controller/list-volumes/shows-every-volume-once",
     PublishedNodesMissing => "controller/list-volumes/shows-published-nodes",
     VolumeConditionMissing => "controller/list-volumes/shows-conditions",
     GetVolumeConditionMissing => "controller/get-volume/shows-the-condition",
@@ -148,6 +151,8 @@ found_by! {
     GetVolumeWithoutId => "controller/get-volume/without-id",
     GetVolumeUnknown => "controller/get-volume/of-an-unknown-id",
     GetVolumeWithoutStatus => "replies/controller-get-volume" by "controller/get-volume/answers-what-was-created",
+    GetVolumeTopologyMissing => "controller/get-volume/answers-what-was-created",
+    GetVolumeSourceDiffers => "controller/create-volume/from-snapshot",
     GetCapacityUnimplemented => "controller/capabilities/advertised-rpcs-are-there",
     CapacityNegative => "replies/get-capacity" by "controller/get-capacity/answers",
     CapacityBoundsReversed => "controller/get-capacity/answers",

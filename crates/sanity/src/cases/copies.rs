@@ -1,5 +1,6 @@
 //! CreateVolume from a snapshot or from another volume, and the data in the copy.
 
+use super::get_volume::{AS_CREATED, shown_as_created};
 use crate::vocabulary::*;
 
 /// The data that a source has from the beginning, and the data that is written into it later, at the same place and at
@@ -36,12 +37,15 @@ fn has_old_data(c: &Context, copy: &Volume) -> Verdict {
 pub fn cases(list: &mut Cases) {
     list.about("controller/create-volume", "CreateVolume");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
-    list.rule("CreateVolume from a snapshot names the snapshot as its source, and makes a volume that is not smaller");
+    list.rule("CreateVolume from a snapshot, and ControllerGetVolume after it, name the snapshot as the source, and the volume is not smaller");
     list.also(EACH_ACCESS).changes("from-snapshot", |c| {
         let (volume, snapshot) = c.volume_and_snapshot()?;
         let copy = c.volume_of(c.restore(&snapshot)?)?;
         let is_own = copy.id() != volume.id();
         ensure(is_own, "a volume of its own", "it is the snapshot's source")?;
+        if c.has(GET_VOLUME) {
+            c.demands_of(AS_CREATED, || shown_as_created(c, &copy))?;
+        }
         large_enough(c, &copy.volume, snapshot.size_bytes)
     });
     list.rule("CreateVolume from a snapshot, repeated, answers with the volume that it has made");

@@ -3,7 +3,8 @@
 use crate::vocabulary::*;
 use csi_proto::Request as _;
 use csi_proto::v1::controller_get_volume_response::VolumeStatus;
-use std::collections::BTreeMap;
+use csi_proto::v1::volume_content_source::Type as Source;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The cases.
 pub fn cases(list: &mut Cases) {
@@ -20,10 +21,8 @@ pub fn cases(list: &mut Cases) {
     list.rule("ControllerGetVolume answers with the volume that CreateVolume answered with");
     list.also(&[CREATE_DELETE_VOLUME]);
     list.changes("answers-what-was-created", |c| {
-        let volume = c.volume()?.volume;
         // That it is this id, and that there is a status, are rules of the message.
-        let found = c.ok(get(&volume.volume_id))?.volume.unwrap_or_default();
-        as_created(&volume, &found)
+        shown_as_created(c, &c.volume()?)
     });
     list.rule(
         "ControllerGetVolume of a plugin that advertises VOLUME_CONDITION shows the condition",
@@ -88,6 +87,9 @@ fn parameters(c: &Context) -> Result<BTreeMap<String, String>, Stop> {
     Ok(c.settings().parameters.clone())
 }
 
+/// The case about how a volume is shown.
+pub const AS_CREATED: &str = "controller/get-volume/answers-what-was-created";
+
 /// The case about volumes that do not exist.
 pub const UNKNOWN: &str = "controller/get-volume/of-an-unknown-id";
 
@@ -106,8 +108,23 @@ pub fn get(id: impl Into<String>) -> v1::ControllerGetVolumeRequest {
     }
 }
 
+/// Demands that ControllerGetVolume describes a volume as it was when it was created.
+pub fn shown_as_created(c: &Context, volume: &Volume) -> Verdict {
+    let found = c.ok(get(volume.id()))?.volume.unwrap_or_default();
+    as_created(c, volume, &found)
+}
+
 /// Demands that a volume is described as it was when it was created. A description may leave things out, but not invent others.
-pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
+pub fn as_created(c: &Context, volume: &Volume, found: &v1::Volume) -> Verdict {
+    let created = &volume.volume;
+    // No sentence says that a volume stays where it is. Without a place it is to be reached from every node.
+    let (was, is) = (places(created), places(found));
+    c.should(was == is, format!("the accessible_topology {was}"), is);
+    let asked_for = &volume.request.volume_content_source;
+    if let (Some(source), Some(told)) = (asked_for, &found.content_source) {
+        let (source, told) = (source_text(source), source_text(told));
+        same("the content_source", &source, &told)?;
+    }
     if !found.volume_context.is_empty() {
         let (context, again) = (&created.volume_context, &found.volume_context);
         same(
@@ -119,6 +136,21 @@ pub fn as_created(created: &v1::Volume, found: &v1::Volume) -> Verdict {
     match found.capacity_bytes {
         0 => Ok(()),
         size => same("the size", &created.capacity_bytes, &size),
+    }
+}
+
+/// The places of a volume, in any order.
+fn places(volume: &v1::Volume) -> String {
+    let places = volume.accessible_topology.iter();
+    let places = places.map(|one| format!("[{}]", pairs_text(&one.segments)));
+    list_text(places.collect::<BTreeSet<_>>())
+}
+
+fn source_text(source: &v1::VolumeContentSource) -> String {
+    match &source.r#type {
+        Some(Source::Snapshot(one)) => format!("snapshot {}", one.snapshot_id),
+        Some(Source::Volume(one)) => format!("volume {}", one.volume_id),
+        None => "of no type".to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The whole life of a volume: in order, out of order, and with a driver that is restarted between any two steps.
 
-use super::get_volume::names_the_node;
+use super::get_volume::{as_created, names_the_node};
 use super::list_volumes::entry_of;
 use crate::vocabulary::*;
 use std::time::Duration;
@@ -48,14 +48,23 @@ pub fn cases(list: &mut Cases) {
     list.alone("restart-between-any-two-steps", |c| {
         let volume = c.volume()?;
         c.restart()?;
+        is_the_same_node(c)?;
         let is_known = c.knows(&volume)?;
         let known = c.volume_or(volume.request.clone(), &[AlreadyExists])?;
-        if !is_known || known.is_none_or(|known| known.id() != volume.id()) {
+        let known = known.filter(|known| is_known && known.id() == volume.id());
+        let Some(known) = known else {
             // A driver without storage may keep nothing by design.
             let expected = "the volume is there after a restart of the driver";
             c.should(false, expected, "its name leads to a new one");
             return Ok(());
-        }
+        };
+        c.demands_of("controller/create-volume/context-is-constant", || {
+            let context = |one: &Volume| pairs_text(&one.volume.volume_context);
+            same("the volume context", &context(&volume), &context(&known))
+        })?;
+        c.demands_of("controller/create-volume/is-idempotent", || {
+            as_created(c, &volume, &known.volume)
+        })?;
         let placed = c.place(volume)?;
         c.restart()?;
         let shows_nodes = [
@@ -179,6 +188,17 @@ pub fn cases(list: &mut Cases) {
             c.given_up(c.detach_request(&volume), after)
         })
     });
+}
+
+/// Demands that the node has the id that it had, by which callers go on to refer to it.
+fn is_the_same_node(c: &Context) -> Verdict {
+    if !c.has(PUBLISH_UNPUBLISH_VOLUME) {
+        return Ok(());
+    }
+    let now = c.ok(v1::NodeGetInfoRequest {})?.node_id;
+    c.demands_of("node/info/is-constant", || {
+        same("the node_id", &c.driver().node_info.node_id, &now)
+    })
 }
 
 /// A step of a volume's way.

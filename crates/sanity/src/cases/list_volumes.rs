@@ -32,7 +32,7 @@ pub fn cases(list: &mut Cases) {
         let volumes = [c.volume()?, c.volume()?, c.volume()?];
         let listed = all(c, 0)?;
         each(&volumes, |volume| {
-            as_created(&volume.volume, find_once(&listed, &volume.id())?)
+            as_created(c, volume, find_once(&listed, &volume.id())?)
         })?;
         c.ok(c.delete_request(volumes[1].id()))?;
         let listed = all(c, 0)?;
