@@ -129,6 +129,8 @@ defects! {
     CreateVolumeRepeatFails,
     /// A repeated CreateVolume with another size is OK.
     CreateVolumeIgnoresSizeOnRepeat,
+    /// A repeated CreateVolume with a limit below the size of the volume is OK.
+    CreateVolumeIgnoresLimitOnRepeat,
     /// A repeated CreateVolume with another source is OK.
     CreateVolumeIgnoresSourceOnRepeat,
     /// Volumes are smaller than required_bytes.

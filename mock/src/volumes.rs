@@ -219,7 +219,9 @@ impl Core {
             || !self.has(Defect::CreateVolumeComparesRanges)
                 && request.capacity_range.is_none_or(|range| {
                     existing.capacity >= range.required_bytes
-                        && (range.limit_bytes == 0 || existing.capacity <= range.limit_bytes)
+                        && (range.limit_bytes == 0
+                            || existing.capacity <= range.limit_bytes
+                            || self.has(Defect::CreateVolumeIgnoresLimitOnRepeat))
                 });
         let wanted = &request.volume_capabilities;
         let another = if self.has(Defect::CreateVolumeRepeatFails) {

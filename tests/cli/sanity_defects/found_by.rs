@@ -67,6 +67,7 @@ found_by! {
     CreateVolumeRepeatMakesAnother => "controller/create-volume/is-idempotent",
     CreateVolumeRepeatFails => "controller/create-volume/is-idempotent",
     CreateVolumeIgnoresSizeOnRepeat => "controller/create-volume/with-another-size",
+    CreateVolumeIgnoresLimitOnRepeat => "controller/create-volume/with-another-size",
     CreateVolumeIgnoresSourceOnRepeat => "controller/create-volume/name-of-a-volume-from-elsewhere",
     CreateVolumeIgnoresRequiredBytes => "replies/create-volume" by "controller/create-volume/has-required-bytes",
     CreateVolumeIgnoresLimitBytes => "replies/create-volume" by "controller/create-volume/keeps-limit-bytes",

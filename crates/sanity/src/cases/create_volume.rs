@@ -99,7 +99,12 @@ pub fn cases(list: &mut Cases) {
         let told = volume.volume.capacity_bytes != 0;
         skip_unless(told, "the driver does not tell sizes")?;
         request.capacity_range = range(2 * size, 2 * size);
-        c.refused(request, &[AlreadyExists])
+        c.refused(request.clone(), &[AlreadyExists])?;
+        let less = volume.volume.capacity_bytes / 2;
+        skip_unless(less > 0, "there is no smaller size")?;
+        request.capacity_range = range(0, less);
+        // No volume may be that small.
+        c.refused(request, &[AlreadyExists, OutOfRange]).map(drop)
     });
     list.rule("CreateVolume with the name of a volume whose size lies in the new range does not make another one");
     list.changes("with-a-range-that-fits", |c| {
