@@ -122,6 +122,7 @@ impl Core {
         let is_meant = |(volume, other): &(String, String)| {
             volume == id
                 && (other == node
+                    || self.has(Defect::ControllerUnpublishTakesAllNodes)
                     || node.is_empty() && !self.has(Defect::ControllerUnpublishFromAllIgnored))
         };
         if !self.state().attached.keys().any(is_meant) {

@@ -243,6 +243,8 @@ defects! {
     ControllerUnpublishKeepsAttachment,
     /// ControllerUnpublishVolume without a node detaches nothing.
     ControllerUnpublishFromAllIgnored,
+    /// ControllerUnpublishVolume detaches the volume from every node, whichever is named.
+    ControllerUnpublishTakesAllNodes,
 
     // ValidateVolumeCapabilities.
     /// ValidateVolumeCapabilities needs no volume id.
@@ -531,6 +533,8 @@ defects! {
     PublishRepeatFails,
     /// A repeated NodePublishVolume with another readonly is OK.
     PublishIgnoresReadonly,
+    /// A repeated NodePublishVolume of a block volume with another readonly is OK.
+    PublishIgnoresReadonlyOfBlock,
     /// A repeated NodePublishVolume with another capability is OK.
     PublishIgnoresCapability,
     /// A target that holds another volume is taken over.
@@ -565,6 +569,8 @@ defects! {
     StatsWithoutPath,
     /// NodeGetVolumeStats of a path where the volume is not is OK.
     StatsAtUnknownPath,
+    /// NodeGetVolumeStats of a path where another volume is is OK.
+    StatsOfAnotherVolume,
     /// NodeGetVolumeStats has a negative number.
     StatsNegative,
     /// NodeGetVolumeStats has no unit.

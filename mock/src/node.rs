@@ -216,7 +216,10 @@ impl Core {
         if let Some((other, now)) = state.published.get(&target) {
             let same = (other == id || self.has(Defect::PublishTakesOverTarget))
                 && (now.capability == how.capability || self.has(Defect::PublishIgnoresCapability))
-                && (now.readonly == how.readonly || self.has(Defect::PublishIgnoresReadonly));
+                && (now.readonly == how.readonly
+                    || self.has(Defect::PublishIgnoresReadonly)
+                    || self.has(Defect::PublishIgnoresReadonlyOfBlock)
+                        && is_block(&how.capability));
             return match same {
                 true if self.has(Defect::PublishRepeatFails) => {
                     Err(Status::internal("mount: already mounted"))
@@ -283,6 +286,12 @@ impl Core {
         match state.use_at(id, path) {
             Some(how) => Ok(is_block(&how.capability)),
             None if self.has(Defect::StatsAtUnknownPath) => Ok(false),
+            None if self.has(Defect::StatsOfAnotherVolume)
+                && state.volumes.contains_key(id)
+                && state.published.contains_key(Path::new(path)) =>
+            {
+                Ok(false)
+            }
             None => Err(Status::not_found("the volume is not at that path")),
         }
     }

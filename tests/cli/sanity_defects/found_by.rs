@@ -126,6 +126,7 @@ found_by! {
     ControllerUnpublishRepeatFails => "controller/unpublish/is-idempotent",
     ControllerUnpublishKeepsAttachment => "controller/unpublish/lets-the-volume-go",
     ControllerUnpublishFromAllIgnored => "controller/unpublish/from-all-nodes",
+    ControllerUnpublishTakesAllNodes => "controller/unpublish/leaves-other-nodes",
 
     // ValidateVolumeCapabilities.
     ValidateWithoutVolumeId => "controller/validate/without-id",
@@ -277,6 +278,7 @@ found_by! {
     PublishUnknownVolume => "node/publish/of-a-deleted-volume",
     PublishRepeatFails => "node/publish/is-idempotent",
     PublishIgnoresReadonly => "node/publish/with-another-readonly",
+    PublishIgnoresReadonlyOfBlock => "node/publish/with-another-readonly",
     PublishIgnoresCapability => "node/publish/with-another-capability",
     PublishTakesOverTarget => "node/publish/of-another-volume-at-the-same-path",
     PublishNeedsNoTarget => "node/publish/takes-a-target-that-exists",
@@ -294,6 +296,7 @@ found_by! {
     StatsWithoutVolumeId => "node/stats/without-id",
     StatsWithoutPath => "node/stats/without-path",
     StatsAtUnknownPath => "node/stats/at-another-path",
+    StatsOfAnotherVolume => "node/stats/at-another-path",
     StatsNegative => "replies/node-get-volume-stats" by "node/stats/are-of-the-volume",
     StatsUnitMissing => "replies/node-get-volume-stats" by "node/stats/are-of-the-volume",
     StatsTotalMissing => "node/stats/are-of-the-volume",

@@ -57,10 +57,7 @@ pub fn cases(list: &mut Cases) {
         request.node_id = c.settings().other_node_id.clone().unwrap_or_default();
         let status = c.refused(request, &[FailedPrecondition, NotFound])?;
         let known = status.code() != NotFound;
-        skip_unless(
-            known,
-            "the driver does not know the node of --other-node-id",
-        )
+        skip_unless(known, OTHER_IS_UNKNOWN)
     });
     list.rule("ControllerPublishVolume answers equal calls at the same time with the same context, or some with ABORTED");
     list.under("Concurrency").changes("at-the-same-time", |c| {
@@ -109,9 +106,32 @@ pub fn cases(list: &mut Cases) {
         request.readonly = true;
         c.demands_of("controller/unpublish/lets-the-volume-go", || c.ok(request))
     });
+    list.rule(
+        "ControllerUnpublishVolume with a node_id leaves the volume published to other nodes",
+    );
+    list.also(&[OTHER_NODE, PUBLISH_READONLY]);
+    list.changes("leaves-other-nodes", |c| {
+        c.has_node_id()?;
+        let request = c.create_for_mode(Mode::MultiNodeMultiWriter)?;
+        let reason = "the driver has no volumes for MULTI_NODE_MULTI_WRITER";
+        let volume = c.volume_or_skip(request, &[InvalidArgument], reason)?;
+        let mut request = c.attach_request(&volume);
+        c.ok(request.clone())?;
+        request.node_id = c.settings().other_node_id.clone().unwrap_or_default();
+        let known = c.ok_or(request.clone(), &[NotFound])?.is_some();
+        skip_unless(known, OTHER_IS_UNKNOWN)?;
+        c.ok(c.detach_request(&volume))?;
+        // It would be OK if it were not published there any more.
+        request.readonly = true;
+        c.demands_of("controller/publish/with-another-readonly", || {
+            c.refused(request, &[AlreadyExists])
+        })
+    });
     list.rule("ControllerUnpublishVolume answers equal calls at the same time with OK, or some with ABORTED");
     list.under("Concurrency").changes("at-the-same-time", |c| {
         let (volume, _) = c.attached()?;
         c.equal_calls(c.detach_request(&volume), 6)
     });
 }
+
+const OTHER_IS_UNKNOWN: &str = "the driver does not know the node of --other-node-id";

@@ -93,11 +93,12 @@ pub fn cases(list: &mut Cases) {
         ensure(!writes, "a write is refused", "it succeeded")
     });
     list.error("NodePublishVolume at the path of a published volume with another readonly answers ALREADY_EXISTS");
-    list.changes("with-another-readonly", |c| {
-        let mut request = c.published()?.publish();
-        request.readonly = true;
-        c.refused(request, &[AlreadyExists])
-    });
+    list.also(EACH_ACCESS)
+        .changes("with-another-readonly", |c| {
+            let mut request = c.published()?.publish();
+            request.readonly = true;
+            c.refused(request, &[AlreadyExists])
+        });
     list.error("NodePublishVolume at the path of a published volume with an incompatible capability answers ALREADY_EXISTS");
     list.changes("with-another-capability", |c| {
         let placed = c.published()?;

@@ -18,6 +18,9 @@ pub fn cases(list: &mut Cases) {
     list.changes("at-another-path", |c| {
         let mut request = c.published()?.stats();
         request.volume_path = c.target()?;
+        c.refused(request.clone(), &[NotFound])?;
+        // Nor is it where another one is.
+        request.volume_path = c.published()?.target;
         c.refused(request, &[NotFound])
     });
     list.error(
