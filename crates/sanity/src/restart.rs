@@ -126,21 +126,25 @@ impl Context {
     /// # Errors
     /// When there is no command, it fails, or the driver does not come back.
     pub fn restart(&self) -> Verdict {
-        let Some(restarter) = self.run.restarter() else {
-            return Err(Stop::Skipped("no --restart-command".to_owned()));
-        };
         self.depends_on(REMEMBERS);
-        self.restarts.during(|| self.restart_by(&restarter))
+        self.restarted()
     }
 
     /// Restarts the driver as [`Context::restart`] does, while it has this volume. One that keeps nothing over a restart is
-    /// another case's subject.
+    /// another case's subject; what it has forgotten besides is this one's.
     ///
     /// # Errors
     /// As [`Context::restart`], or when it does not know the volume any more.
     pub fn restart_knowing(&self, volume: &Volume) -> Verdict {
-        self.restart()?;
+        self.restarted()?;
         self.still_knows(volume)
+    }
+
+    fn restarted(&self) -> Verdict {
+        let Some(restarter) = self.run.restarter() else {
+            return Err(Stop::Skipped("no --restart-command".to_owned()));
+        };
+        self.restarts.during(|| self.restart_by(&restarter))
     }
 
     /// Skips the case of a driver that knows a volume of before a restart no more.

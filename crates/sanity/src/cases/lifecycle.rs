@@ -100,7 +100,8 @@ pub fn cases(list: &mut Cases) {
     list.alone("restart-while-published", |c| {
         let placed = c.published()?;
         c.put_data(&placed, "before")?;
-        c.restart_knowing(&placed.volume)?;
+        c.restart()?;
+        c.still_knows(&placed.volume)?;
         c.is_published(&placed)?;
         c.holds(&placed, "before")?;
         c.ok(placed.unpublish())?;
