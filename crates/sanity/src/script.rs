@@ -145,6 +145,8 @@ impl ScriptWriter<'_> {
     /// The lines for steps, of which others come later.
     fn steps(&mut self, steps: &[Step], later: &[Step]) {
         let mut beside = false;
+        // How often the same call was made, one after the other.
+        let mut times = 1;
         for (index, step) in steps.iter().enumerate() {
             match step {
                 Step::Shell(command) => self.lines.push(command.clone()),
@@ -157,11 +159,21 @@ impl ScriptWriter<'_> {
                     self.lines.push("stop_driver; start_driver".to_owned());
                 }
                 Step::Call(call) => {
+                    let next = steps.get(index + 1).and_then(Step::call);
+                    if next.is_some_and(|next| call.is_aborted_again(next)) {
+                        times += 1;
+                        continue;
+                    }
                     // What a case does between two calls at the same time is none of their steps.
                     let next = steps[index + 1..].iter().find_map(Step::call);
                     let overlaps = matches!((next, &call.ended), (Some(next), Some((end, _))) if next.began < *end);
                     let later = steps[index + 1..].iter().chain(later);
-                    self.call(call, overlaps || beside, later);
+                    self.call(
+                        call,
+                        std::mem::replace(&mut times, 1),
+                        overlaps || beside,
+                        later,
+                    );
                     if beside && !overlaps {
                         self.wait();
                     }
@@ -223,7 +235,13 @@ impl ScriptWriter<'_> {
         }
     }
 
-    fn call<'s>(&mut self, call: &Call, beside: bool, later: impl Iterator<Item = &'s Step>) {
+    fn call<'s>(
+        &mut self,
+        call: &Call,
+        times: usize,
+        beside: bool,
+        later: impl Iterator<Item = &'s Step>,
+    ) {
         let mut line = self.csi(self.run.peer(call.method));
         let (Some((group, rpc)), Some(request)) = (csi_rpc::of_method(call.method), sent(call))
         else {
@@ -291,6 +309,9 @@ impl ScriptWriter<'_> {
         };
         if let Some(outcome) = outcome {
             let _ = write!(line, "  # {outcome}");
+            if times > 1 {
+                let _ = write!(line, ", {times} times");
+            }
         }
         self.lines.push(line);
     }

@@ -56,6 +56,16 @@ impl Call {
         self.ended.as_ref()?.1.as_ref().ok()
     }
 
+    /// Whether another call repeats this one, once it is ABORTED, and is ABORTED too.
+    pub(super) fn is_aborted_again(&self, next: &Self) -> bool {
+        let is_aborted = |answer: &StepAnswer| *answer == Err(Code::Aborted);
+        let (Some((end, first)), Some((_, second))) = (&self.ended, &next.ended) else {
+            return false;
+        };
+        let is_same = self.method.path == next.method.path && self.request == next.request;
+        is_same && *end <= next.began && is_aborted(first) && is_aborted(second)
+    }
+
     /// A call that is over and ran beside no other.
     pub(super) fn over(method: &'static Method, request: Bytes, answer: StepAnswer) -> Self {
         let now = Instant::now();
@@ -217,6 +227,35 @@ mod tests {
             began: at(seconds.0),
             ended: Some((at(seconds.1), answer)),
         })
+    }
+
+    #[test]
+    fn a_call_is_aborted_again_where_the_next_is_the_same_after_it() {
+        let delete = |id: &str, answer, seconds| {
+            let request = v1::DeleteSnapshotRequest {
+                snapshot_id: id.to_owned(),
+                ..Default::default()
+            };
+            call("DeleteSnapshot", request, answer, seconds)
+        };
+        let aborted = || Err(Code::Aborted);
+        let first = delete("a", aborted(), (0, 1));
+        for (what, next, expected) in [
+            ("the same", delete("a", aborted(), (2, 3)), true),
+            ("another one", delete("b", aborted(), (2, 3)), false),
+            ("done", delete("a", Ok(Bytes::new()), (2, 3)), false),
+            ("beside it", delete("a", aborted(), (0, 3)), false),
+        ] {
+            let (Some(first), Some(next)) = (first.call(), next.call()) else {
+                panic!("{what}");
+            };
+            // Each was told by a clock of its own.
+            let mut next = next.clone();
+            if what != "beside it" {
+                next.began = first.ended.as_ref().map_or(first.began, |(end, _)| *end);
+            }
+            assert_eq!(first.is_aborted_again(&next), expected, "{what}");
+        }
     }
 
     #[test]
