@@ -57,13 +57,8 @@ impl Journal {
     pub(super) fn open(parent: &Path, name: String, endpoints: &[String; 2]) -> io::Result<Self> {
         let folder = parent.join(&name);
         fs::create_dir(&folder)?;
-        let mut file = fs::OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(folder.join(FILE))?;
-        file.try_lock()?;
-        writeln!(file, "{}", json!({ "endpoints": endpoints }))?;
+        // On a full disk there is a place for the folder, but not for what is in it.
+        let file = begun(&folder, endpoints).inspect_err(|_| remove(&folder))?;
         Ok(Self {
             name,
             folder,
@@ -124,6 +119,18 @@ impl Journal {
         // One write a line: a run that is killed leaves whole lines.
         lock(file).write_all(format!("{line}\n").as_bytes())
     }
+}
+
+/// The file of a journal, with its first line.
+fn begun(folder: &Path, endpoints: &[String; 2]) -> io::Result<File> {
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(folder.join(FILE))?;
+    file.try_lock()?;
+    writeln!(file, "{}", json!({ "endpoints": endpoints }))?;
+    Ok(file)
 }
 
 /// The items that dead runs of this user against these endpoints have left below `parent`.
@@ -219,6 +226,22 @@ mod tests {
     use csi_proto::{tables, v1};
     use csi_undo::made::Made;
     use prost::Message as _;
+
+    #[test]
+    fn a_journal_that_cannot_be_begun_leaves_no_folder() {
+        let top = tempfile::tempdir().unwrap();
+        let mut parent = top.path().to_owned();
+        // The longest path has 4,095 bytes: there is room for the folder, and none for a file in it.
+        let length = |path: &Path| path.as_os_str().len();
+        while length(&parent) < 3850 {
+            parent.push("x".repeat(200));
+        }
+        fs::create_dir_all(&parent).unwrap();
+        let name = "x".repeat(4092 - length(&parent));
+        let endpoints = &["a", "b"].map(str::to_owned);
+        assert!(Journal::open(&parent, name, endpoints).is_err());
+        assert_eq!(fs::read_dir(&parent).unwrap().count(), 0);
+    }
 
     #[test]
     fn what_is_not_gone_is_read_back_once_the_run_is_dead() {
