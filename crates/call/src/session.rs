@@ -24,6 +24,9 @@ use tonic::{Code, Request, Response, Status};
 /// Replies larger than tonic's default of 4 MiB are common in large clusters.
 const MAX_REPLY_BYTES: usize = 1 << 30;
 
+/// The pauses, in milliseconds, before a call is sent again that the other side has not taken.
+const UNTAKEN_PAUSES: [u64; 8] = [0, 1, 5, 20, 50, 100, 200, 400];
+
 /// A way to a driver, with what goes along with every call.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -177,13 +180,11 @@ impl Session {
     /// # Errors
     /// When the driver, or the way to it, answers with anything but OK, and `DEADLINE_EXCEEDED` when nobody answers in time.
     pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
-        let sent = request.clone();
-        let (mut client, request, path) = self.prepare(method, request);
-        self.bounded(method, &sent, self.end(), async {
+        let taken = self.taken(method, &request, |mut client, request, path| async move {
             client.ready().await.map_err(not_ready)?;
             client.unary(request, path, RawCodec).await
-        })
-        .await
+        });
+        self.bounded(method, &request, self.end(), taken).await
     }
 
     /// Calls the RPC of `request`, whose reply is one message.
@@ -210,12 +211,12 @@ impl Session {
         method: &'static Method,
         request: Bytes,
     ) -> Result<Response<Messages>, CallError> {
-        let (sent, end) = (request.clone(), self.end());
-        let (mut client, request, path) = self.prepare(method, request);
-        let answer = self.bounded(method, &sent, end, async {
+        let end = self.end();
+        let taken = self.taken(method, &request, |mut client, request, path| async move {
             client.ready().await.map_err(not_ready)?;
             client.server_streaming(request, path, RawCodec).await
         });
+        let answer = self.bounded(method, &request, end, taken);
         Ok(answer.await?.map(|stream| Messages { stream, end }))
     }
 
@@ -259,6 +260,27 @@ impl Session {
     fn end(&self) -> Option<Instant> {
         let timeout = self.timeout?;
         Instant::now().checked_add(timeout)
+    }
+
+    /// Sends a call, again where the other side has not taken it.
+    async fn taken<T, F: Future<Output = Result<T, Status>>>(
+        &self,
+        method: &'static Method,
+        request: &Bytes,
+        send: impl Fn(tonic::client::Grpc<Checked>, Request<Bytes>, PathAndQuery) -> F,
+    ) -> Result<T, Status> {
+        let mut pauses = UNTAKEN_PAUSES.into_iter();
+        loop {
+            let (client, request, path) = self.prepare(method, request.clone());
+            let answer = send(client, request, path).await;
+            if !answer.as_ref().is_err_and(was_not_taken) {
+                return answer;
+            }
+            match pauses.next() {
+                Some(pause) => tokio::time::sleep(Duration::from_millis(pause)).await,
+                None => return answer,
+            }
+        }
     }
 
     fn prepare(
@@ -348,6 +370,20 @@ fn judged(mut status: Status) -> Status {
         Code::Unknown | Code::Cancelled if !is_reset => Lost::status(true, source),
         _ => status,
     }
+}
+
+/// Whether HTTP/2 says that the other side has not begun with a call, which a client repeats by itself: the stream was refused, or
+/// it came after the other side had begun to close the connection in order, which ends by its age, or idle.
+fn was_not_taken(status: &Status) -> bool {
+    let is_refused = |error: &h2::Error| match error.reason() {
+        Some(h2::Reason::REFUSED_STREAM) => true,
+        Some(h2::Reason::NO_ERROR) => error.is_go_away() && error.is_remote(),
+        _ => false,
+    };
+    status.source().into_iter().flat_map(causes).any(|cause| {
+        cause.downcast_ref().is_some_and(is_refused)
+            || cause.downcast_ref().is_some_and(hyper::Error::is_canceled)
+    })
 }
 
 fn not_ready(error: tonic::transport::Error) -> Status {

@@ -5,6 +5,7 @@ mod exec;
 mod tls;
 
 use super::*;
+use crate::session::Session;
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
@@ -345,6 +346,50 @@ async fn a_driver_that_dies_in_a_call_leaves_the_reason() {
     serve_unix(Path::new(&path));
     assert_eq!(name(&channel).await.expect("answered"), "localhost");
     assert!(endpoint.last_error().is_none());
+}
+
+#[tokio::test]
+async fn a_call_that_a_connection_does_not_take_goes_over_the_next() {
+    let (_folder, path) = in_folder("s");
+    let listener = UnixListener::bind(&path).expect("bound");
+    // Of each connection the first call is refused, the next one answered, and then it ends in order.
+    let serve = async {
+        loop {
+            let (stream, _) = listener.accept().await.expect("a client");
+            let mut connection = h2::server::handshake(stream).await.expect("HTTP/2");
+            let mut is_first = true;
+            while let Some(call) = connection.accept().await {
+                let (_, mut reply) = call.expect("a call");
+                if std::mem::take(&mut is_first) {
+                    reply.send_reset(h2::Reason::REFUSED_STREAM);
+                    continue;
+                }
+                let head = http::Response::builder().header("content-type", "application/grpc");
+                let head = head.body(()).expect("a head");
+                let mut body = reply.send_response(head, false).expect("headers");
+                body.send_data(vec![0; 5].into(), false).expect("bytes");
+                let mut trailers = http::HeaderMap::new();
+                trailers.insert("grpc-status", http::HeaderValue::from_static("0"));
+                body.send_trailers(trailers).expect("trailers");
+                connection.graceful_shutdown();
+            }
+        }
+    };
+    let endpoint = endpoint(&path);
+    let calls = async {
+        let session = Session::open(&endpoint, &ConnectOptions::default()).await;
+        let session = session.expect("connected");
+        for _ in 0..3 {
+            let answer = session.ask(&ProbeRequest {}).await;
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+    };
+    tokio::select! {
+        () = serve => panic!("it serves on"),
+        () = calls => {}
+    }
+    let reason = endpoint.last_error();
+    assert!(reason.is_none(), "{reason:?}");
 }
 
 #[cfg(feature = "embedded")]

@@ -44,6 +44,50 @@ fn is_http2(answer: &[u8]) -> bool {
     answer.first().is_none_or(|high| *high == 0) && answer.get(3).is_none_or(|kind| *kind == 4)
 }
 
+/// Follows the frames of HTTP/2 that come in, to see an end in order: GOAWAY (7) with NO_ERROR (0).
+#[derive(Default)]
+struct Frames {
+    /// The beginning of a frame, as far as it has come: its head, and of GOAWAY the last stream and the reason.
+    begun: Vec<u8>,
+    /// How much of a frame is still to be passed over.
+    rest: usize,
+}
+
+const FRAME_HEAD: usize = 9;
+const GOAWAY: u8 = 7;
+const GOAWAY_REASON: usize = FRAME_HEAD + 4;
+const GOAWAY_HEAD: usize = GOAWAY_REASON + 4;
+
+impl Frames {
+    /// Whether such a frame is complete with these bytes.
+    fn end_in_order(&mut self, mut bytes: &[u8]) -> bool {
+        let mut found = false;
+        while !bytes.is_empty() {
+            let passed = self.rest.min(bytes.len());
+            self.rest -= passed;
+            bytes = &bytes[passed..];
+            let is_goaway = self.begun.len() >= FRAME_HEAD;
+            let wanted = if is_goaway { GOAWAY_HEAD } else { FRAME_HEAD };
+            let taken = (wanted - self.begun.len()).min(bytes.len());
+            self.begun.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+            if self.begun.len() < wanted {
+                continue;
+            }
+            let length = [0, self.begun[0], self.begun[1], self.begun[2]];
+            let length = u32::from_be_bytes(length) as usize;
+            let has_reason = self.begun[3] == GOAWAY && length >= GOAWAY_HEAD - FRAME_HEAD;
+            if has_reason && !is_goaway {
+                continue;
+            }
+            found |= is_goaway && self.begun[GOAWAY_REASON..] == [0; 4];
+            self.rest = length + FRAME_HEAD - wanted;
+            self.begun.clear();
+        }
+        found
+    }
+}
+
 /// The endpoint of a stream, as the reasons of its end name it.
 pub(super) struct StreamOrigin {
     /// The endpoint's text.
@@ -59,8 +103,10 @@ pub(super) struct Watched {
     stream: Box<dyn ByteStream>,
     origin: StreamOrigin,
     greeting: Greeting,
-    /// Whether this side has closed the connection, so that its end is no news.
+    /// Whether this side has closed the connection, or the other one has said that it will, so that its end is no news.
     closing: bool,
+    /// The frames that come in, where they are HTTP/2.
+    frames: Option<Frames>,
     /// Whether the reason of its end is known: what fails after that is only a consequence.
     lost: bool,
 }
@@ -77,6 +123,7 @@ impl Watched {
             origin,
             greeting,
             closing: false,
+            frames: (greeting == Greeting::Awaited).then(Frames::default),
             lost: false,
         }
     }
@@ -210,6 +257,9 @@ impl AsyncRead for Watched {
         if let Err(stranger) = self.greeted(read) {
             return self.watch(Err(io::Error::other(stranger)));
         }
+        if let Some(frames) = &mut self.frames {
+            self.closing |= frames.end_in_order(read);
+        }
         self.watch(result)
     }
 }
@@ -271,6 +321,34 @@ mod tests {
         // What fails afterwards does not hide the reason.
         near.write_all(b"more").await.expect_err("still nobody");
         last_error.get().expect("a reason").to_string()
+    }
+
+    #[test]
+    fn an_end_in_order_is_seen_however_its_frames_are_cut() {
+        let frame = |kind: u8, payload: &[u8]| {
+            let mut frame = vec![0, 0, payload.len() as u8, kind, 0, 0, 0, 0, 0];
+            frame.extend_from_slice(payload);
+            frame
+        };
+        let goaway = |reason: u8| frame(7, &[0, 0, 0, 1, 0, 0, 0, reason, b'a', b'g', b'e']);
+        // The payload of another frame looks like it.
+        let begin = [frame(4, &[]), frame(0, &goaway(0)), frame(6, &[7; 8])].concat();
+        for (end, expected) in [
+            (Vec::new(), false),
+            (goaway(0), true),
+            (goaway(2), false),
+            // Too short to be one.
+            (frame(7, &[0; 4]), false),
+            ([goaway(0), frame(6, &[0; 8])].concat(), true),
+        ] {
+            let all = [&begin[..], &end].concat();
+            for part in 1..=all.len() {
+                let mut frames = Frames::default();
+                let parts = all.chunks(part);
+                let found = parts.fold(false, |found, part| frames.end_in_order(part) || found);
+                assert_eq!(found, expected, "{part} {all:?}");
+            }
+        }
     }
 
     #[tokio::test]
