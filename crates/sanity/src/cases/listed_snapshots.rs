@@ -133,12 +133,8 @@ pub fn cases(list: &mut Cases) {
         let (volume, snapshot) = c.volume_and_snapshot()?;
         let mut request = c.list_snapshots();
         request.source_volume_id = volume.id();
-        each(c.all_ok(vec![request.clone(); 6])?, |page| {
-            let entries = page.entries.into_iter();
-            let listed: Vec<_> = entries.filter_map(|entry| entry.snapshot).collect();
-            c.fit(&request, &listed)?;
-            only(&listed, &snapshot)
-        })
+        let lists = c.often_at_once(6, || c.listed(request.clone()))?;
+        each(lists, |listed| only(&listed?, &snapshot))
     });
 }
 
