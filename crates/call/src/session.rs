@@ -328,6 +328,12 @@ impl Session {
     }
 }
 
+/// Whether a call with that time limit, which ended with that status after so long, had no answer. A driver may say the same at
+/// once, as its own answer, and its own clock may be a little ahead.
+pub fn had_no_answer(status: &Status, limit: Option<Duration>, took: Duration) -> bool {
+    status.code() == Code::DeadlineExceeded && limit.is_some_and(|limit| took >= limit / 10 * 9)
+}
+
 /// The status with every secret in its message masked. Its details, which are bytes, stay.
 fn without(status: Status, secrets: &[String]) -> Status {
     match masked(status.message(), secrets) {

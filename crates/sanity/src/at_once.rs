@@ -1,6 +1,5 @@
 //! Calls that a case makes at the same time. Together they are one step: the driver is not restarted in the middle.
 
-use super::answers::ok_or_aborted;
 use super::context::{Context, encoded};
 use super::verdict::{Stop, status_text};
 use csi_proto::Request;
@@ -22,31 +21,28 @@ impl Context {
         self.between_steps()?;
         let limit = self.run.settings.timeout;
         let calls = requests.iter().map(encoded);
-        let calls = calls.map(|request| self.exchanged(Q::METHOD, request, limit));
+        let calls = calls.map(|request| self.exchanged(Q::METHOD, request, limit, &[]));
         // Made within the runtime, which has the clock.
         let answers = self.wait(async { try_join_all(calls).await })??;
         let answers = answers.into_iter();
         answers.map(|answer| self.decoded::<Q>(answer)).collect()
     }
 
-    /// Sends equal requests at the same time: each must be answered with OK or, as the specification allows, with ABORTED,
-    /// and one more after them with OK. The replies of OK.
+    /// Sends equal requests at the same time, and one more after them, which must all be answered with OK in the end.
     ///
     /// # Errors
-    /// When one is answered with another code, or as [`Context::send`].
+    /// As [`Context::all_ok`] and [`Context::ok`].
     pub fn equal_calls<Q: Request + Clone>(
         self: &Arc<Self>,
         request: Q,
         count: usize,
     ) -> Result<Vec<Q::Reply>, Stop> {
-        let answers = self.together(vec![request.clone(); count])?.into_iter();
-        let replies = answers.filter_map(|answer| ok_or_aborted(answer).transpose());
-        let mut replies: Vec<_> = replies.collect::<Result<_, _>>()?;
+        let mut replies = self.all_ok(vec![request.clone(); count])?;
         replies.push(self.ok(request)?);
         Ok(replies)
     }
 
-    /// Sends requests of one kind at the same time, which must all be answered with OK; the replies in their order.
+    /// Sends requests of one kind at the same time, which must all be answered with OK in the end; the replies in their order.
     ///
     /// # Errors
     /// When one is not, or as [`Context::send`].
@@ -55,24 +51,6 @@ impl Context {
         let answers = self.together(requests)?.into_iter();
         answers
             .map(|answer| answer.map_err(|status| Stop::failed(&expected, status_text(&status))))
-            .collect()
-    }
-
-    /// Sends equal calls to a driver that may do one thing at a time: calls that end with ABORTED are sent again.
-    ///
-    /// # Errors
-    /// As [`Context::equal_calls`] and [`Context::ok`].
-    pub fn all_ok_in_the_end<Q: Request + Clone>(
-        self: &Arc<Self>,
-        requests: Vec<Q>,
-    ) -> Result<Vec<Q::Reply>, Stop> {
-        let answers = self.together(requests.clone())?;
-        let answers = requests.into_iter().zip(answers);
-        answers
-            .map(|(request, answer)| match ok_or_aborted(answer)? {
-                Some(reply) => Ok(reply),
-                None => self.ok(request),
-            })
             .collect()
     }
 

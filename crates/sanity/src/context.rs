@@ -3,6 +3,7 @@
 //! What the calls make is noted by `taking_down.rs`, what is wrong with the form of their replies by `reply_rules.rs`;
 //! volumes and paths to call with come from `fixtures.rs`.
 
+use super::again::Again;
 use super::broken_rules::BrokenRules;
 use super::call_times::CallTimes;
 use super::dependencies::{Dependencies, Tracked};
@@ -136,7 +137,7 @@ impl Context {
         self.decoded::<Q>(self.exchange(Q::METHOD, encoded(&request))?)
     }
 
-    /// Sends a request as [`Context::send`] does, once, with a deadline of its own.
+    /// Sends a request as [`Context::send`] does, with a deadline of its own.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -146,7 +147,7 @@ impl Context {
         request: Q,
     ) -> Result<Result<Q::Reply, Status>, Stop> {
         self.between_steps()?;
-        let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit))??;
+        let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit, &[]))??;
         let has_ended = |status: &Status| status.code() == Code::DeadlineExceeded;
         if answer.as_ref().is_err_and(has_ended) {
             lock(&self.run.losses).gave_up(&self.case, Q::METHOD.name);
@@ -188,7 +189,18 @@ impl Context {
         request: Bytes,
     ) -> Result<Result<Bytes, Status>, Stop> {
         self.allowed(method)?;
-        let answer = self.wait(call(session, method, request))?;
+        let answer = self.wait(async {
+            let mut again = Again::within(self.run.settings.timeout);
+            loop {
+                let begun = Instant::now();
+                let answer = call(session, method, request.clone()).await;
+                let error = answer.as_ref().err();
+                match error.and_then(|status| again.after(status, begun.elapsed())) {
+                    Some(pause) => tokio::time::sleep(pause).await,
+                    None => break answer,
+                }
+            }
+        })?;
         Ok(answer.map(|messages| messages.into_iter().next().unwrap_or_default()))
     }
 
@@ -222,7 +234,7 @@ impl Context {
     pub fn cancelled<Q: Request>(&self, request: Q, after: Duration) -> Verdict {
         self.between_steps()?;
         let limit = self.run.settings.timeout;
-        let call = self.exchanged(Q::METHOD, encoded(&request), limit);
+        let call = self.exchanged(Q::METHOD, encoded(&request), limit, &[]);
         // Made within the runtime, which has the clock.
         let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
         if answer.is_err() {
@@ -306,9 +318,7 @@ impl Context {
         self.exchange_for(method, request, &[])
     }
 
-    /// Makes a call as [`Context::exchange`] does, to which these codes are right answers. Where ABORTED is none, the call
-    /// is made again after it, as the specification demands of a caller, for as long as one call may take: no shorter time
-    /// is too long for a driver.
+    /// Makes a call as [`Context::exchange`] does, to which these codes are right answers.
     ///
     /// # Errors
     /// As [`Context::send`].
@@ -318,24 +328,9 @@ impl Context {
         request: Bytes,
         codes: &[Code],
     ) -> Result<Exchanged, Stop> {
-        let limit = self.run.settings.timeout;
-        let end = Instant::now() + limit;
-        let mut pause = Duration::from_millis(10);
-        let is_pending = |status: &Status| {
-            let code = status.code();
-            code == Code::Aborted && !codes.contains(&code) && Instant::now() < end
-        };
         self.between_steps()?;
-        loop {
-            // A repetition is the same step.
-            match self.wait(self.exchanged(method, request.clone(), limit))?? {
-                Err(status) if is_pending(&status) => {
-                    self.pause(pause)?;
-                    pause = (pause * 2).min(Duration::from_millis(500));
-                }
-                answer => return Ok(answer),
-            }
-        }
+        let limit = self.run.settings.timeout;
+        self.wait(self.exchanged(method, request, limit, codes))?
     }
 
     /// Makes a call as [`Context::exchange_for`] does, to which only these codes are right answers.
@@ -355,12 +350,14 @@ impl Context {
         Ok(answer)
     }
 
-    /// Makes one call asynchronously. A call whose future is dropped stays recorded as given up.
+    /// Makes a call asynchronously, and again after an answer that asks for that and is none of the right ones. That is the same
+    /// step.
     pub(super) async fn exchanged(
         &self,
         method: &'static Method,
         request: Bytes,
         limit: Duration,
+        codes: &[Code],
     ) -> Result<Exchanged, Stop> {
         self.allowed(method)?;
         let is_block = |path| !contents(method.request, &request, path).is_empty();
@@ -373,25 +370,59 @@ impl Context {
             self.run
                 .works(method, access, Some(Code::DeadlineExceeded))?;
         }
-        let peer = self.run.peer(method);
+        // Until the last of its answers: what calls at the same time lack is not forgotten when one is made again.
         let _under_way = self.begins(method, &request);
+        let mut again = Again::within(limit);
+        loop {
+            let begun = Instant::now();
+            let answer = self.called(method, &request, limit).await?;
+            let Err(status) = &answer else {
+                return Ok(answer);
+            };
+            let is_right = codes.contains(&status.code());
+            let pause = again.after(status, begun.elapsed());
+            let pause = pause.filter(|_| !is_right);
+            if pause.is_none() {
+                self.was_refused(method, &request, status);
+            }
+            // What does not work here at all shows nothing about the rule of a case.
+            self.run.works(method, access, Some(status.code()))?;
+            match pause {
+                Some(pause) => {
+                    tokio::time::sleep(pause).await;
+                    // What comes now depends on the case about repetitions.
+                    drop(self.begins(method, &request));
+                }
+                None => return Ok(answer),
+            }
+        }
+    }
+
+    /// Makes one call. One whose future is dropped stays recorded as given up.
+    async fn called(
+        &self,
+        method: &'static Method,
+        request: &Bytes,
+        limit: Duration,
+    ) -> Result<Exchanged, Stop> {
+        let peer = self.run.peer(method);
         let own_limit = (limit != self.run.settings.timeout).then_some(limit);
         let step = lock(&self.steps).begin(method, request.clone(), own_limit);
-        let number = self.made.asked(method, &request)?;
+        let number = self.made.asked(method, request)?;
         // Cases look for secrets in what the driver says; the runner masks what it shows of that.
         let session = peer.session.clone().with_timeout(Some(limit)).unmasked();
         let before = self.restarts.mark();
         let begun = Instant::now();
-        self.run.begins(method, &request);
-        let timed = CallTimes::begins(&self.run.times, method, &request);
+        self.run.begins(method, request);
+        let timed = CallTimes::begins(&self.run.times, method, request);
         let answer = call(&session, method, request.clone()).await;
         drop(timed);
         let ended = match &answer {
             Ok(messages) => Ok(messages.first().cloned().unwrap_or_default()),
             Err(status) => Err(status.code()),
         };
-        self.made.answered(number, method, &request, &ended);
-        let doubled = lock(&self.run.given_ids).ends(method, &request, begun, &ended);
+        self.made.answered(number, method, request, &ended);
+        let doubled = lock(&self.run.given_ids).ends(method, request, begun, &ended);
         lock(&self.steps).end(step, ended);
         if let Some((path, told)) = doubled {
             self.breaks(case_about_ids(method), path.to_owned(), told, false);
@@ -404,7 +435,7 @@ impl Context {
         if let Some(lost) = status.and_then(Lost::of)
             && !is_cut_off
         {
-            let failure = self.made.lose(&self.case, method, &request, lost);
+            let failure = self.made.lose(&self.case, method, request, lost);
             return Err(Stop::Failed(failure));
         }
         if self.looks_after_calls
@@ -416,18 +447,12 @@ impl Context {
             let failure = self.made.lose_after(&self.case, method, &problem);
             return Err(Stop::Failed(failure));
         }
-        let found =
-            lock(&self.run.seen).look(&self.run.settings.secrets, method, &request, &answer);
+        let found = lock(&self.run.seen).look(&self.run.settings.secrets, method, request, &answer);
         found.into_iter().for_each(|(about, at, may_be_right)| {
             self.breaks(about, at, String::new(), may_be_right)
         });
-        match &answer {
-            Ok(messages) => self.check_replies(method, &request, messages),
-            // What does not work here at all shows nothing about the rule of a case.
-            Err(status) => {
-                self.was_refused(method, &request, status);
-                self.run.works(method, access, Some(status.code()))?;
-            }
+        if let Ok(messages) = &answer {
+            self.check_replies(method, request, messages);
         }
         Ok(answer)
     }

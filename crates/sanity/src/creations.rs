@@ -79,10 +79,10 @@ impl Context {
     /// Demands that requests with different names at the same time make a thing each. A driver may do one of them at a time.
     ///
     /// # Errors
-    /// When they do not, or as [`Context::all_ok_in_the_end`].
+    /// When they do not, or as [`Context::all_ok`].
     pub fn one_of_each_call<Q: Creation>(self: &Arc<Self>, requests: Vec<Q>) -> Verdict {
         let mut ids = BTreeSet::new();
-        for reply in self.all_ok_in_the_end(requests)? {
+        for reply in self.all_ok(requests)? {
             let id = Q::id(&self.identified::<Q>(reply)?).to_owned();
             let actual = format!("{id} for two names");
             self.demands_of(case_about_ids(Q::METHOD), || {

@@ -15,6 +15,7 @@
 //! The result is one value, `report.rs`, which is its own JSON. `finding.rs`, `summary.rs`, `print.rs`, `junit.rs` and `page.rs`
 //! show it, and `kept.rs` keeps it.
 
+mod again;
 mod answers;
 mod at_once;
 mod broken_rules;

@@ -6,7 +6,7 @@ use super::run::{Run, call};
 use super::steps::request_text;
 use super::verdict::Failure;
 use bytes::Bytes;
-use csi_call::session::{Connection, Lost};
+use csi_call::session::{Connection, Lost, had_no_answer};
 use csi_proto::Request as _;
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
@@ -17,7 +17,6 @@ use csi_rpc::facts::IdKind;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tonic::Code;
 
 /// The time that a driver which has gone has to come back before the run is given up.
 pub(super) const BACK_WITHIN: Duration = Duration::from_secs(10);
@@ -118,13 +117,14 @@ pub async fn answers(run: &Run, patience: Duration) -> Result<(), String> {
         loop {
             // It may be another one that answers.
             run.begins(v1::ProbeRequest::METHOD, &Bytes::new());
+            let begun = Instant::now();
             let Err(status) = call(&session, v1::ProbeRequest::METHOD, Bytes::new()).await else {
                 break;
             };
             let reason = match (peer.endpoint.last_error(), Lost::of(&status)) {
                 (Some(error), _) => Some(error.to_string()),
                 (None, Some(lost)) => Some(lost.to_string()),
-                (None, None) if status.code() == Code::DeadlineExceeded => {
+                (None, None) if had_no_answer(&status, Some(BACK_WITHIN), begun.elapsed()) => {
                     Some("the driver does not answer Probe".to_owned())
                 }
                 (None, None) => None,

@@ -1,6 +1,7 @@
 //! The state that all cases of a run share: the connections to controller and node, the capabilities, the settings. Also how
 //! the driver is asked, before the first case, what it can do.
 
+use super::again::Again;
 use super::broken_rules::BrokenRules;
 use super::call_counts::CallCounts;
 use super::call_times::CallTimes;
@@ -25,7 +26,7 @@ use csi_undo::made::Item;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
@@ -40,13 +41,6 @@ pub struct Ends<'a> {
 /// The words before the answer of an RPC that never worked.
 const UNKNOWN: &str = "never worked, so that nothing is known of it: ";
 
-/// The pauses before a question that was UNAVAILABLE is asked again.
-const PAUSES: [Duration; 3] = [
-    Duration::from_millis(20),
-    Duration::from_millis(100),
-    Duration::from_millis(400),
-];
-
 impl Asks for Ends<'_> {
     type Error = Error;
 
@@ -60,31 +54,36 @@ impl Asks for Ends<'_> {
             DriverEnd::Controller => self.controller,
         };
         let rpc = Q::METHOD.name;
-        let mut pauses = PAUSES.into_iter();
-        loop {
+        let limit = peer.session.timeout();
+        let mut again = Again::within(limit.unwrap_or(Duration::MAX));
+        let error = loop {
+            let begun = Instant::now();
             let error = match peer.session.ask(&request).await {
                 Ok(reply) => return Ok(Some(reply)),
                 Err(error) => error,
             };
-            let code = error.status.code();
-            if code != Code::Unavailable && code != Code::DeadlineExceeded {
-                return Ok(None);
+            match again.after(&error.status, begun.elapsed()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => break error,
             }
-            let pause = pauses.next();
-            // Without its capabilities nothing can be demanded of a driver.
-            let is_vital = pause.is_none() && rpc.ends_with("Capabilities");
-            let is_silent = code == Code::DeadlineExceeded || Lost::of(&error.status).is_some();
-            if is_vital || is_silent {
-                let doing = format!("asking {rpc} what the driver can do");
-                return Err(call_error(&error, &peer.endpoint).doing(doing));
-            }
-            let Some(pause) = pause else {
-                let told = format!("{UNKNOWN}{rpc}: {}", status_text(&error.status));
-                self.unanswered.insert(told);
-                return Ok(None);
-            };
-            tokio::time::sleep(pause).await;
+        };
+        let status = &error.status;
+        if !matches!(
+            status.code(),
+            Code::Aborted | Code::Unavailable | Code::DeadlineExceeded
+        ) {
+            return Ok(None);
         }
+        // Without its capabilities nothing can be demanded of a driver.
+        let is_vital = rpc.ends_with("Capabilities");
+        let is_silent = status.code() == Code::DeadlineExceeded || Lost::of(status).is_some();
+        if is_vital || is_silent {
+            let doing = format!("asking {rpc} what the driver can do");
+            return Err(call_error(&error, &peer.endpoint).doing(doing));
+        }
+        let told = format!("{UNKNOWN}{rpc}: {}", status_text(status));
+        self.unanswered.insert(told);
+        Ok(None)
     }
 }
 

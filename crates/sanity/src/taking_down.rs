@@ -11,7 +11,7 @@ use super::run::Run;
 use super::steps::{Call, Step, StepAnswer};
 use super::verdict::{Failure, Stop, Verdict, status_text};
 use bytes::Bytes;
-use csi_call::session::{CallError, Lost};
+use csi_call::session::{CallError, Lost, had_no_answer};
 use csi_output::shell_word::word;
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
@@ -45,6 +45,8 @@ const ALSO_AFTER: &[Code] = &[
     Code::DataLoss,
     // What is in use may be let go.
     Code::FailedPrecondition,
+    // Of a limit of calls at a time.
+    Code::ResourceExhausted,
 ];
 
 /// The items that one case has made, or a run before this one.
@@ -162,7 +164,7 @@ impl MadeItems {
         let limit = self.run.settings.timeout.min(CALL_AT_MOST);
         let tries = Tries {
             also_after: ALSO_AFTER,
-            aborted: limit,
+            pending: limit,
             answers_or_never: true,
             ..Tries::within(Some(limit))
         };
@@ -281,10 +283,7 @@ impl Tool for MadeItems {
         if ended.is_err_and(|code| code == Code::Unavailable) {
             self.run.may_be_another();
         }
-        // A driver may say the same at once, and its own clock may be a little ahead.
-        let had = limit.map(|limit| limit * 9 / 10);
-        let has_hung = error.is_some_and(|status| status.code() == Code::DeadlineExceeded)
-            && had.is_some_and(|had| begun.elapsed() >= had);
+        let has_hung = error.is_some_and(|status| had_no_answer(status, limit, begun.elapsed()));
         lock(&self.run.seen).had_time(method, has_hung);
         if has_hung && hangs {
             let name = method.name;

@@ -217,11 +217,15 @@ impl<'a, T: Tool> TakingBack<'a, T> {
         let mut number = 0;
         let result = loop {
             let limit = self.tries.limit(began.elapsed());
+            let sent = Instant::now();
             let error = match self.tool.call(worker, method, request.clone(), limit).await {
                 Ok(reply) => break Ok(reply),
                 Err(error) => error,
             };
-            match self.tries.after(&error, asks, number, began.elapsed()) {
+            match self
+                .tries
+                .after(&error, asks, number, (sent.elapsed(), began.elapsed()))
+            {
                 NextTry::Again(pause) => {
                     self.tool.tries_again(method, error.status.code());
                     tokio::time::sleep(pause).await;

@@ -1,7 +1,7 @@
 //! Decides whether a call that failed is made again.
 
 use csi_call::CallError;
-use csi_call::session::Lost;
+use csi_call::session::{Lost, had_no_answer};
 use std::time::Duration;
 use tonic::Code;
 
@@ -36,10 +36,21 @@ pub struct Tries {
     /// The codes after which a call that takes something back is made again too. One that asks for something once more has
     /// been answered by them.
     pub also_after: &'static [Code],
-    /// For how long ABORTED has new tries though all pauses are over: what the driver has under way may be slow.
-    pub aborted: Duration,
+    /// For how long a driver that says it goes on, with ABORTED or DEADLINE_EXCEEDED, has new tries though all pauses are over.
+    pub pending: Duration,
     /// Whether a driver that does not answer is not asked again, not even for other things.
     pub answers_or_never: bool,
+}
+
+/// Whether a failure is no answer of the driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Silence {
+    /// The driver has answered.
+    No,
+    /// There was no connection, or it was lost.
+    Lost,
+    /// There was no answer in the time of the call.
+    Late,
 }
 
 /// The decision after a failure.
@@ -62,7 +73,7 @@ impl Tries {
             one,
             all,
             also_after: &[],
-            aborted: all,
+            pending: all,
             answers_or_never: false,
         }
     }
@@ -73,17 +84,28 @@ impl Tries {
             .map(|limit| limit.min(self.all.saturating_sub(passed)))
     }
 
-    /// The decision when the try of this number, from 0, has failed so long after the first one began. `asks` is for a
-    /// call that asks for something once more.
-    pub fn after(&self, error: &CallError, asks: bool, number: usize, passed: Duration) -> NextTry {
-        let lost = Lost::of(&error.status).is_some();
-        self.decide(error.status.code(), lost, asks, number, passed)
+    /// The decision when the try of this number, from 0, which took so long, has failed so long after the first one began. `asks`
+    /// is for a call that asks for something once more.
+    pub fn after(
+        &self,
+        error: &CallError,
+        asks: bool,
+        number: usize,
+        (took, passed): (Duration, Duration),
+    ) -> NextTry {
+        let status = &error.status;
+        let silence = match Lost::of(status) {
+            Some(_) => Silence::Lost,
+            None if had_no_answer(status, error.timeout, took) => Silence::Late,
+            None => Silence::No,
+        };
+        self.decide(status.code(), silence, asks, number, passed)
     }
 
     fn decide(
         &self,
         code: Code,
-        lost: bool,
+        silence: Silence,
         asks: bool,
         number: usize,
         passed: Duration,
@@ -91,10 +113,13 @@ impl Tries {
         let longest = PAUSES[PAUSES.len() - 1];
         let pause = match PAUSES.get(number) {
             Some(pause) => Some(*pause),
-            None => (code == Code::Aborted && passed < self.aborted).then_some(longest),
+            None => {
+                let is_pending = matches!(code, Code::Aborted | Code::DeadlineExceeded);
+                (is_pending && silence == Silence::No && passed < self.pending).then_some(longest)
+            }
         };
         let too_long = pause.is_none_or(|pause| pause > BACK_WITHIN);
-        let silent = code == Code::DeadlineExceeded || lost && too_long;
+        let silent = silence == Silence::Late || silence == Silence::Lost && too_long;
         let may_pass = MAY_PASS.contains(&code) || !asks && self.also_after.contains(&code);
         match pause {
             _ if silent && self.answers_or_never => NextTry::Silent,
@@ -119,53 +144,98 @@ mod tests {
         assert_eq!(Tries::within(None).limit(Duration::ZERO), None);
         let strict = Tries {
             all: Duration::from_secs(5),
-            aborted: Duration::from_secs(4),
+            pending: Duration::from_secs(4),
             also_after: &[Code::Internal],
             answers_or_never: true,
             ..usual
         };
         let soon_told = Tries {
-            aborted: Duration::from_secs(4),
+            pending: Duration::from_secs(4),
             ..usual
         };
         let again = |milliseconds| NextTry::Again(Duration::from_millis(milliseconds));
-        for (tries, code, lost, number, seconds, expected) in [
-            (usual, Code::Aborted, false, 0, 0, again(20)),
-            (usual, Code::Unavailable, true, 4, 2, again(2000)),
-            (usual, Code::DeadlineExceeded, false, 1, 20, again(100)),
-            (usual, Code::DeadlineExceeded, false, 2, 30, NextTry::Failed),
-            (usual, Code::Aborted, false, 5, 4, again(2000)),
-            (usual, Code::Aborted, false, 5, 28, NextTry::Failed),
-            (usual, Code::Unavailable, false, 5, 4, NextTry::Failed),
-            (usual, Code::Internal, false, 0, 0, NextTry::Failed),
+        for (tries, code, silence, number, seconds, expected) in [
+            (usual, Code::Aborted, Silence::No, 0, 0, again(20)),
+            (usual, Code::Unavailable, Silence::Lost, 4, 2, again(2000)),
+            (
+                usual,
+                Code::DeadlineExceeded,
+                Silence::Late,
+                1,
+                20,
+                again(100),
+            ),
+            (
+                usual,
+                Code::DeadlineExceeded,
+                Silence::Late,
+                2,
+                30,
+                NextTry::Failed,
+            ),
+            (usual, Code::Aborted, Silence::No, 5, 4, again(2000)),
+            (usual, Code::Aborted, Silence::No, 5, 28, NextTry::Failed),
+            (usual, Code::Unavailable, Silence::No, 5, 4, NextTry::Failed),
+            (usual, Code::Internal, Silence::No, 0, 0, NextTry::Failed),
             (
                 usual,
                 Code::FailedPrecondition,
-                false,
+                Silence::No,
                 0,
                 0,
                 NextTry::Failed,
             ),
-            (soon_told, Code::Aborted, false, 5, 3, again(2000)),
-            (soon_told, Code::Aborted, false, 5, 4, NextTry::Failed),
-            (strict, Code::Internal, false, 0, 0, again(20)),
-            (strict, Code::Aborted, false, 5, 2, again(2000)),
-            (strict, Code::Aborted, false, 5, 3, NextTry::Failed),
-            (strict, Code::Aborted, false, 5, 4, NextTry::Failed),
-            (strict, Code::Unavailable, false, 5, 2, NextTry::Failed),
-            (strict, Code::DeadlineExceeded, false, 0, 0, NextTry::Silent),
-            (strict, Code::Unavailable, true, 2, 0, again(500)),
-            (strict, Code::Unavailable, true, 3, 0, NextTry::Silent),
+            (soon_told, Code::Aborted, Silence::No, 5, 3, again(2000)),
+            (soon_told, Code::Aborted, Silence::No, 5, 4, NextTry::Failed),
+            (strict, Code::Internal, Silence::No, 0, 0, again(20)),
+            (strict, Code::Aborted, Silence::No, 5, 2, again(2000)),
+            (strict, Code::Aborted, Silence::No, 5, 3, NextTry::Failed),
+            (strict, Code::Aborted, Silence::No, 5, 4, NextTry::Failed),
+            (
+                strict,
+                Code::Unavailable,
+                Silence::No,
+                5,
+                2,
+                NextTry::Failed,
+            ),
+            (
+                strict,
+                Code::DeadlineExceeded,
+                Silence::Late,
+                0,
+                0,
+                NextTry::Silent,
+            ),
+            // The driver's own answer.
+            (strict, Code::DeadlineExceeded, Silence::No, 0, 0, again(20)),
+            (
+                strict,
+                Code::DeadlineExceeded,
+                Silence::No,
+                5,
+                2,
+                again(2000),
+            ),
+            (strict, Code::Unavailable, Silence::Lost, 2, 0, again(500)),
+            (
+                strict,
+                Code::Unavailable,
+                Silence::Lost,
+                3,
+                0,
+                NextTry::Silent,
+            ),
         ] {
             let passed = Duration::from_secs(seconds);
-            let found = tries.decide(code, lost, false, number, passed);
+            let found = tries.decide(code, silence, false, number, passed);
             assert_eq!(
                 found, expected,
-                "{code:?} {lost} {number} {seconds} {tries:?}"
+                "{code:?} {silence:?} {number} {seconds} {tries:?}"
             );
         }
         // The answer to a creation that is repeated.
-        let found = strict.decide(Code::Internal, false, true, 0, Duration::ZERO);
+        let found = strict.decide(Code::Internal, Silence::No, true, 0, Duration::ZERO);
         assert_eq!(found, NextTry::Failed);
     }
 }

@@ -5,6 +5,8 @@ use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
+use csi_proto::v1;
+use std::collections::BTreeSet;
 use std::fs;
 use tonic::Code;
 
@@ -43,6 +45,42 @@ fn what_does_not_work_at_all_is_said_once_and_soon() {
         "{json}"
     );
     is_clean(&csi);
+}
+
+#[test]
+fn a_call_that_the_driver_says_goes_on_is_made_again() {
+    for code in [Code::Aborted, Code::DeadlineExceeded, Code::Unavailable] {
+        let driver = crate::lifecycle::thorough_driver();
+        let mut asked = BTreeSet::new();
+        driver.answer("CreateVolume", move |request| {
+            let request: v1::CreateVolumeRequest = request.decode();
+            let volume = v1::Volume {
+                volume_id: request.name.clone(),
+                capacity_bytes: 1 << 20,
+                ..v1::Volume::default()
+            };
+            match asked.insert(request.name) {
+                true => Reply::error(code, "it goes on"),
+                false => Reply::message(&v1::CreateVolumeResponse {
+                    volume: Some(volume),
+                }),
+            }
+        });
+        let mut deleted = BTreeSet::new();
+        driver.answer("DeleteVolume", move |request| {
+            let request: v1::DeleteVolumeRequest = request.decode();
+            match deleted.insert(request.volume_id) {
+                true => Reply::error(code, "it goes on"),
+                false => Reply::bytes(Vec::new()),
+            }
+        });
+        let csi = Csi::at(driver.endpoint());
+        let case = "controller/create-volume/different-ones-at-the-same-time";
+        let more = format!("--cap SINGLE_NODE_WRITER,mount --volume-size 1Mi --filter {case}");
+        let run = sanity(&csi, &more).succeeds();
+        assert!(run.stdout.contains(&format!("\nok {case} ")), "{run}");
+        is_clean(&csi);
+    }
 }
 
 #[test]
