@@ -198,7 +198,7 @@ fn kubectl(csi: Csi, in_the_pod: &str) -> Csi {
     executable::script(&path, &script);
     let found = std::env::var("PATH").unwrap();
     let folder = path.parent().unwrap().display();
-    csi.env("PATH", &format!("{folder}:{found}"))
+    csi.env("PATH", format!("{folder}:{found}"))
 }
 
 fn asked_of_kubectl(csi: &Csi) -> String {

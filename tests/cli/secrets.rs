@@ -58,7 +58,7 @@ fn driver() -> ScriptedDriver {
 #[test]
 fn no_tool_shows_a_secret_that_a_driver_repeats() {
     let driver = driver();
-    let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", &format!("password={SECRET}"));
+    let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", format!("password={SECRET}"));
     csi.file("s.json", format!("{{\"password\":\"{SECRET}\"}}"));
     csi.file("s.csi", "create-volume pvc-1 --cap 5,mount\n");
     let shows = |line: &str| {

@@ -111,6 +111,6 @@ fn a_recording_that_nobody_reads_holds_up_no_call() {
     let mut said = String::new();
     let mut stderr = tool.0.stderr.take().unwrap();
     stderr.read_to_string(&mut said).unwrap();
-    let tells = "warning: the recording made no progress for 2s: the last 1";
+    let tells = "warning: the recording made no progress for 2s: at its end 1";
     assert!(said.contains(tells), "{said}");
 }

@@ -23,7 +23,7 @@ fn served(attaches: bool, volumes: &[&str]) -> Option<Served> {
     }
     let csi = csi
         .env("BIND_ROOT", root.to_str().unwrap())
-        .env("BIND_ATTACH", &attaches.to_string());
+        .env("BIND_ATTACH", attaches.to_string());
     Some(Served::over(csi, &format!("--driver {}", bind().display())))
 }
 

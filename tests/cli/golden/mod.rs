@@ -65,9 +65,9 @@ fn rpc_name(name: &str) -> &'static str {
 
 fn check(case: Case) {
     let driver = ScriptedDriver::unix();
-    let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", &format!("password={SECRET}"));
+    let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", format!("password={SECRET}"));
     let csc = Csi::at(driver.endpoint())
-        .env("X_CSI_SECRETS", &format!("password={SECRET}"))
+        .env("X_CSI_SECRETS", format!("password={SECRET}"))
         .called("csc");
     driver.on(case.rpc, case.reply.clone());
 

@@ -16,7 +16,7 @@ fn what_does_not_work_at_all_is_said_once_and_soon() {
     let csi = Csi::at(&driver.endpoint());
     let embedded = Csi::new();
     let folder = embedded.home().join("embedded").display().to_string();
-    let embedded = embedded.env("CSI_ENDPOINT", &format!("embedded:{folder}"));
+    let embedded = embedded.env("CSI_ENDPOINT", format!("embedded:{folder}"));
     for csi in [&csi, &embedded] {
         let run = sanity(csi, "--params bogus=1").exits(3);
         let told = "but: it answered INVALID_ARGUMENT: the parameter \"bogus\"";
