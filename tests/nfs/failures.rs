@@ -181,7 +181,7 @@ fn no_part_of_an_options_value_is_told() {
         };
         let csi = Csi::patiently_at(&scene.driver.endpoint()).env(
             "X_CSI_SECRETS",
-            &format!("\"mountOptions=vers=4.2,{option}\""),
+            format!("\"mountOptions=vers=4.2,{option}\""),
         );
         let place = format!("server=127.0.0.1,share={}", scene.share.path());
         let target = scene.driver.target("target").to_str().unwrap().to_owned();

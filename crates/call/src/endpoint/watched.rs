@@ -345,7 +345,7 @@ mod tests {
             for part in 1..=all.len() {
                 let mut frames = Frames::default();
                 let parts = all.chunks(part);
-                let found = parts.fold(false, |found, part| frames.end_in_order(part) || found);
+                let found = parts.filter(|part| frames.end_in_order(part)).count() > 0;
                 assert_eq!(found, expected, "{part} {all:?}");
             }
         }
