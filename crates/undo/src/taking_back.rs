@@ -222,10 +222,8 @@ impl<'a, T: Tool> TakingBack<'a, T> {
                 Ok(reply) => break Ok(reply),
                 Err(error) => error,
             };
-            match self
-                .tries
-                .after(&error, asks, number, (sent.elapsed(), began.elapsed()))
-            {
+            let (took, passed) = (sent.elapsed(), began.elapsed());
+            match self.tries.after(&error, asks, number, took, passed) {
                 NextTry::Again(pause) => {
                     self.tool.tries_again(method, error.status.code());
                     tokio::time::sleep(pause).await;

@@ -84,14 +84,15 @@ impl Tries {
             .map(|limit| limit.min(self.all.saturating_sub(passed)))
     }
 
-    /// The decision when the try of this number, from 0, which took so long, has failed so long after the first one began. `asks`
-    /// is for a call that asks for something once more.
+    /// The decision when the try of this number, from 0, has failed: it took so long, and so long has passed since the first one
+    /// began. `asks` is for a call that asks for something once more.
     pub fn after(
         &self,
         error: &CallError,
         asks: bool,
         number: usize,
-        (took, passed): (Duration, Duration),
+        took: Duration,
+        passed: Duration,
     ) -> NextTry {
         let status = &error.status;
         let silence = match Lost::of(status) {
@@ -131,6 +132,7 @@ impl Tries {
 
 #[cfg(test)]
 mod tests {
+    use super::Silence::{Late, Lost, No};
     use super::*;
 
     #[test]
@@ -155,77 +157,28 @@ mod tests {
         };
         let again = |milliseconds| NextTry::Again(Duration::from_millis(milliseconds));
         for (tries, code, silence, number, seconds, expected) in [
-            (usual, Code::Aborted, Silence::No, 0, 0, again(20)),
-            (usual, Code::Unavailable, Silence::Lost, 4, 2, again(2000)),
-            (
-                usual,
-                Code::DeadlineExceeded,
-                Silence::Late,
-                1,
-                20,
-                again(100),
-            ),
-            (
-                usual,
-                Code::DeadlineExceeded,
-                Silence::Late,
-                2,
-                30,
-                NextTry::Failed,
-            ),
-            (usual, Code::Aborted, Silence::No, 5, 4, again(2000)),
-            (usual, Code::Aborted, Silence::No, 5, 28, NextTry::Failed),
-            (usual, Code::Unavailable, Silence::No, 5, 4, NextTry::Failed),
-            (usual, Code::Internal, Silence::No, 0, 0, NextTry::Failed),
-            (
-                usual,
-                Code::FailedPrecondition,
-                Silence::No,
-                0,
-                0,
-                NextTry::Failed,
-            ),
-            (soon_told, Code::Aborted, Silence::No, 5, 3, again(2000)),
-            (soon_told, Code::Aborted, Silence::No, 5, 4, NextTry::Failed),
-            (strict, Code::Internal, Silence::No, 0, 0, again(20)),
-            (strict, Code::Aborted, Silence::No, 5, 2, again(2000)),
-            (strict, Code::Aborted, Silence::No, 5, 3, NextTry::Failed),
-            (strict, Code::Aborted, Silence::No, 5, 4, NextTry::Failed),
-            (
-                strict,
-                Code::Unavailable,
-                Silence::No,
-                5,
-                2,
-                NextTry::Failed,
-            ),
-            (
-                strict,
-                Code::DeadlineExceeded,
-                Silence::Late,
-                0,
-                0,
-                NextTry::Silent,
-            ),
+            (usual, Code::Aborted, No, 0, 0, again(20)),
+            (usual, Code::Unavailable, Lost, 4, 2, again(2000)),
+            (usual, Code::DeadlineExceeded, Late, 1, 20, again(100)),
+            (usual, Code::DeadlineExceeded, Late, 2, 30, NextTry::Failed),
+            (usual, Code::Aborted, No, 5, 4, again(2000)),
+            (usual, Code::Aborted, No, 5, 28, NextTry::Failed),
+            (usual, Code::Unavailable, No, 5, 4, NextTry::Failed),
+            (usual, Code::Internal, No, 0, 0, NextTry::Failed),
+            (usual, Code::FailedPrecondition, No, 0, 0, NextTry::Failed),
+            (soon_told, Code::Aborted, No, 5, 3, again(2000)),
+            (soon_told, Code::Aborted, No, 5, 4, NextTry::Failed),
+            (strict, Code::Internal, No, 0, 0, again(20)),
+            (strict, Code::Aborted, No, 5, 2, again(2000)),
+            (strict, Code::Aborted, No, 5, 3, NextTry::Failed),
+            (strict, Code::Aborted, No, 5, 4, NextTry::Failed),
+            (strict, Code::Unavailable, No, 5, 2, NextTry::Failed),
+            (strict, Code::DeadlineExceeded, Late, 0, 0, NextTry::Silent),
             // The driver's own answer.
-            (strict, Code::DeadlineExceeded, Silence::No, 0, 0, again(20)),
-            (
-                strict,
-                Code::DeadlineExceeded,
-                Silence::No,
-                5,
-                2,
-                again(2000),
-            ),
-            (strict, Code::Unavailable, Silence::Lost, 2, 0, again(500)),
-            (
-                strict,
-                Code::Unavailable,
-                Silence::Lost,
-                3,
-                0,
-                NextTry::Silent,
-            ),
+            (strict, Code::DeadlineExceeded, No, 0, 0, again(20)),
+            (strict, Code::DeadlineExceeded, No, 5, 2, again(2000)),
+            (strict, Code::Unavailable, Lost, 2, 0, again(500)),
+            (strict, Code::Unavailable, Lost, 3, 0, NextTry::Silent),
         ] {
             let passed = Duration::from_secs(seconds);
             let found = tries.decide(code, silence, false, number, passed);
@@ -235,7 +188,7 @@ mod tests {
             );
         }
         // The answer to a creation that is repeated.
-        let found = strict.decide(Code::Internal, Silence::No, true, 0, Duration::ZERO);
+        let found = strict.decide(Code::Internal, No, true, 0, Duration::ZERO);
         assert_eq!(found, NextTry::Failed);
     }
 }
