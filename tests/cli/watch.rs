@@ -110,6 +110,8 @@ fn a_thing_that_is_gone_has_changed_and_other_failures_end_the_watch() {
     process.wait_for_output("\"ADDED\"");
     driver.on("ControllerGetVolume", Reply::error(Code::NotFound, "gone"));
     process.wait_for_output("\"DELETED\"");
+    // It stays gone for more than one round.
+    driver.wait_for_requests(driver.requests().len() + 3);
     driver.on("ControllerGetVolume", get(2));
     process.wait_for_output("\"capacityBytes\":\"2\"");
     driver.on(

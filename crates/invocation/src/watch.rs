@@ -30,7 +30,8 @@ pub async fn watch(
     let layout = Layout::of(rpc.method, rpc.view)?;
     let mut printer = Printer::of_events(rpc.method, rpc.view, &command.output, out)?;
     let requests = &command.calls.requests;
-    let mut known: Vec<Vec<Seen>> = requests.iter().map(|_| Vec::new()).collect();
+    // Nothing for what was never there.
+    let mut known: Vec<Option<Vec<Seen>>> = requests.iter().map(|_| None).collect();
     // Of each request the failure that was told last: one that stays is told once.
     let mut told = vec![String::new(); requests.len()];
     let mut first = None;
@@ -41,7 +42,7 @@ pub async fn watch(
             let mut add = |reply: &ShownReply<'_>| rows.add(reply);
             let asked = command.ask(driver, request, &mut add).await;
             let now = match asked {
-                Err(error) if is_gone(&error) && !before.is_empty() => Vec::new(),
+                Err(error) if is_gone(&error) && before.is_some() => Vec::new(),
                 Err(error) if command.keep_going => {
                     let text = error.in_one_line();
                     if *told != text {
@@ -59,13 +60,13 @@ pub async fn watch(
                 Ok(()) => rows.seen,
             };
             told.clear();
-            for (event, seen) in changes(before, &now) {
+            for (event, seen) in changes(before.as_deref().unwrap_or_default(), &now) {
                 match printer.event(event, seen.row.row()) {
                     Err(error) if error.is_broken_pipe() => return ended(first),
                     printed => printed?,
                 }
             }
-            *before = now;
+            *before = Some(now);
         }
         match printer.flush() {
             Err(error) if error.is_broken_pipe() => return ended(first),
