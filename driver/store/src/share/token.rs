@@ -2,6 +2,7 @@
 //! volume's name. Owns their text form (lower-case base32 with the digits first, so that texts and
 //! tokens have one order; as it stands in ids and in file names).
 
+use data_encoding::BASE32_DNSSEC;
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
@@ -12,52 +13,24 @@ use thiserror::Error;
 
 /// Text that is not a token of the wanted kind.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{text:?} is not a {kind}: {length} characters of 0-9 and a-v are expected")]
+#[error(
+    "{text:?} is not a {kind}: the base32hex of {bytes} bytes is expected, in small letters and without padding"
+)]
 pub struct TokenError {
     text: String,
     kind: &'static str,
-    length: usize,
+    bytes: usize,
 }
 
-const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
-
 fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 8 / 5 + 1);
-    let (mut bits, mut count) = (0_u32, 0);
-    for byte in bytes {
-        bits = (bits << 8) | u32::from(*byte);
-        count += 8;
-        while count >= 5 {
-            count -= 5;
-            text.push(char::from(ALPHABET[(bits >> count) as usize & 31]));
-        }
-        bits &= (1 << count) - 1;
-    }
-    if count > 0 {
-        text.push(char::from(ALPHABET[(bits << (5 - count)) as usize & 31]));
-    }
-    text
+    BASE32_DNSSEC.encode(bytes)
 }
 
 /// Strict: exactly the text that `encode` makes, so that one token has one spelling.
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != (N * 8).div_ceil(5) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    let (mut bits, mut count, mut filled) = (0_u32, 0, 0);
-    for letter in text.bytes() {
-        let value = ALPHABET.iter().position(|known| *known == letter)?;
-        bits = (bits << 5) | u32::try_from(value).ok()?;
-        count += 5;
-        if count >= 8 && filled < N {
-            count -= 8;
-            bytes[filled] = (bits >> count) as u8;
-            filled += 1;
-            bits &= (1 << count) - 1;
-        }
-    }
-    (filled == N && bits == 0).then_some(bytes)
+    let bytes = BASE32_DNSSEC.decode(text.as_bytes()).ok()?;
+    let bytes: [u8; N] = bytes.try_into().ok()?;
+    (encode(&bytes) == text).then_some(bytes)
 }
 
 fn random<const N: usize>() -> io::Result<[u8; N]> {
@@ -98,7 +71,7 @@ macro_rules! token {
                 decode(text).map(Self).ok_or_else(|| TokenError {
                     text: text.chars().take(64).collect(),
                     kind: $kind,
-                    length: Self::LENGTH,
+                    bytes: $bytes,
                 })
             }
         }
