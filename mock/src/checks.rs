@@ -255,7 +255,7 @@ impl Core {
         let required = required.max(least).max(SMALLEST);
         if required > limit || required > largest {
             return Err(Status::out_of_range(format!(
-                "volumes have {SMALLEST} to {largest} bytes, and this one needs at least {required} and at most {limit}"
+                "volumes have {SMALLEST} to {largest} bytes, of which none is within the capacity range"
             )));
         }
         let rounded = (required + GRANULE - 1) / GRANULE * GRANULE;

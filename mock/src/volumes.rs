@@ -193,7 +193,7 @@ impl Core {
         let most = self.options().max_volumes;
         match most > 0 && state.volumes.len() + state.kept_room.len() >= most {
             true => Err(Status::resource_exhausted(format!(
-                "there are {most} volumes already"
+                "there are as many volumes as may be: {most}"
             ))),
             false => Ok(()),
         }

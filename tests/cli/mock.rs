@@ -142,7 +142,7 @@ fn flags_and_a_file_say_what_the_driver_is() {
     mock.run("controller create-volume a").succeeds();
     mock.run("controller create-volume b")
         .exits(64 + 8)
-        .says("there are 4 volumes already");
+        .says("there are as many volumes as may be: 4");
     mock.run("controller delete-volume none").exits(64 + 5);
     fs::write(
         &file,

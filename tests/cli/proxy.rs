@@ -317,7 +317,7 @@ fn running_calls_are_answered_before_the_end_and_not_waited_for_without_one() {
     driver.wait_for_call("DeleteVolume");
     let (_, said) = proxy.ends();
     assert!(
-        said.contains("1 calls were not answered within 100ms and are cut off"),
+        said.contains("calls that were not answered within 100ms and are cut off: 1"),
         "{said}"
     );
     assert_eq!(

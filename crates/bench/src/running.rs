@@ -119,8 +119,10 @@ impl<'a> LoadRun<'a> {
             )),
             None => line.push_str(&format!(", {} at a time", flags.concurrency())),
         }
-        if let Some(count) = limits.count {
-            line.push_str(&format!(", {} times", load::count(count)));
+        match limits.count {
+            Some(1) => line.push_str(", once"),
+            Some(count) => line.push_str(&format!(", {} times", load::count(count))),
+            None => {}
         }
         if let Some(duration) = limits.duration {
             line.push_str(&format!(", for {}", in_words(duration)));

@@ -78,7 +78,9 @@ impl ServedEndpoint {
             });
             let served = server.serve(connections, signals.next(), drain).await;
             if let Ended::CutOff(left) = served.or_because("serving ended")? {
-                note!("note: {left} calls were not answered within {drain:?} and are cut off");
+                note!(
+                    "note: calls that were not answered within {drain:?} and are cut off: {left}"
+                );
             }
             Ok::<_, Error>(())
         })?;

@@ -66,7 +66,6 @@ pub fn explained(case: &Case, name: &str, file: Option<&Path>) -> Result<String,
     let kept = folder()
         .map(|folder| newest_first(&folder))
         .unwrap_or_default();
-    let count = kept.len();
     let told = kept.into_iter().filter_map(|path| {
         // One that this version cannot read says nothing.
         let run = read(&path).ok()?;
@@ -81,7 +80,7 @@ pub fn explained(case: &Case, name: &str, file: Option<&Path>) -> Result<String,
         return Ok(text);
     }
     Err(Error::usage(format!(
-        "{name} is in none of the {count} runs that are kept: {}",
+        "{name} is in no run that is kept: {}",
         case.sentence
     ))
     .hint(format!(

@@ -86,7 +86,9 @@ pub enum OptionError {
     )]
     Value(String),
     /// It would lead the mount past the checks of server and share, or around this driver's own values.
-    #[error("the mount option {0:?} is set by the driver and cannot be given")]
+    #[error(
+        "the mount option {0:?} cannot be given: it leads around the checks of server and share, or sets labels or keys of the node"
+    )]
     Reserved(String),
     /// The configuration refuses it.
     #[error(

@@ -118,7 +118,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let mark = Mark::of(store.folder());
     let ended = mark.end_orphans().or_because("nothing can be served")?;
     if ended > 0 {
-        note!("note: killed {ended} processes of call-outs that a killed server has left");
+        note!("note: killed what call-outs of a killed server have left, processes: {ended}");
     }
     let limit = Some(flags.call_timeout).filter(|limit| !limit.is_zero());
     let call_outs = CallOuts::of(executable, limit, mark);

@@ -126,7 +126,7 @@ fn what_was_found_is_explained_afterwards() {
     let explain = format!("sanity explain {case}");
     csi.run(&explain)
         .exits(2)
-        .says("is in none of the 0 runs that are kept: ")
+        .says("is in no run that is kept: ")
         .says("hint: csi sanity --filter identity/probe/answers-ready tries it");
     let json = sanity(&csi, "--filter identity/probe -o json").exits(3);
     let run = csi.run(&explain).succeeds();

@@ -93,7 +93,7 @@ impl Display {
         if lost > 0 {
             let _ = writeln!(
                 text,
-                "... {lost} lines are missing: this output was not read fast enough"
+                "... lines are missing, since this output was not read fast enough: {lost}"
             );
         }
         self.text(event, &mut text);

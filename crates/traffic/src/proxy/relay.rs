@@ -98,7 +98,7 @@ impl Relay {
         } else {
             let left = self.running.receiver_count();
             note(&format!(
-                "{left} calls were not answered within {drain:?} and are cut off"
+                "calls that were not answered within {drain:?} and are cut off: {left}"
             ));
         }
         self.journal.keep(drain)
