@@ -3,7 +3,7 @@
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
 use crate::support::executable;
-use crate::support::patience::until;
+use crate::support::patience::{until, up_to_a_limit};
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -437,33 +437,36 @@ fn a_driver_with_an_abstract_name_and_one_that_is_stopped() {
 #[test]
 fn a_driver_that_hangs_holds_nobody_up() {
     let silent = ScriptedDriver::silent();
-    let hanging = ScriptedDriver::unix();
-    hanging.on("GetPluginInfo", Reply::never());
     let csi = Csi::new();
-    for driver in [&silent, &hanging] {
-        let run = csi
-            .run(&format!(
-                "-t 1s doctor {} --kubelet /nowhere -o json",
-                driver.endpoint()
+    up_to_a_limit("the driver is asked", |limit| {
+        let hanging = ScriptedDriver::unix();
+        hanging.on("GetPluginInfo", Reply::never());
+        let doctor = |driver: &ScriptedDriver, more: &str| {
+            let driver = driver.endpoint();
+            csi.run(&format!(
+                "-t {limit} doctor {driver} --kubelet /nowhere {more}"
             ))
-            .exits(3);
-        let plugin = check(&run, "plugin");
-        assert_eq!(plugin["state"], "wrong", "{run}");
+        };
+        for driver in [&silent, &hanging] {
+            let run = doctor(driver, "-o json").exits(3);
+            let plugin = check(&run, "plugin");
+            assert_eq!(plugin["state"], "wrong", "{run}");
+            let within = format!("within {limit}");
+            assert!(plugin["text"].as_str().unwrap().contains(&within), "{run}");
+        }
+        let run = doctor(&hanging, "");
         assert!(
-            plugin["text"].as_str().unwrap().contains("within 1s"),
+            run.stdout
+                .contains("-- probe         not asked: the driver does not answer"),
             "{run}"
         );
-    }
-    let run = csi.run(&format!(
-        "-t 1s doctor {} --kubelet /nowhere",
-        hanging.endpoint()
-    ));
-    assert!(
-        run.stdout
-            .contains("-- probe         not asked: the driver does not answer"),
-        "{run}"
-    );
-    assert_eq!(hanging.calls(), ["GetPluginInfo"; 2]);
+        let calls = hanging.calls();
+        assert!(
+            calls.iter().all(|call| call == "GetPluginInfo"),
+            "{calls:?}"
+        );
+        (calls.len() == 2).then_some(())
+    });
 }
 
 /// A `kubectl` that has one pod, which reaches a driver; each of its other answers is a file beside it.

@@ -1,8 +1,10 @@
 //! Drivers that no test suite of a driver would pass: old ones, newer ones, enormous ones, broken ones, dead ones. Each
 //! gets a decent answer: an error that says what happened in one line, the right exit code, and no wait without end.
 
-use crate::support::program::Csi;
+use crate::support::patience::up_to_a_limit;
+use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_proto::duration;
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::list_volumes_response::VolumeStatus;
 use csi_proto::v1::{
@@ -176,18 +178,30 @@ fn sends_escape_codes() {
     assert_eq!(json["volume"]["volumeId"], evil);
 }
 
+/// A driver that was asked with a limit, which the call ran into after it had come to the driver; and the limit.
+fn asked_to_the_limit(
+    reply: &Reply,
+    shows: impl Fn(&str, Output),
+) -> (ScriptedDriver, &'static str) {
+    up_to_a_limit("the driver is asked", |limit| {
+        let driver = ScriptedDriver::unix();
+        driver.on("Probe", reply.clone());
+        let run = Csi::at(driver.endpoint()).run(&format!("identity probe --timeout {limit}"));
+        shows(limit, run.exits(64 + 4));
+        (!driver.calls().is_empty()).then_some((driver, limit))
+    })
+}
+
 #[test]
 fn never_answers() {
-    let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::never());
-    Csi::at(driver.endpoint())
-        .run("identity probe --timeout 300ms")
-        .exits(64 + 4)
-        .says("error: identity probe: DEADLINE_EXCEEDED: ")
-        .says("repeat it (it had 300ms: see --timeout)");
+    let (driver, limit) = asked_to_the_limit(&Reply::never(), |limit, run| {
+        run.says("error: identity probe: DEADLINE_EXCEEDED: ")
+            .says(&format!("repeat it (it had {limit}: see --timeout)"));
+    });
     driver.wait_for_cancellation("Probe");
     // The driver is told as well how long it has.
-    assert_eq!(driver.request().header("grpc-timeout"), Some("300000u"));
+    let told = format!("{}u", duration::parse(limit).unwrap().as_micros());
+    assert_eq!(driver.request().header("grpc-timeout"), Some(&*told));
 }
 
 #[test]
@@ -201,15 +215,8 @@ fn accepts_connections_and_never_speaks() {
 
 #[test]
 fn begins_an_answer_and_never_ends_it() {
-    let driver = ScriptedDriver::unix();
-    driver.on(
-        "Probe",
-        Reply::message(&ProbeResponse::default()).then_hang(),
-    );
-    Csi::at(driver.endpoint())
-        .run("identity probe --timeout 300ms")
-        .exits(64 + 4)
-        .says("DEADLINE_EXCEEDED");
+    let begun = Reply::message(&ProbeResponse::default()).then_hang();
+    let (driver, _) = asked_to_the_limit(&begun, |_, run| drop(run.says("DEADLINE_EXCEEDED")));
     driver.wait_for_cancellation("Probe");
 }
 
@@ -359,7 +366,7 @@ fn answers_a_little_later() {
         }),
     );
     let csi = Csi::at(driver.endpoint());
-    csi.run("identity plugin-info --wait 10s -o name")
+    csi.run("identity plugin-info --wait 10m -o name")
         .succeeds()
         .prints("late\n");
     assert_eq!(driver.calls(), ["Probe", "Probe", "Probe", "GetPluginInfo"]);

@@ -1,6 +1,6 @@
 //! Words and manners: helps, waiting, useless flags, and how a stuck program ends.
 
-use crate::support::patience::in_time;
+use crate::support::patience::{in_time, up_to_a_limit};
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
@@ -46,11 +46,10 @@ fn waiting_in_vain_tells_why() {
             "--wait {wait} identity plugin-info -m authorization=me"
         ))
     };
-    // On a busy machine a short time is over before the driver's first answer.
-    let mut asked = ["300ms", "3s", "30s"]
-        .into_iter()
-        .map(|wait| (wait, ask(wait)));
-    let (wait, run) = asked.find(|(_, run)| run.code == 64 + 14).unwrap();
+    let (wait, run) = up_to_a_limit("the driver's first answer", |wait| {
+        let run = ask(wait);
+        (run.code == 64 + 14).then_some((wait, run))
+    });
     run.says(&format!("waiting {wait} for the driver"))
         .says("Probe says that the driver is not ready");
     // What lets the driver answer is sent from the first call on.

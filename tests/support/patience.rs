@@ -123,6 +123,17 @@ pub fn received<T>(what: &str, from: &Receiver<T>) -> T {
     }
 }
 
+/// The limits of what must run into one, the next where the one before was over too soon.
+const LIMITS: [&str; 4] = ["300ms", "3s", "15s", "60s"];
+
+/// Does what must run into a limit of time, but not before something else has come: with a short one first, and with longer ones
+/// where that came too late, as on a busy machine. It returns nothing where it did.
+#[track_caller]
+pub fn up_to_a_limit<T>(what: &str, mut work: impl FnMut(&'static str) -> Option<T>) -> T {
+    let done = LIMITS.into_iter().find_map(&mut work);
+    done.unwrap_or_else(|| panic!("not in {}: {what}", LIMITS[LIMITS.len() - 1]))
+}
+
 /// Waits for what a call returns that cannot be told to give up, such as a read. It goes on when the test has failed.
 #[track_caller]
 pub fn in_time<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 'static) -> T {

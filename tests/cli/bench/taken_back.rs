@@ -3,7 +3,7 @@
 use super::{calls, created, driver, entries, row, volumes};
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
-use crate::support::patience::until;
+use crate::support::patience::{until, up_to_a_limit};
 use crate::support::program::{BINARY, Csi};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
@@ -148,11 +148,15 @@ fn calls_that_are_cut_off_by_a_signal_are_taken_back_too() {
 
 #[test]
 fn a_lost_answer_is_asked_for_again_with_the_same_request() {
-    let driver = driver();
-    driver.on_each("CreateVolume", [Reply::never(), created("vol-9")]);
-    let csi = Csi::at(driver.endpoint());
-    let line = "bench create-volume '{i}' --count 1 --timeout 200ms --req-bytes 1Gi -o json";
-    let run = csi.run(line).exits(64 + 4).says("1 of 1 calls failed");
+    let (driver, run) = up_to_a_limit("each call comes to the driver once", |limit| {
+        let driver = driver();
+        driver.on_each("CreateVolume", [Reply::never(), created("vol-9")]);
+        let run = Csi::at(driver.endpoint()).run(&format!(
+            "bench create-volume '{{i}}' --count 1 --timeout {limit} --req-bytes 1Gi -o json"
+        ));
+        (driver.requests().len() == 3).then_some((driver, run))
+    });
+    let run = run.exits(64 + 4).says("1 of 1 calls failed");
     let error = &run.json()["drivers"][0]["errors"][0];
     assert_eq!(
         (&error["code"], &error["calls"]),

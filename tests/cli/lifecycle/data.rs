@@ -2,6 +2,8 @@
 
 use super::drivers::{called, driver};
 use crate::support::PATIENCE;
+use crate::support::patience::{until, up_to_a_limit};
+use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
@@ -157,8 +159,18 @@ fn storage_that_never_answers_holds_up_neither_deadline_nor_signals() {
     let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
     let target = publishes_silence(&driver);
     let csi = Csi::at(driver.endpoint());
-    let process = csi.spawn("-t 2s lifecycle");
-    let Some(mounted) = target.recv().unwrap() else {
+    let (process, mounted) = up_to_a_limit("a volume is written to", |limit| {
+        let mut process = csi.spawn(&format!("-t {limit} lifecycle"));
+        let is_late = |process: &Process| process.so_far().contains("!! write and read back");
+        until("what is written is late, or something before it", || {
+            is_late(&process) || !process.is_running()
+        });
+        match target.try_recv().ok()? {
+            Some(_) if !is_late(&process) => None,
+            mounted => Some((process, mounted)),
+        }
+    });
+    let Some(mounted) = mounted else {
         return not_run("file systems cannot be mounted here");
     };
     process.wait_for_output("!! write and read back");

@@ -242,7 +242,7 @@ fn undoing_is_tried_again_and_has_time_of_its_own() {
         ],
     );
     let output = Csi::at(driver.endpoint())
-        .run("-t 5s lifecycle")
+        .run("-t 9s lifecycle")
         .exits(64 + 13)
         .says("controller delete-volume: ABORTED, trying again");
     assert!(!output.stderr.contains("left:"), "{output}");
@@ -259,7 +259,7 @@ fn undoing_is_tried_again_and_has_time_of_its_own() {
         let undoing = rpc == "NodeUnpublishVolume" || rpc == "DeleteVolume";
         assert_eq!(
             microseconds,
-            if undoing { 10_000_000 } else { 5_000_000 },
+            if undoing { 10_000_000 } else { 9_000_000 },
             "{rpc}"
         );
     }
