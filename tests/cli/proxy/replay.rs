@@ -204,7 +204,12 @@ fn what_the_driver_never_answered_is_not_compared() {
         "--record r.jsonl --fail GetPluginInfo=UNAVAILABLE:1",
     );
     proxy.run("identity plugin-info").exits(64 + 14);
-    proxy.run("-t 200ms identity probe").exits(64 + 4);
+    let mut caller = proxy
+        .csi
+        .spawn(&format!("-e {} identity probe", proxy.endpoint()));
+    driver.wait_for_call("Probe");
+    caller.kill();
+    driver.wait_for_cancellation("Probe");
     proxy.run("identity plugin-info").succeeds();
     proxy
         .process
