@@ -175,8 +175,9 @@ fn what_stands_in_the_place_of_a_taken_socket_is_said_once() {
     let socket = socket_of(&driver);
     let csi = Csi::at(&driver.endpoint());
     let proxy = take_over(&csi, &socket);
-    std::fs::remove_file(&socket).unwrap();
-    std::fs::write(&socket, "").unwrap();
+    // At once: the proxy takes a free path over again.
+    let file = csi.file("file", "");
+    std::fs::rename(file, &socket).unwrap();
     let trouble = "the socket cannot be taken over again: ";
     wait_for_note(&proxy, trouble, 1);
     // Longer than a few looks; the note would have come with each.
