@@ -2,6 +2,7 @@
 
 use super::pages::{Example, Mark, pages};
 use super::recorded::stable;
+use crate::shell_terminal::prompted_by;
 use crate::support::driver;
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi};
@@ -120,7 +121,7 @@ impl Job {
         let arguments = start.strip_prefix("$ csi ").unwrap_or_default();
         command.args(arguments.split(' ')).env("TERM", "xterm");
         let mut terminal = Terminal::start(&command, 130, 24);
-        terminal.expect(PROMPT);
+        prompted_by(&mut terminal, PROMPT.trim_end_matches("> "));
         let lines: Vec<&str> = typed.split(PROMPT).skip(1).collect();
         if lines.last() != Some(&"exit\n") {
             return Err("the last line is not `exit`".to_owned());
