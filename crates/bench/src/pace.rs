@@ -268,12 +268,14 @@ mod tests {
     fn what_was_never_begun_is_counted() {
         let limits = Limits {
             count: None,
-            duration: Some(Duration::from_millis(10)),
+            duration: None,
             rate: Some(1000.0),
         };
         run(async {
-            let pace = Pace::start(limits).unwrap();
+            let mut pace = Pace::start(limits).unwrap();
             pace.next().await.unwrap();
+            // Not before the first call has begun, however long that took.
+            pace.limits.duration = Some(Duration::from_millis(10));
             std::thread::sleep(Duration::from_millis(11));
             assert_eq!(pace.next().await, None);
             assert_eq!(pace.overdue(), 9);
