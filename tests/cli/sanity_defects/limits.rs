@@ -215,7 +215,7 @@ impl Observer for Leaks<'_> {
 #[test]
 fn room_that_is_lost_in_the_run_makes_it_incomplete() {
     // There is none left, or not so much as there was.
-    each(&[4, 3], |most| {
+    let told_within = |most: usize, patience: u64| {
         let driver = ReferenceDriver::start(Options {
             max_volumes: 4,
             ..Options::default()
@@ -223,21 +223,30 @@ fn room_that_is_lost_in_the_run_makes_it_incomplete() {
         let mut settings = small_volumes(&driver);
         settings.jobs = 1;
         // For so long it waits for room.
-        settings.timeout = Duration::from_secs(3);
+        settings.timeout = Duration::from_secs(patience);
         settings.filter = ["create-volume/is", "clone", "/with"]
             .map(str::to_owned)
             .into();
         let mut leaks = Leaks {
             driver: &driver,
             ended: 0,
-            most: *most,
+            most,
         };
         let report = followed(settings, &mut leaks);
-        assert_eq!(report.counts().failed, 0, "{report}");
-        assert!(lacking(&report) > 0, "{report}");
         let told = report.incomplete.first();
         let is_told = told.is_some_and(|told| told.starts_with(NO_MORE));
-        assert!(is_told, "{most}: {told:?}\n{report}");
+        let is_so = report.counts().failed == 0 && lacking(&report) > 0 && is_told;
+        if !is_so {
+            eprintln!("{most}, {patience} s: {told:?}\n{report}");
+        }
+        is_so
+    };
+    // A busy machine may need longer than that for a call.
+    each(&[4, 3], |most| {
+        let is_told = [3, 20]
+            .into_iter()
+            .any(|patience| told_within(*most, patience));
+        assert!(is_told, "{most}");
     });
 }
 
@@ -265,24 +274,32 @@ fn room_that_somebody_else_has_taken_is_not_the_drivers_to_give_back() {
 
 #[test]
 fn a_slow_driver_has_as_much_time_as_it_answers_in() {
-    let driver = ReferenceDriver::start(Options {
-        pace: Duration::from_millis(500),
-        ..Options::default()
-    });
-    let mut settings = small_volumes(&driver);
-    settings.case_limit = Duration::from_secs(3);
     let case = "lifecycle/every-step-twice";
-    settings.filter = vec![case.to_owned()];
-    let report = run_to_the_end(settings);
-    assert!(report.is_success(), "{report}");
-    // Longer than the limit, which is one of silence.
-    let took = report
-        .results
-        .iter()
-        .find(|one| one.name == case)
-        .unwrap()
-        .took;
-    assert!(took > Duration::from_secs(3), "{took:?}");
+    let passes_at = |pace: Duration| {
+        let driver = ReferenceDriver::start(Options {
+            pace,
+            ..Options::default()
+        });
+        let mut settings = small_volumes(&driver);
+        settings.case_limit = 6 * pace;
+        settings.filter = vec![case.to_owned()];
+        let report = run_to_the_end(settings);
+        let took = report.results.iter().find(|one| one.name == case);
+        // Longer than the limit, which is one of silence.
+        let took = took.unwrap().took;
+        let passes = report.is_success() && took > 6 * pace;
+        if !passes {
+            eprintln!("{pace:?}: {took:?}\n{report}");
+        }
+        passes
+    };
+    // A busy machine may be silent for longer than a short limit.
+    assert!(
+        [500, 4000]
+            .map(Duration::from_millis)
+            .into_iter()
+            .any(passes_at)
+    );
 }
 
 /// Somebody who restarts the driver whenever so many cases have ended.
