@@ -8,7 +8,7 @@ use super::broken_rules::BrokenRules;
 use super::call_times::CallTimes;
 use super::dependencies::{Dependencies, Tracked};
 use super::driver_info::DriverInfo;
-use super::given_ids::case_about_ids;
+use super::given_ids::{GivenIds, case_about_ids};
 use super::losses::SOON;
 use super::need::Need;
 use super::presence::goes_away;
@@ -414,6 +414,7 @@ impl Context {
         let before = self.restarts.mark();
         let begun = Instant::now();
         self.run.begins(method, request);
+        let _making = GivenIds::makes(&self.run.given_ids, method, begun);
         let timed = CallTimes::begins(&self.run.times, method, request);
         let answer = call(&session, method, request.clone()).await;
         drop(timed);

@@ -5,12 +5,14 @@
 
 use super::steps::{Call, StepAnswer};
 use bytes::Bytes;
+use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::schema::Method;
 use csi_rpc::facts::Thing;
 use csi_undo::made::leaves_it_open;
 use csi_undo::requests::name;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// The kind of a thing, and its id.
@@ -22,6 +24,8 @@ pub struct GivenIds {
     /// The names under which the things were made that are there.
     there: BTreeMap<Id, Bytes>,
     deletions: BTreeMap<Id, Deletions>,
+    /// When the calls that make something began whose answers nobody has looked at yet.
+    makings: Vec<Instant>,
     /// The ids that were, or may have been, those of two things at the same time.
     doubled: BTreeSet<Id>,
     /// When the driver may last have forgotten what there was.
@@ -63,6 +67,23 @@ impl GivenIds {
             self.there.remove(&id);
             self.deletions.entry(id).or_default().under_way += 1;
         }
+    }
+
+    /// A call begins that makes something. Until its answer is looked at, or nobody will, nobody knows whether it got the id of
+    /// another thing.
+    pub(super) fn makes<'a>(
+        ids: &'a Mutex<Self>,
+        method: &Method,
+        begun: Instant,
+    ) -> Option<Making<'a>> {
+        csi_rpc::making(method)?.own_id()?;
+        lock(ids).makings.push(begun);
+        Some(Making { ids, begun })
+    }
+
+    /// Whether a call that began until then may still be answered with an id of something else.
+    pub(super) fn may_double(&self, until: Instant) -> bool {
+        self.makings.iter().any(|begun| *begun <= until)
     }
 
     /// A call has ended that began then. Where its reply has the id of another thing that is there: the path of that id, and what
@@ -112,6 +133,21 @@ impl GivenIds {
     }
 }
 
+/// A call that makes something, until this is dropped.
+pub struct Making<'a> {
+    ids: &'a Mutex<GivenIds>,
+    begun: Instant,
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        let makings = &mut lock(self.ids).makings;
+        if let Some(place) = makings.iter().position(|begun| *begun == self.begun) {
+            makings.swap_remove(place);
+        }
+    }
+}
+
 /// The case about the ids of what an RPC makes; empty where that has no id of its own.
 pub fn case_about_ids(method: &Method) -> &'static str {
     match csi_rpc::making(method).map(|making| making.thing) {
@@ -143,6 +179,7 @@ mod tests {
     use super::*;
     use csi_proto::{Request, v1};
     use prost::Message as _;
+    use std::time::Duration;
     use tonic::Code;
 
     /// A call that makes a volume of a name, and is answered with an id.
@@ -213,6 +250,23 @@ mod tests {
         assert_eq!(made(&mut ids, "b", "2"), None);
         let told = "1 is also that of the volume a, which still exists";
         assert_eq!(made(&mut ids, "c", "1").as_deref(), Some(told));
+    }
+
+    #[test]
+    fn an_id_may_be_doubled_until_each_answer_of_before_was_looked_at() {
+        let ids = Mutex::new(GivenIds::default());
+        let (early, late) = (Instant::now(), Instant::now() + Duration::from_secs(1));
+        let create = v1::CreateVolumeRequest::METHOD;
+        let makes = |begun| GivenIds::makes(&ids, create, begun);
+        let (first, given_up) = (makes(early), makes(early));
+        assert!(lock(&ids).may_double(early));
+        drop(first);
+        assert!(lock(&ids).may_double(early));
+        drop(given_up);
+        let _later = makes(late);
+        assert!(!lock(&ids).may_double(early) && lock(&ids).may_double(late));
+        let delete = v1::DeleteVolumeRequest::METHOD;
+        assert!(GivenIds::makes(&ids, delete, early).is_none());
     }
 
     #[test]

@@ -104,6 +104,15 @@ pub async fn goes_away(run: &Run, time: Duration) -> Option<String> {
     ended.map(|error| error.to_string()).or(there.err())
 }
 
+/// Waits until the calls are over that make something and have begun until now: the answer to one may tell that the driver gave it
+/// what another case has.
+pub async fn makings_end(run: &Run) {
+    let now = Instant::now();
+    while lock(&run.given_ids).may_double(now) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Waits for that long until both ends answer Probe; whether that succeeds is a case's rule. A driver of the run's own that has
 /// died is not waited for.
 ///

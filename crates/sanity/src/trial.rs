@@ -9,7 +9,7 @@ use super::dependencies::Dependencies;
 use super::losses::{Loss, SOON};
 use super::observer::Asked;
 use super::plan::Planned;
-use super::presence::goes_away;
+use super::presence::{goes_away, makings_end};
 use super::report::CaseResult;
 use super::restart::bring_back;
 use super::restarts::Restarts;
@@ -101,6 +101,14 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let mark = own.as_ref().map(|own| own.mark());
     let mut end = run_body(&context, one.case, started, &mut asked).await;
     let took = started.elapsed();
+    let mut warnings = context.take_warnings();
+    if matches!(end, Err(Stop::Failed(_))) || !warnings.is_empty() {
+        makings_end(&run).await;
+    }
+    for (_, rest) in &mut warnings {
+        let ids = context.doubled_ids(1).into_iter();
+        rest.on.extend(ids.filter(|case| *case != one.case.name));
+    }
     let mut on = context.dependencies();
     let refused = lock(&context.steps).last_refusal();
     let most = lock(&context.steps).most_volumes(run.volume_size(run.accesses()[0]));
@@ -110,6 +118,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let named = |problem: &String| (context.case.clone(), problem.clone());
     lock(&run.left).extend(problems.iter().map(named));
     if !problems.is_empty() && !matches!(end, Err(Stop::Failed(_))) {
+        makings_end(&run).await;
         let expected = "what the case made can be taken down";
         end = Err(Stop::failed(expected, problems.join("; ")));
         on = Dependencies {
@@ -150,7 +159,6 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             end = Err(stop);
         }
     }
-    let warnings = context.take_warnings();
     if end.is_ok() {
         // Best one that nothing else explains. What depends on what the driver lacks recommends nothing.
         let first = warnings.iter().find(|(_, rest)| rest.is_empty());
