@@ -35,7 +35,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 const SUSPECTS: usize = 3;
 
 /// The longest look at a driver that nobody calls.
-const IDLE_AT_MOST: Duration = Duration::from_secs(2);
+const IDLE_AT_MOST: Duration = Duration::from_secs(6);
 
 /// The expectation of every case.
 const COMES_TO_ITS_END: &str = "the case comes to its end";
@@ -58,7 +58,7 @@ pub struct Ended {
     pub(super) lost: Option<Loss>,
     /// Whether the driver went away meanwhile.
     pub(super) cut_off: CutOff,
-    /// Whether it did so again, without a call, in as much time.
+    /// Whether it did so again, without a call, in three times as much time.
     pub(super) goes_anyway: bool,
     /// The last call that was refused, and its code.
     pub(super) refused: Option<(&'static Method, Code)>,
@@ -138,12 +138,12 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         lost = Some(run.lost_after(&one.name(), last, &problem));
         gone = bring_back(&run).await.err();
     }
-    // Whether it does so too where nobody calls, for as long as it was there before.
+    // Whether it does so too where nobody calls, for longer than it was there before.
     let mut goes_anyway = false;
     if one.cut_off && lost.is_some() && gone.is_none() {
         let was_there = lock(&run.losses).was_there();
-        // What ends it after a while may be a little late.
-        let time = was_there.map_or(IDLE_AT_MOST, |time| (time + SOON).min(IDLE_AT_MOST));
+        // What ends it after a while comes sooner or later each time, more so on a busy machine.
+        let time = was_there.map_or(IDLE_AT_MOST, |time| (3 * time + SOON).min(IDLE_AT_MOST));
         goes_anyway = goes_away(&run, time).await.is_some();
         if goes_anyway {
             lock(&run.losses).gone_idle();

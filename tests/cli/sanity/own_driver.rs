@@ -111,10 +111,11 @@ fn the_endpoint_stands_in_the_arguments_of_the_nfs_driver_too() {
 fn one_that_goes_away_without_calls_too_is_accused_in_no_call() {
     let csi = Csi::new();
     let home = csi.home().display();
-    // Once the cases have begun it never lives as long as a call takes.
+    // Once the cases have begun it never lives as long as a call takes, and not equally long each time.
     let line = format!(
         "{BINARY} mock --endpoint $CSI_ENDPOINT --dir {home}/mock --pace 1h & {BINARY} --wait 1m identity probe; \
-         until [ -e {home}/go ]; do sleep 0.05; done; sleep 0.4; kill -9 $!; exit 7"
+         until [ -e {home}/go ]; do sleep 0.05; done; \
+         if mkdir {home}/long; then sleep 0.9; else rmdir {home}/long; sleep 0.4; fi; kill -9 $!; exit 7"
     );
     let more = "--filter make-and-remove --filter stays-there --cap 1,mount --volume-size 1Mi --jobs 1 -o jsonl";
     let mut command = csi.command();
