@@ -3,6 +3,7 @@
 
 use crate::place_lock::PlaceLock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
+use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::io::{self, ErrorKind};
@@ -11,7 +12,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the removal of a socket's file is waited for: a file system that hangs must not keep the process.
 const REMOVAL_BOUND: Duration = Duration::from_secs(1);
@@ -65,17 +66,25 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
         false => SocketFlags::CLOEXEC,
     };
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    if !patience.is_zero() {
-        // It bounds connect(2) too.
-        set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
-    }
-    match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::AGAIN) => {
-            let problem = "whoever listens there accepts no connections, and too many wait already";
-            return Err(io::Error::new(ErrorKind::WouldBlock, problem));
+    let (address, end) = (SocketAddrUnix::new(path)?, Instant::now() + patience);
+    loop {
+        if !patience.is_zero() {
+            // It bounds connect(2) too; none at all would be no bound.
+            let left = end.saturating_duration_since(Instant::now());
+            let left = left.max(Duration::from_millis(1));
+            set_socket_timeout(&socket, Timeout::Send, Some(left))?;
         }
-        Err(errno) => return Err(errno.into()),
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            // A bounded connect(2) ends so in a process that was stopped and goes on.
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let problem =
+                    "whoever listens there accepts no connections, and too many wait already";
+                return Err(io::Error::new(ErrorKind::WouldBlock, problem));
+            }
+            Err(errno) => return Err(errno.into()),
+        }
     }
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
