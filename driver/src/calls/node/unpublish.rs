@@ -160,7 +160,11 @@ impl Volumes {
     async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
         let target = &mount.target;
         let bound = self.config.bounds.unmount;
-        let plain = PLAIN_BOUND.min(bound / 2);
+        // Where there is no server, it is the machine that is slow.
+        let plain = match mount.is_nfs() {
+            true => PLAIN_BOUND.min(bound / 2),
+            false => bound / 2,
+        };
         let deadline = tokio::time::Instant::now() + plain;
         let mut busy_before = false;
         let lazy_why = loop {

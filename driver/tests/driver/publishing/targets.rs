@@ -1,7 +1,8 @@
 //! What is at a target after each call, and what its mount allows.
 
 use super::{code, flags_of, make_volume, stats};
-use crate::rig::{Client, Rig, publish_request, run, stage_request};
+use crate::rig::{Client, Driver, Rig, publish_request, run, stage_request};
+use crate::strace::words;
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{ControllerGetVolumeRequest, CreateVolumeRequest, ListVolumesRequest};
@@ -366,4 +367,28 @@ async fn a_busy_volume_stays_until_its_user_is_gone() {
     assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
     drop(open);
     client.unpublish("a", &target).await.unwrap();
+}
+
+/// An unmount that takes long is not a lazy one where there is no server that could be gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_busy_volume_stays_on_a_machine_that_is_slow() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let log = rig.path("strace");
+    let slow = words(&log, "?umount2", Some("inject=umount2:delay_enter=3000000"));
+    let mut command = rig.command(&slow[0]);
+    command.args(&slow[1..]).arg(env!("CARGO_BIN_EXE_csi-nfs"));
+    rig.add_flags(&mut command);
+    let mut driver = Driver::start(&mut command);
+    driver.wait_for("serving");
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let request = publish_request("a", &target, Mode::SingleNodeWriter);
+    client.publish(request).await.unwrap();
+    let open = std::fs::File::open(rig.inside("target/file")).unwrap();
+    let error = client.unpublish("a", &target).await.unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+    drop(open);
+    client.unpublish("a", &target).await.unwrap();
+    assert!(!target.exists());
 }
