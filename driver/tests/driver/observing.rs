@@ -82,7 +82,8 @@ async fn a_node_is_ready_when_its_kubelet_knows_it() {
     register(&socket).await;
     assert_eq!(ask(&http, "/readyz"), (true, "ok\n".to_owned()));
     assert_eq!(value(&http, "csi_nfs_registered"), 1.0);
-    std::fs::remove_dir_all(rig.path("plugins_registry")).unwrap();
+    // In one step: the driver makes a lost socket anew.
+    std::fs::rename(rig.path("plugins_registry"), rig.path("before")).unwrap();
     driver.wait_for("the registration socket is lost");
     let (ready, why) = ask(&http, "/readyz");
     assert!(!ready && why.contains("socket is gone"), "{why}");

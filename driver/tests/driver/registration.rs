@@ -133,8 +133,8 @@ async fn a_socket_that_is_lost_is_made_anew() {
     driver.wait_for("the registration socket is lost");
     driver.wait_for(OFFERED);
     info(&rig).await;
-    // As of a node that is set up again, with a pause in between.
-    std::fs::remove_dir_all(&folder).unwrap();
+    // As of a node that is set up again, with a pause in between. In one step: the driver makes a lost socket anew.
+    std::fs::rename(&folder, rig.path("before")).unwrap();
     driver.wait_for("the folder does not exist");
     std::fs::create_dir(&folder).unwrap();
     driver.wait_for(OFFERED);
@@ -142,8 +142,12 @@ async fn a_socket_that_is_lost_is_made_anew() {
     // Another driver of this name takes the place, or a sidecar that was left in the pod has one of its own. It keeps it for as
     // long as it lives.
     for taken in [&socket, &folder.join("nfs.csi.internal-reg.sock")] {
-        std::fs::remove_file(&socket).unwrap();
-        let other = UnixListener::bind(taken).unwrap();
+        // The place is taken before the socket is gone, or as it goes: the driver would be faster now and then.
+        let other = UnixListener::bind(folder.join("other")).unwrap();
+        std::fs::rename(folder.join("other"), taken).unwrap();
+        if *taken != socket {
+            std::fs::remove_file(&socket).unwrap();
+        }
         driver.wait_for("another process serves on this socket");
         drop(other);
         driver.wait_for(OFFERED);

@@ -89,8 +89,9 @@ async fn a_registration_socket_that_is_taken_and_not_served_holds_up_nothing() {
     let rig = Rig::new();
     let (mut driver, http) = registered(&rig);
     let socket = rig.path("plugins_registry/nfs.csi.internal@reg.sock");
-    std::fs::remove_file(&socket).unwrap();
-    let full = Full::at(&socket);
+    // In one step: the driver makes a lost socket anew.
+    let full = Full::at(&rig.path("plugins_registry/full"));
+    std::fs::rename(rig.path("plugins_registry/full"), &socket).unwrap();
     driver.wait_for("another process serves on this socket");
     answers(&rig, &http).await;
     drop(full);
