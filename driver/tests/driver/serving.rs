@@ -159,8 +159,15 @@ async fn a_caller_gets_its_answer_in_time_and_a_repeat_joins() {
     // The second call joins the work of the first, which waits for the lock.
     for _ in 0..2 {
         let second = std::time::Duration::from_secs(1);
-        let answer = client.publish_within(request.clone(), second).await;
-        let error = answer.unwrap_err();
+        let mut patience = Patience::default();
+        let error = loop {
+            let answer = client.publish_within(request.clone(), second).await;
+            let error = answer.unwrap_err();
+            // The client's own word: the driver's came too late for it, as on a machine that is busy. One that never comes fails.
+            if error.code() != Code::Cancelled || !patience.lasts() {
+                break error;
+            }
+        };
         assert_eq!(error.code(), Code::Aborted, "{error}");
         assert!(error.message().contains("NodePublishVolume"), "{error}");
         driver.wait_for("ABORTED");
