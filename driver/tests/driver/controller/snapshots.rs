@@ -8,6 +8,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 use tonic::{Code, Request, Status};
 
+/// How often a copy is made that is to take longer than its caller waits.
+const TRIES: usize = 20;
+
 pub fn snapshot_request(name: &str, volume_id: &str) -> CreateSnapshotRequest {
     CreateSnapshotRequest {
         name: name.to_owned(),
@@ -364,23 +367,41 @@ async fn a_copy_outlives_its_caller() {
         request.set_timeout(Duration::from_millis(25));
         request
     };
-    let mut waited = 0;
-    let restored = loop {
-        match c.create_volume(short(from_volume("c", &v))).await {
-            Ok(answer) => break answer.into_inner().volume.unwrap(),
-            Err(status) => assert_eq!(status.code(), Code::Aborted, "{status}"),
+    // On a busy machine a copy may be made before this thread sees that its time is over: then another one.
+    for round in 0..TRIES {
+        let (mut waited, name) = (0, format!("c{round}"));
+        let restored = loop {
+            match c.create_volume(short(from_volume(&name, &v))).await {
+                Ok(answer) => break answer.into_inner().volume.unwrap(),
+                Err(status) => assert_eq!(status.code(), Code::Aborted, "{status}"),
+            }
+            waited += 1;
+            let last = format!("{name}/1999");
+            assert!(!host.at(&name).exists() || host.at(&last).exists());
+        };
+        assert_eq!(std::fs::read_dir(host.at(&name)).unwrap().count(), 2000);
+        assert_eq!(create(&c, from_volume(&name, &v)).await.unwrap(), restored);
+        if waited > 0 {
+            return;
         }
-        waited += 1;
-        assert!(!host.at("c").exists() || host.at("c/1999").exists());
-    };
-    assert!(waited > 0);
-    assert_eq!(std::fs::read_dir(host.at("c")).unwrap().count(), 2000);
-    assert_eq!(create(&c, from_volume("c", &v)).await.unwrap(), restored);
+    }
+    panic!("no caller has gone before the end of its copy");
 }
 
 /// An orchestrator lets the application write again at the first answer that is OK.
 #[tokio::test]
 async fn a_snapshot_is_answered_when_its_copy_is_complete() {
+    // On a busy machine a copy may be made before anybody sees that the first answer is due: then another one.
+    for _ in 0..TRIES {
+        if is_answered_when_its_copy_is_complete().await > 0 {
+            return;
+        }
+    }
+    panic!("no copy has taken longer than the first caller had");
+}
+
+/// The same, once. Returns how many answers came before the copy was complete.
+async fn is_answered_when_its_copy_is_complete() -> usize {
     const FILES: usize = 300;
     let host = Host::new();
     let controllers = [host.controller(), host.controller()];
@@ -411,7 +432,6 @@ async fn a_snapshot_is_answered_when_its_copy_is_complete() {
     for file in &files {
         std::fs::write(file, "after").unwrap();
     }
-    assert!(waited > 0);
     assert!(made.ready_to_use);
     let restored = create(&controllers[1], from_snapshot("r", &made.snapshot_id)).await;
     assert_eq!(restored.unwrap().capacity_bytes, v.capacity_bytes);
@@ -419,6 +439,7 @@ async fn a_snapshot_is_answered_when_its_copy_is_complete() {
         let content = std::fs::read_to_string(host.at(&format!("r/{index}"))).unwrap();
         assert_eq!(content, "before", "{index}");
     }
+    waited
 }
 
 #[tokio::test]
