@@ -394,16 +394,20 @@ fn value(driver: &mut Driver, http: &HttpAddress, series: &str) -> u64 {
 async fn a_driver_that_ends_in_the_middle_is_followed_by_one_that_measures() {
     let (rig, id) = rig_with_a_volume().await;
     for signal in [Signal::TERM, Signal::KILL] {
-        let mut driver = rig.driver_with(&flags());
-        driver.wait_for(": measuring ");
-        driver.signal(signal);
-        // An orderly end waits for no measure.
-        assert_eq!(driver.wait().success(), signal == Signal::TERM);
-        let log = driver.log();
-        assert!(
-            !log.iter().any(|line| line.contains(" measured ")),
-            "{log:?}"
-        );
+        let mut tries = 0;
+        loop {
+            let mut driver = rig.driver_with(&flags());
+            driver.wait_for(": measuring ");
+            driver.signal(signal);
+            assert_eq!(driver.wait().success(), signal == Signal::TERM);
+            let log = driver.log();
+            if !log.iter().any(|line| line.contains(" measured ")) {
+                break;
+            }
+            // An orderly end waits for no measure. One may come before the signal, on a busy machine.
+            tries += 1;
+            assert!(tries < 10, "{log:?}");
+        }
     }
     let mut driver = Driver::start(rig.driver_command().args(flags()));
     let line = driver.wait_for("serving");
