@@ -28,6 +28,9 @@ fn has_what_the_store_relies_on(name: &str, version: Version) {
     let scene = scene.with_options(HOSTILE_OPTIONS);
     scene.create("hostile");
 
+    // Lines are written behind the answers, one after the other.
+    let driver = scene.driver.process();
+    driver.wait_for_error_line(&mut 0, "hostile");
     let shown = shown(&scene.driver.log());
     assert_eq!(shown.len(), 1, "{}", scene.driver.log());
     let options = &shown[0];

@@ -157,6 +157,10 @@ async fn only_a_node_waits_for_an_nfs_client_and_may_be_stopped_meanwhile() {
             Err(Code::FailedPrecondition)
         };
         assert_eq!(said, expected, "{mode}");
+        if waits {
+            // It is said when the kernel was asked, of which the answers know before.
+            driver.wait_for("waiting for an NFS client");
+        }
         driver.signal(Signal::TERM);
         assert!(driver.wait().success(), "{mode}");
         let log = driver.log().join("\n");

@@ -46,12 +46,9 @@ async fn a_copy_by_an_agent_on_a_full_disk_says_so_and_leaves_nothing() {
 
     let refused = site.snapshot(&source, "s").await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
-    let told = said();
-    let tried = told.lines().find(|line| line.contains("not copied"));
-    assert!(
-        tried.is_some_and(|line| line.contains("No space")),
-        "{told}"
-    );
+    // Lines are written behind the answers, one after the other.
+    let is_about_it = |line: &str| line.contains("not copied") && line.contains("No space");
+    until("the agent's word", || said().lines().any(is_about_it));
     let is_empty = |part: &str| {
         let mut entries = fs::read_dir(site.share.folder.join(".csi-nfs").join(part)).unwrap();
         entries.next().is_none()

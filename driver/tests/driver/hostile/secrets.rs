@@ -19,7 +19,7 @@ async fn secrets_and_tokens_are_told_nowhere() {
         let rig = Rig::new();
         std::fs::create_dir(rig.path("export/v")).unwrap();
         let target = rig.path("target");
-        let driver = rig.driver_with(&["--log-level", "debug", "--log-format", format]);
+        let mut driver = rig.driver_with(&["--log-level", "debug", "--log-format", format]);
         let client = Client::connect(&rig).await;
         let mut publish = publish_request("v", &target, Mode::SingleNodeWriter);
         publish.volume_context.insert(
@@ -134,6 +134,8 @@ async fn secrets_and_tokens_are_told_nowhere() {
             driver.log()
         );
         client.unpublish("v", &target).await.unwrap();
+        // Lines are written behind the answers, one after the other.
+        driver.wait_for("NodeUnpublishVolume");
         let log = driver.log();
         assert!(log.len() >= cases.len(), "{log:#?}");
         for line in log {
