@@ -217,6 +217,10 @@ pub struct Driver {
 
 impl Driver {
     pub fn start(command: &mut Command) -> Self {
+        // Five seconds are short, where the machine is busy. Who tests the bound gives its own.
+        if command.get_args().all(|arg| arg != "controller") {
+            command.env("CSI_NFS_STATS_TIMEOUT", "60s");
+        }
         let process = Process::start(command);
         Self { process, read: 0 }
     }
