@@ -433,12 +433,20 @@ fn version_3_cut_off_before_each_call_of_a_node() {
         let condition = stats.volume_condition.unwrap();
         assert!(condition.abnormal, "{condition:?}");
         // A repeat finds what is there.
-        let again = calls.publish("silent", &context, &silent);
+        let again = repeated(|| calls.publish("silent", &context, &silent));
         patiently("a repeated publish", again).await.unwrap();
         let answer = patiently("publish", calls.publish("silent", &context, &new)).await;
         assert!(answer.is_err() && is_calm("publish", &answer), "{answer:?}");
-        let others = calls.stats("beside", &beside).await.unwrap();
-        assert!(!others.volume_condition.unwrap().abnormal);
+        // On a busy machine the bound is short for a server that is there, too. One that does not answer never does.
+        let mut patience = Patience::default();
+        loop {
+            let others = repeated(|| calls.stats("beside", &beside)).await.unwrap();
+            let condition = others.volume_condition.unwrap();
+            if !condition.abnormal {
+                break;
+            }
+            assert!(patience.lasts(), "{condition:?}");
+        }
         for target in [&new, &silent] {
             repeated(|| calls.unpublish("silent", target))
                 .await
@@ -453,8 +461,9 @@ fn version_3_cut_off_before_each_call_of_a_node() {
             .await
             .unwrap();
         assert_eq!(fs::read_to_string(new.join("file")).unwrap(), "silent");
-        calls.unpublish("silent", &new).await.unwrap();
-        calls.unpublish("beside", &beside).await.unwrap();
+        for (volume, target) in [("silent", &new), ("beside", &beside)] {
+            repeated(|| calls.unpublish(volume, target)).await.unwrap();
+        }
     });
     assert!(driver.mounts().is_empty());
 }
@@ -505,7 +514,7 @@ fn a_driver_starts_though_a_target_of_its_records_hangs() {
         assert!(is_calm("unpublish", &waited), "{waited:?}");
         relay.come_back();
         repeated(|| calls.unpublish("inner", &inner)).await.unwrap();
-        calls.unpublish("outer", &outer).await.unwrap();
+        repeated(|| calls.unpublish("outer", &outer)).await.unwrap();
     });
     assert!(!share.folder().join("outer/target").exists());
     assert!(driver.mounts().is_empty());

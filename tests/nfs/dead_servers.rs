@@ -148,8 +148,16 @@ fn one_that_is_stopped_while_it_is_mounted_is_told_by_calls_metrics_and_alerts()
             }
             assert!(patience.lasts(), "{status}");
         }
-        let status = hurried.volumes().await.unwrap_err();
-        assert!(status.message().starts_with(&named), "{status}");
+        // The driver's word may come too late for this one, as on a busy machine.
+        let mut patience = Patience::default();
+        loop {
+            let status = hurried.volumes().await.unwrap_err();
+            if status.message().starts_with(&named) {
+                break;
+            }
+            assert_eq!(status.code(), Code::Cancelled, "{status}");
+            assert!(patience.lasts(), "{status}");
+        }
         let during = metrics(&http);
         assert!(found("", &during).contains(UNREACHABLE), "{during}");
         assert!(failed_creations(&before, &during) >= 2.0, "{during}");

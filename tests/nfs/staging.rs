@@ -3,6 +3,7 @@
 use crate::scene::{Scene, Version, Volume};
 use crate::server::{Away, Server};
 use crate::support::driver::binary;
+use crate::support::patience::until;
 use crate::support::process::children;
 use crate::support::program::Output;
 use crate::upstream;
@@ -198,14 +199,8 @@ fn a_staging_path_is_no_target() {
 
 #[test]
 fn a_staged_volume_goes_when_its_server_is_gone() {
-    let flags = [
-        "--stage",
-        "--unmount-timeout",
-        "6s",
-        "--stats-timeout",
-        "3s",
-    ];
-    let scene = Scene::with_driver("staged-dead", Version::V4_2, &flags);
+    // As long as the server lives, a busy machine has time.
+    let mut scene = scene("staged-dead", Version::V4_2);
     let mut server = Server::new("staged-dead");
     let volume = Volume {
         id: "by-hand".to_owned(),
@@ -218,12 +213,26 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     let staging = stage(&scene, &volume);
     let from = ["--staging-target-path", staging.as_str()];
     scene.try_publish(&volume, "target", &from).succeeds();
+    let short = ["--unmount-timeout", "6s", "--stats-timeout", "3s"];
+    scene
+        .driver
+        .restart_with(&[&["--stage"], &short[..]].concat());
     server.leave(Away::CutOff);
     scene.try_publish(&volume, "second", &from).exits(64 + 4);
     assert!(!scene.driver.target("second").exists());
-    // An unmount that waits for the server never ends: the deadline of the call would.
-    scene.try_unpublish(&volume, "target").succeeds();
-    scene.try_unstage(&volume).succeeds();
+    // An unmount that waits for the server never ends, however often it is tried: its deadline would come each time.
+    let at_last = |what: &str, call: &dyn Fn() -> Output| {
+        until(what, || {
+            let output = call();
+            let is_late = [4, 10, 14].contains(&(output.code - 64));
+            assert!(output.code == 0 || is_late, "{output}");
+            output.code == 0
+        });
+    };
+    at_last("it is unpublished", &|| {
+        scene.try_unpublish(&volume, "target")
+    });
+    at_last("it is unstaged", &|| scene.try_unstage(&volume));
     scene.has_no_mounts();
     assert!(!scene.driver.target("target").exists());
     // So that the kernel can finish, and the server end.
@@ -289,7 +298,16 @@ fn a_call_on_a_volume_starts_one_helper() {
         kill_process(Pid::from_raw(waits).unwrap(), Signal::KILL).unwrap();
     }
     starts_one("stats", ask());
-    starts_one("unpublish", scene.try_unpublish(&volume, "target"));
-    starts_one("unstage", scene.try_unstage(&volume));
+    // On a busy machine an unmount may take seconds: then another helper makes it a lazy one.
+    let lazy = || scene.driver.log().matches(" lazy unmount ").count();
+    let takes_away = |call: &str, unmount: &dyn Fn() -> Output| {
+        let lazy_before = lazy();
+        unmount().succeeds();
+        let started = helpers_started(&http);
+        let more = started - before.replace(started);
+        until(call, || more == 1 + (lazy() - lazy_before) as u64);
+    };
+    takes_away("unpublish", &|| scene.try_unpublish(&volume, "target"));
+    takes_away("unstage", &|| scene.try_unstage(&volume));
     scene.has_no_mounts();
 }
