@@ -4,6 +4,7 @@ use crate::scene::{Scene, Share, Version, Volume};
 use crate::support::driver::Driver;
 use crate::support::program::Csi;
 use rustix::fs::{FileType, Mode, makedev, mknodat};
+use rustix::process::Signal;
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, chown};
@@ -118,6 +119,15 @@ fn is_filled(volume: &Path) {
     assert!(device.file_type().is_char_device());
 }
 
+/// Kills a driver in the end, also when the test fails: nobody waits for the answer to a call then.
+struct Ending<'a>(&'a Driver);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.process().signal(Signal::KILL);
+    }
+}
+
 /// A helper that waits for a server that never answers.
 #[test]
 fn a_helper_has_what_mounting_takes() {
@@ -125,7 +135,7 @@ fn a_helper_has_what_mounting_takes() {
         ("node", SYS_ADMIN | SYS_CHROOT),
         ("all", SYS_ADMIN | SYS_CHROOT | DAC_OVERRIDE),
     ] {
-        let flags = ["--mode", mode, "--mount-timeout", "10s"];
+        let flags = ["--mode", mode, "--mount-timeout", "10m"];
         let name = format!("helper-{mode}");
         let scene = Scene::with_driver(&name, Version::V4_2, &flags);
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -139,6 +149,7 @@ fn a_helper_has_what_mounting_takes() {
         };
         std::thread::scope(|threads| {
             threads.spawn(|| scene.try_publish(&volume, "target", &[]));
+            let ending = Ending(&scene.driver);
             // It has knocked, and mounts now.
             drop(silent.accept().unwrap());
             drop(silent.accept().unwrap());
@@ -154,6 +165,7 @@ fn a_helper_has_what_mounting_takes() {
             for name in ["CapInh", "CapAmb"] {
                 assert_eq!(set(helper, name), 0, "{name}");
             }
+            drop(ending);
         });
     }
 }
