@@ -212,10 +212,11 @@ fn a_scrape_tells_whether_an_agent_lives() {
     });
 }
 
-/// Its unlink waits for the lease of the client to end, in a thread of the purge; copies are made meanwhile.
+/// Its unlink waits until the server gives up waiting for the client, in a thread of the purge; copies are made meanwhile.
 #[test]
 fn an_agent_copies_while_a_vanished_client_holds_a_delegation() {
     let mut server = Server::new("agent-delegation");
+    server.wait_for_ever();
     let share = server.share();
     let driver = controller();
     let disk = Disk::with_foreign_files(share.folder());
@@ -243,6 +244,7 @@ fn an_agent_copies_while_a_vanished_client_holds_a_delegation() {
         assert!(!driver.log().contains(" copied "), "{}", driver.log());
         let trash = share.folder().join(".csi-nfs/trash");
         assert_eq!(find(&trash, "file-of-v").len(), 1, "held up by nobody");
+        server.give_up_client_beside();
         disk.settles_with(&expected(&["w"], 1));
         server.find_client_beside();
         drop(client);

@@ -18,6 +18,7 @@ pub struct Server {
     shell: Process,
     lines: AtomicU32,
     own_disk: bool,
+    lease: u32,
 }
 
 /// A mount of a client that has an address of its own. In the end it is unmounted.
@@ -43,8 +44,8 @@ pub enum Away {
 const SHELL: &str =
     "echo ready; while read -r line; do eval \"$line\"; echo \"line $((n += 1)) gave $?\"; done";
 
-/// The threads of a server.
-const START: &str = "rpc.nfsd --no-nfs-version 3 --nfs-version 4 --grace-time 10 --lease-time 10 4";
+/// How many seconds a client is waited for that holds something.
+const LEASE: u32 = 10;
 
 impl Server {
     /// A server that exports a new folder to everybody, who may do anything in it.
@@ -77,6 +78,7 @@ impl Server {
             shell,
             lines: AtomicU32::new(0),
             own_disk: disk.is_some(),
+            lease: LEASE,
         };
         let pid = server.shell.pid().as_raw_nonzero().to_string();
         let link = server.link();
@@ -148,7 +150,18 @@ impl Server {
 
     /// Starts it again.
     pub fn start(&mut self) {
-        self.inside(START);
+        let lease = self.lease;
+        self.inside(&format!(
+            "rpc.nfsd --no-nfs-version 3 --nfs-version 4 --grace-time 10 --lease-time {lease} 4"
+        ));
+    }
+
+    /// From now on waits for clients that hold something for longer than any test takes. To be called before it has clients.
+    pub fn wait_for_ever(&mut self) {
+        self.stop();
+        // The most that there is.
+        self.lease = 3600;
+        self.start();
     }
 
     /// Lets it go away.
@@ -206,6 +219,14 @@ impl Server {
     pub fn lose_client_beside(&mut self) {
         let number = self.number;
         self.inside(&format!("ip route add blackhole 10.78.{number}.1/32"));
+    }
+
+    /// Gives up waiting for it, as when the time for that has passed.
+    pub fn give_up_client_beside(&mut self) {
+        let number = self.number;
+        self.inside(&format!(
+            "for it in /proc/fs/nfsd/clients/*; do if grep -qF '\"10.78.{number}.1:' $it/info; then echo expire > $it/ctl; fi; done"
+        ));
     }
 
     /// Lets it come back.
