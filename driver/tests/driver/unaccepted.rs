@@ -1,6 +1,7 @@
 //! A process that listens on a unix socket and does not accept: where a socket's queue is full, nobody waits for it without end.
 
 use crate::frozen::Frozen;
+use crate::rig::patience::until;
 use crate::rig::{Client, Driver, Rig, run};
 use csi_proto::socket_file::connect;
 use csi_proto::v1::ProbeRequest;
@@ -54,6 +55,24 @@ fn a_socket_with_a_full_queue_is_one_that_somebody_serves() {
         assert!(!status.success());
         assert!(text.contains("accepts no connections"), "{text}");
     }
+}
+
+/// As by job control, or by a freezer of containers.
+#[test]
+fn who_is_stopped_while_it_waits_for_room_goes_on() {
+    let rig = Rig::new();
+    let _full = Full::at(&rig.path("csi.sock"));
+    let mut relay = Command::new(env!("CARGO_BIN_EXE_csi-nfs"));
+    let mut relay = Driver::start(relay.arg("relay").arg(rig.path("csi.sock")));
+    let of_relay = |file: &str| {
+        let path = format!("/proc/{}/{file}", relay.pid());
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    until("it connects", || of_relay("wchan").contains("unix"));
+    relay.signal(Signal::STOP);
+    until("it is stopped", || of_relay("stat").contains(") T "));
+    relay.signal(Signal::CONT);
+    relay.wait_for("accepts no connections");
 }
 
 /// A driver that registers in `plugins_registry`, and serves HTTP.
