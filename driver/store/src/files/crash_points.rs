@@ -1,13 +1,10 @@
 //! Places where a test can let an operation end as if the process had died: in a test of this package an operation alone
-//! ends, or waits, or meets an error; in a debug build the whole process ends, by SIGKILL, where a plan says so. Nothing of it
-//! is in a release build.
+//! ends, by unwinding, which no handling of errors sees, or waits, or meets an error; in a debug build the whole process ends,
+//! by SIGKILL, where a plan says so. Nothing of it is in a release build.
 
 /// Why a step is not passed. Outside of tests each is.
 #[derive(Debug)]
 pub(crate) enum Crash {
-    /// The operation ends after this step as if the process had died.
-    #[cfg(test)]
-    Died(&'static str),
     /// This step has failed.
     #[cfg(test)]
     Failed(&'static str, rustix::io::Errno),
@@ -32,7 +29,7 @@ pub(crate) struct Count {
 /// What happens at the step for which none is left.
 #[cfg(test)]
 enum Then {
-    /// It is the last one.
+    /// It is the last one, of all threads.
     Die,
     /// It waits.
     Wait(std::sync::Arc<Gate>),
@@ -52,7 +49,7 @@ impl Count {
         }
         let left = self.left.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
         match &self.then {
-            Then::Die if left <= 0 => return Err(Crash::Died(step)),
+            Then::Die if left <= 0 => std::panic::resume_unwind(Box::new(step)),
             Then::Wait(gate) if left == 0 => gate.pass(step),
             Then::Panic if left == 0 => panic!("on purpose, after {step}"),
             Then::Fail(errno) if left == 0 => return Err(Crash::Failed(step, *errno)),
@@ -202,10 +199,21 @@ mod plan {
     }
 }
 
+/// An operation has died.
+#[cfg(test)]
+#[derive(Debug)]
+pub(crate) struct Died;
+
 /// Runs `work` and lets it die at its `count`th step, counted from 0.
 #[cfg(test)]
-pub(crate) fn crashing<T>(count: usize, work: impl FnOnce() -> T) -> T {
-    counted(count, Then::Die, work)
+pub(crate) fn crashing<T>(count: usize, work: impl FnOnce() -> T) -> Result<T, Died> {
+    let work = std::panic::AssertUnwindSafe(work);
+    counted(count, Then::Die, || {
+        std::panic::catch_unwind(work).map_err(|panic| match is_past() {
+            true => Died,
+            false => std::panic::resume_unwind(panic),
+        })
+    })
 }
 
 /// Runs `work` and lets its `count`th step, counted from 0, fail with `errno`.

@@ -487,7 +487,7 @@ mod tests {
             let first = crashing(count, || Share::open(root(&folder), Expect::Any));
             let again = Share::open(root(&folder), Expect::Any).unwrap().uuid();
             if let Ok(first) = first {
-                assert_eq!(first.uuid(), again);
+                assert_eq!(first.unwrap().uuid(), again);
                 assert!(count > 5, "no step was hit");
                 break;
             }

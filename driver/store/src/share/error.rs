@@ -216,17 +216,11 @@ pub enum ShareError {
         /// The cause.
         source: io::Error,
     },
-    /// A crash that a test asked for.
-    #[cfg(test)]
-    #[error("crash after {0}")]
-    Crash(&'static str),
 }
 
 impl From<Crash> for ShareError {
     fn from(crash: Crash) -> Self {
         match crash {
-            #[cfg(test)]
-            Crash::Died(step) => Self::Crash(step),
             #[cfg(test)]
             Crash::Failed(step, errno) => Self::Io {
                 context: step.to_owned(),
@@ -237,16 +231,6 @@ impl From<Crash> for ShareError {
 }
 
 impl ShareError {
-    /// Whether a test let the process die here; then nothing may be cleaned up.
-    pub(crate) fn is_crash(&self) -> bool {
-        match self {
-            #[cfg(test)]
-            Self::Crash(_) | Self::Copy(CopyError::Crash(_)) => true,
-            Self::Unfinished { source } => source.is_crash(),
-            _ => false,
-        }
-    }
-
     /// Whether there is no room on the share.
     pub(crate) fn is_full(&self) -> bool {
         matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))

@@ -366,9 +366,7 @@ pub fn assist<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Resu
     };
     let begin = |record: &_, attempt| K::begin_copy(share, record, attempt);
     match attempt::make(share, &found, &source, None, progress, (begin, finish)) {
-        Err(error) if error.is_crash() || matches!(error, ShareError::CopiedElsewhere { .. }) => {
-            Err(error)
-        }
+        Err(elsewhere @ ShareError::CopiedElsewhere { .. }) => Err(elsewhere),
         Err(error) => {
             give_back::<K>(share, key, record.nonce)?;
             Err(error)

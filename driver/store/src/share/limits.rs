@@ -104,7 +104,6 @@ fn answer_as(
         }
         // By another agent, meanwhile, or another thread.
         Ok(None) => return Ok(None),
-        Err(error) if error.is_crash() => return Err(error),
         Err(error) => {
             let why = match error {
                 ShareError::NotHeld { why } => why,

@@ -375,13 +375,10 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
             .is_ok_and(|then| u64::try_from(now - then).is_ok_and(|age| age >= life.as_secs()));
         if let (true, Ok(text)) = (old, name.to_str()) {
             // A rename, not a removal: of us and of one who publishes the draft after all, one gets it whole.
-            if let Err(error) = discard(share, &share.drafts, text, promise) {
-                if error.is_crash() {
-                    return Err(error);
-                }
-                // Of several the last one: the others are met again when that is gone.
-                failure = Some(error);
-            }
+            // Of several the last one: the others are met again when that is gone.
+            failure = discard(share, &share.drafts, text, promise)
+                .err()
+                .or(failure);
         }
     }
     failure.map_or(Ok(()), Err)

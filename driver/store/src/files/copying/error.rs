@@ -53,10 +53,6 @@ pub enum CopyError {
         /// The cause.
         source: io::Error,
     },
-    /// A crash that a test asked for.
-    #[cfg(test)]
-    #[error("crash after {0}")]
-    Crash(&'static str),
 }
 
 impl CopyError {
@@ -83,8 +79,6 @@ impl CopyError {
 #[cfg_attr(not(test), allow(unused_variables))]
 pub(super) fn step(step: &'static str, path: impl FnOnce() -> String) -> Result<(), CopyError> {
     crash_points::step(step).map_err(|crash| match crash {
-        #[cfg(test)]
-        Crash::Died(step) => CopyError::Crash(step),
         #[cfg(test)]
         Crash::Failed(_, errno) => CopyError::io("copying", path(), errno),
     })

@@ -176,12 +176,10 @@ pub(in crate::share) fn make<K: Kind>(
     );
     let copied = match copied {
         // Was stopped, or has failed, because there is nothing to copy any more?
-        Err(error @ ShareError::Copy(_)) if !error.is_crash() => {
-            match source.still_there(share, &seen) {
-                Err(gone @ ShareError::NoSource(_)) => Err(gone),
-                _ => Err(error),
-            }
-        }
+        Err(error @ ShareError::Copy(_)) => match source.still_there(share, &seen) {
+            Err(gone @ ShareError::NoSource(_)) => Err(gone),
+            _ => Err(error),
+        },
         other => other,
     };
     let filled = copied.and_then(|copied| {
@@ -211,15 +209,13 @@ pub(in crate::share) fn make<K: Kind>(
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
-    if !store::is_crash(&result) {
-        let promise = claimed.record.promise();
-        for name in [links, data, beat] {
-            // Nothing of it when it was moved away.
-            let _ = trash::discard(share, &claimed.folder, name, promise);
-        }
-        // It may have been deleted meanwhile, and then this attempt has kept the folder.
-        leftovers::remove_folder::<K>(share, claimed.record.key(), None);
+    let promise = claimed.record.promise();
+    for name in [links, data, beat] {
+        // Nothing of it when it was moved away.
+        let _ = trash::discard(share, &claimed.folder, name, promise);
     }
+    // It may have been deleted meanwhile, and then this attempt has kept the folder.
+    leftovers::remove_folder::<K>(share, claimed.record.key(), None);
     result
 }
 
@@ -263,7 +259,7 @@ fn copy_beating<K: Kind>(
     })?;
     match copied {
         Ok(report) if is_held => Ok(Some((target, report))),
-        Err(error) if is_held && (error.is_crash() || is_ours(claimed, data)?) => Err(error),
+        Err(error) if is_held && is_ours(claimed, data)? => Err(error),
         // The trash folder that it was moved to is being purged, perhaps.
         _ => Ok(None),
     }

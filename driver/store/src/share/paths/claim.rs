@@ -139,7 +139,7 @@ pub(in crate::share) fn claim(share: &Share, record: &Record<Volume>) -> Result<
         Nonce::random().context(|| "drawing a nonce".to_owned())?
     );
     let result = claim_with(share, path, owner, &draft);
-    if !store::is_crash(&result) && !matches!(result, Ok(true)) {
+    if !matches!(result, Ok(true)) {
         if let Ok(folder) = beneath::folder(&share.drafts, &draft) {
             let _ = fs::unlinkat(&folder, owner.file_name(), AtFlags::empty());
         }

@@ -334,7 +334,7 @@ pub(in crate::share) fn publish<K: Kind>(
 ) -> Result<Option<Found<K>>, ShareError> {
     let draft = record.nonce.to_string();
     let result = draft_and_rename(share, record, &draft, prepare);
-    if !matches!(result, Ok(Some(_))) && !is_crash(&result) {
+    if !matches!(result, Ok(Some(_))) {
         remove_draft(share, &draft);
     }
     result
@@ -508,17 +508,6 @@ pub fn keys<K: Kind>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
         .collect();
     keys.sort_unstable();
     Ok(keys)
-}
-
-/// Whether a test let the process die here; then nothing may be cleaned up.
-pub(in crate::share) fn is_crash<T>(result: &Result<T, ShareError>) -> bool {
-    #[cfg(test)]
-    return matches!(result, Err(error) if error.is_crash());
-    #[cfg(not(test))]
-    {
-        let _ = result;
-        false
-    }
 }
 
 #[cfg(test)]

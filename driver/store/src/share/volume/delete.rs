@@ -303,9 +303,6 @@ fn take_unrecorded(
         Some(_) => claim::claim(share, record),
         None => Ok(()),
     };
-    if store::is_crash(&claimed) {
-        return claimed.map(|()| false);
-    }
     // Without the claim this removes the record and nothing else.
     let taken = life::finish_deletion(share, found)?;
     claimed?;
