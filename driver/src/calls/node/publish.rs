@@ -317,7 +317,6 @@ impl Volumes {
             target: target.to_owned(),
             flags: request.options.flags,
             without: hidden(request),
-            ownership: request.ownership,
             is_nfs,
         };
         let (task, bound) = match source {
@@ -331,7 +330,6 @@ impl Volumes {
                     target: target.to_owned(),
                     below: request.arguments.below(),
                     without: hidden(request),
-                    ownership: request.ownership,
                 };
                 (Task::MountNfs { source, place }, bounds.mount)
             }
@@ -351,7 +349,7 @@ impl Volumes {
                     let fields = [("export", export.into()), ("vers", version.as_str().into())];
                     self.log.event(Level::Debug, "mounted", &fields);
                 }
-                return Ok(None);
+                return self.give_ownership(request, target).await.map(|()| None);
             }
             Err(error) => error,
         };
