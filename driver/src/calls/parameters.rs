@@ -279,11 +279,18 @@ impl Parameters {
 
 /// The mount options in `secrets`, which may carry them instead of the parameters; other secrets are nobody's business.
 pub fn secret_options(secrets: &BTreeMap<String, String>) -> Vec<String> {
-    secrets
-        .iter()
-        .find(|(key, _)| key.eq_ignore_ascii_case(MOUNT_OPTIONS))
-        .map(|(_, value)| split_options(value))
-        .unwrap_or_default()
+    let options = value_of(secrets, MOUNT_OPTIONS);
+    options.map(split_options).unwrap_or_default()
+}
+
+/// The value of `key`, whatever the case of its letters: users write `subdir` and `subDir`.
+pub(crate) fn value_of<'a>(given: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
+    let any_case = || {
+        let mut entries = given.iter();
+        entries.find(|(given, _)| given.eq_ignore_ascii_case(key))
+    };
+    let exact = given.get_key_value(key);
+    exact.or_else(any_case).map(|(_, value)| value.as_str())
 }
 
 /// Splits comma-separated mount options.

@@ -39,13 +39,7 @@ impl Ownership {
         context: &BTreeMap<String, String>,
         driver_wide_mode: Option<u32>,
     ) -> Result<Option<Self>, NodeError> {
-        let get = |key: &str| {
-            let mut pairs = context.iter();
-            let found = pairs.find(|(given, _)| given.eq_ignore_ascii_case(key));
-            found
-                .map(|(_, value)| value.as_str())
-                .filter(|value| !value.is_empty())
-        };
+        let get = |key| parameters::value_of(context, key).filter(|value| !value.is_empty());
         let number = |key| {
             let text = get(key).filter(|_| !context.contains_key(PROVISIONED));
             text.map(|text| parameters::number(key, text)).transpose()

@@ -7,7 +7,7 @@ use super::options::Options;
 use super::shares::Shares;
 use super::validation::{Objection, check_capabilities, check_parameters};
 use crate::calls::operations::Operation;
-use crate::calls::parameters::{SERVER, SHARE, SUB_DIR};
+use crate::calls::parameters::{SERVER, SHARE, SUB_DIR, value_of};
 use crate::calls::volume_id::Location;
 use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use csi_nfs_store::export::Export;
@@ -100,11 +100,7 @@ pub(super) fn check(
     if !request.mutable_parameters.is_empty() {
         return Err("a volume of kubernetes-csi's driver has no mutable parameters".into());
     }
-    let given = |key: &str| {
-        let mut all = request.volume_context.iter();
-        let found = all.find(|(given, _)| given.eq_ignore_ascii_case(key));
-        found.map(|(_, value)| value)
-    };
+    let given = |key| value_of(&request.volume_context, key);
     let export = given(SERVER).zip(given(SHARE));
     let export = export.map(|(server, share)| Export::parse(server, share));
     if export.is_some_and(|export| export.as_ref() != Ok(&id.export)) {

@@ -7,7 +7,7 @@ use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
 use crate::calls::node::inline;
 use crate::calls::node::record::PublishRecord;
-use crate::calls::parameters::secret_options;
+use crate::calls::parameters::{secret_options, value_of};
 use crate::calls::policy::Policy;
 use crate::calls::volume_id::VolumeId;
 use crate::mount::options::MountOptions;
@@ -18,7 +18,6 @@ use csi_nfs_store::export::Export;
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// The longest path that the kernel takes, less the NUL byte at its end, and the longest component.
@@ -225,16 +224,6 @@ fn check(
         options,
         ownership,
     })
-}
-
-/// The value of `key`, whatever the case of its letters: users write `subdir` and `subDir`.
-fn value_of<'a>(context: &'a BTreeMap<String, String>, key: &str) -> Option<&'a str> {
-    let any_case = || {
-        let mut entries = context.iter();
-        entries.find(|(given, _)| given.eq_ignore_ascii_case(key))
-    };
-    let exact = context.get_key_value(key);
-    exact.or_else(any_case).map(|(_, value)| value.as_str())
 }
 
 /// Checks that `text` is not too long for a path.

@@ -7,6 +7,7 @@ use csi_nfs_store::share::records::record::Record;
 use csi_nfs_store::share::records::volume::Volume;
 use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, BlockVolume, MountVolume};
+use std::collections::BTreeMap;
 
 pub(crate) fn config() -> Config {
     Config {
