@@ -16,8 +16,8 @@ const MOST: usize = 1000;
 
 #[derive(Serialize, Deserialize)]
 struct KeptOptions {
-    server: String,
-    share: String,
+    #[serde(flatten)]
+    export: Export,
     options: Vec<String>,
 }
 
@@ -35,10 +35,7 @@ impl Remembered {
         let entries: Vec<KeptOptions> = text
             .and_then(|text| serde_json::from_slice(&text).ok())
             .unwrap_or_default();
-        let options = entries.into_iter().filter_map(|entry| {
-            let export = Export::parse(&entry.server, &entry.share).ok()?;
-            Some((export, entry.options))
-        });
+        let options = entries.into_iter().map(|it| (it.export, it.options));
         Self {
             file,
             options: options.collect(),
@@ -81,8 +78,7 @@ fn write(file: &Path, options: &BTreeMap<Export, Vec<String>>) -> io::Result<()>
     let entries: Vec<KeptOptions> = options
         .iter()
         .map(|(export, options)| KeptOptions {
-            server: export.server().to_owned(),
-            share: export.path().to_owned(),
+            export: export.clone(),
             options: options.clone(),
         })
         .collect();
