@@ -346,8 +346,8 @@ impl Flags {
         })
     }
 
-    /// Of each flag, whether it was given, and why it has no effect beside the others, where it has none.
-    fn effects(&self) -> [(&'static str, bool, Option<&'static str>); 28] {
+    /// Of each flag that may have no effect, whether it was given, and why it has none beside the others, where that is so.
+    fn effects(&self) -> [(&'static str, bool, Option<&'static str>); 12] {
         let Self {
             serving,
             orchestrator,
@@ -367,16 +367,11 @@ impl Flags {
         // An empty list has an error of its own.
         let has_options = !config::named(&limits.inline_mount_options).is_empty();
         [
-            ("--endpoint", true, None),
             (
                 "--socket-mode",
                 serving.socket_mode.is_some(),
                 where_it_is(is_port, "with a port, which has no permissions: leave it out"),
             ),
-            ("--mode", true, None),
-            ("--driver-name", true, None),
-            ("--node-id", true, None),
-            ("--work-dir", true, None),
             ("--stage", serving.stage, of_nodes),
             (
                 "--kubelet-endpoint",
@@ -394,16 +389,8 @@ impl Flags {
                     "with a port: the kubelet calls a unix socket; leave it out, or serve one",
                 )),
             ),
-            ("--http", true, None),
-            ("--share", true, None),
-            ("--local-share", true, None),
             ("--quotas", shares.quotas, self.no_quotas()),
             ("--measure", shares.measure.is_some(), of_controllers),
-            ("--allow-server", true, None),
-            ("--allow-mount-option", true, None),
-            ("--deny-mount-option", true, None),
-            // Controllers make no volumes there, and delete none.
-            ("--inline-share", true, None),
             (
                 "--inline-mount-option",
                 has_options,
@@ -434,13 +421,8 @@ impl Flags {
                     "because this build has not the feature upstream: leave it out, or build the driver with that feature",
                 ),
             ),
-            // Controllers mount too.
-            ("--mount-timeout", true, None),
             ("--unmount-timeout", bounds.unmount_timeout.is_some(), of_nodes),
             ("--stats-timeout", bounds.stats_timeout.is_some(), of_nodes),
-            ("--drain-timeout", true, None),
-            ("--log-format", true, None),
-            ("--log-level", true, None),
         ]
     }
 

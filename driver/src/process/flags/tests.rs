@@ -224,10 +224,31 @@ fn volumes_may_be_kept_unless_their_class_says_otherwise() {
     }
 }
 
+/// Flags that have an effect beside all others. Controllers mount too, and make no volumes where inline ones may be.
+const ALWAYS: [&str; 16] = [
+    "--endpoint",
+    "--mode",
+    "--driver-name",
+    "--node-id",
+    "--work-dir",
+    "--http",
+    "--share",
+    "--local-share",
+    "--allow-server",
+    "--allow-mount-option",
+    "--deny-mount-option",
+    "--inline-share",
+    "--mount-timeout",
+    "--drain-timeout",
+    "--log-format",
+    "--log-level",
+];
+
 #[test]
 fn of_every_flag_it_is_known_when_it_has_an_effect() {
     let flags = Flags::parse_from(["x", "--endpoint", "/x"]);
     let mut known = flags.effects().map(|(flag, ..)| flag.to_owned()).to_vec();
+    known.extend(ALWAYS.map(str::to_owned));
     let command = Flags::command();
     let shown = command
         .get_arguments()
