@@ -3,7 +3,6 @@
 
 pub(crate) mod answer;
 mod background;
-mod background_tasks;
 mod capacity;
 mod changing;
 pub mod config;
