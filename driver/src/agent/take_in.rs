@@ -17,6 +17,7 @@ use csi_nfs_store::share::volume::enable_quota::{EnableQuotaError, enable_quota}
 use csi_proto::escaped;
 use std::error::Error;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// The command line.
 #[derive(Args, Debug)]
@@ -53,7 +54,8 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
         Log::to_stderr(Format::Text, Level::Warn),
     )?);
     let path = &command.share.path;
-    let root = open_folder(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let root =
+        open_folder(path, Path::new("")).map_err(|error| format!("{}: {error}", path.display()))?;
     let share = Share::open(root, Expect::Initialised)?;
     let share = share.as_agent()?.with_quotas();
     let is_dry = !(command.unpublished || command.i_accept_exdev);

@@ -11,16 +11,13 @@ use crate::process::config::{Bounds, Config};
 use crate::process::disk_thread::drop_aside;
 use crate::process::log::{Level, Log};
 use csi_nfs_store::export::Export;
-use csi_nfs_store::files::admission::{Admission, Turn, Work};
-use csi_nfs_store::files::beneath;
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::files::admission::{Admission, Work};
+use csi_nfs_store::files::roots::{Root, RootError, ShareRoots, local};
 use csi_proto::lock::lock;
-use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -177,7 +174,7 @@ impl ControlMounts {
     async fn get(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
         if let Some((share, below)) = self.config.local_share(export) {
             let turn = self.admission.enter(export.server(), Work::Call).await;
-            return open_local(turn, export, share.path.clone(), below).await;
+            return local::open(export, share.path.clone(), below, turn).await;
         }
         let options = self
             .options(options)
@@ -293,42 +290,6 @@ impl ShareRoots for ControlMounts {
     }
 }
 
-async fn open_local(
-    turn: Turn,
-    export: &Export,
-    folder: PathBuf,
-    below: PathBuf,
-) -> Result<Root, RootError> {
-    let missing = folder.join(&below);
-    let opening = tokio::task::spawn_blocking(move || {
-        let opened = open_folder(&folder, &below);
-        drop(turn);
-        opened
-    });
-    let opened = opening.await.map_err(io::Error::other);
-    let export = export.clone();
-    match opened.and_then(|opened| opened) {
-        Ok(root) => Ok(Arc::new(root)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NoFolder {
-            export,
-            folder: missing,
-        }),
-        Err(source) => Err(RootError::Io { export, source }),
-    }
-}
-
-/// Opens `below` in a local share's folder. The administrator may have named that one by a symlink; what lies in it was
-/// made by the share's users, and leads nowhere.
-#[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
-fn open_folder(folder: &Path, below: &Path) -> io::Result<OwnedFd> {
-    let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::open(folder, how, Mode::empty())?;
-    if below.as_os_str().is_empty() {
-        return Ok(root);
-    }
-    beneath::folder(&root, below)
-}
-
 fn io_error(export: &Export, kind: io::ErrorKind, words: String) -> RootError {
     RootError::Io {
         export: export.clone(),
@@ -366,8 +327,10 @@ fn root_error(export: Export, error: HelperError) -> RootError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_nfs_store::files::beneath;
     use rustix::io::Errno;
     use std::os::unix::fs::symlink;
+    use std::path::Path;
 
     #[test]
     fn a_share_below_a_local_one_is_not_reached_by_a_symlink() {
@@ -376,17 +339,17 @@ mod tests {
         std::fs::create_dir(victim.path().join("inner")).unwrap();
         symlink(victim.path(), export.path().join("tenant/link")).unwrap();
         for escape in ["tenant/link", "tenant/link/inner"] {
-            let error = open_folder(export.path(), Path::new(escape)).unwrap_err();
+            let error = local::open_folder(export.path(), Path::new(escape)).unwrap_err();
             assert!(
                 matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)),
                 "{escape}: {error}"
             );
         }
-        open_folder(export.path(), Path::new("tenant/real")).unwrap();
+        local::open_folder(export.path(), Path::new("tenant/real")).unwrap();
         // The folder that the administrator has named may be reached by one.
         let alias = victim.path().join("alias");
         symlink(export.path(), &alias).unwrap();
-        open_folder(&alias, Path::new("")).unwrap();
+        local::open_folder(&alias, Path::new("")).unwrap();
     }
 
     #[tokio::test]
@@ -411,7 +374,7 @@ mod tests {
         }
         assert!(lock(&kept).is_empty());
         let folder = tempfile::tempdir().unwrap();
-        let mounts = || async { Ok(Arc::new(open_folder(folder.path(), Path::new("")).unwrap())) };
+        let mounts = || async { Ok(local::open_folder(folder.path(), Path::new("")).unwrap()) };
         let asked = key("hard");
         let (one, other) = tokio::join!(
             get_or_mount(&kept, asked.clone(), mounts()),
@@ -426,7 +389,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let export = Export::parse("nas", "/x/gone").unwrap();
         let turn = Admission::default().enter("nas", Work::Call).await;
-        let error = open_local(turn, &export, folder.path().to_owned(), "gone".into())
+        let error = local::open(&export, folder.path().to_owned(), "gone".into(), turn)
             .await
             .unwrap_err();
         let path = folder.path().join("gone");

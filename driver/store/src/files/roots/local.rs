@@ -1,6 +1,7 @@
 //! Shares whose export is a local folder, because the controller runs on the server or is embedded. Must not mount.
 
 use crate::export::Export;
+use crate::files::beneath;
 use crate::files::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
@@ -35,30 +36,54 @@ impl ShareRoots for LocalRoots {
 
     fn open<'a>(&'a self, export: &'a Export, _mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
-            let Some(folder) = self.folders.get(export).cloned() else {
-                return Err(RootError::NotExported {
+            match self.folders.get(export) {
+                Some(folder) => open(export, folder.clone(), PathBuf::new(), ()).await,
+                None => Err(RootError::NotExported {
                     export: export.clone(),
-                });
-            };
-            let opened = match spawn_blocking(move || open_folder(&folder)).await {
-                Ok(opened) => opened,
-                Err(error) => Err(io::Error::other(error)),
-            };
-            opened.map_err(|source| RootError::Io {
-                export: export.clone(),
-                source,
-            })
+                }),
+            }
         })
     }
 }
 
-/// Opens the folder that an administrator has named, which may well be reached by a symlink. Blocking.
+/// Opens `below` in `folder`, which is `export` or holds it, in a thread that may hang, and drops `guard` when that has ended.
+///
+/// # Errors
+/// [`RootError::NoFolder`] when it is not there, and whatever open(2) says.
+pub async fn open(
+    export: &Export,
+    folder: PathBuf,
+    below: PathBuf,
+    guard: impl Send + 'static,
+) -> Result<Root, RootError> {
+    let missing = folder.join(&below);
+    let opening = spawn_blocking(move || {
+        let opened = open_folder(&folder, &below);
+        drop(guard);
+        opened
+    });
+    let export = export.clone();
+    match opening.await.map_err(io::Error::other).flatten() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(RootError::NoFolder {
+            export,
+            folder: missing,
+        }),
+        opened => opened.map_err(|source| RootError::Io { export, source }),
+    }
+}
+
+/// Opens `below` in a local share's folder. The administrator may have named that one by a symlink; what lies in it was
+/// made by the share's users, and leads nowhere. Blocking.
 ///
 /// # Errors
 /// Whatever open(2) says.
-pub fn open_folder(path: &Path) -> io::Result<Root> {
+pub fn open_folder(folder: &Path, below: &Path) -> io::Result<Root> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(Arc::new(fs::open(path, flags, Mode::empty())?))
+    let root = fs::open(folder, flags, Mode::empty())?;
+    Ok(Arc::new(match below.as_os_str().is_empty() {
+        true => root,
+        false => beneath::folder(&root, below)?,
+    }))
 }
 
 #[cfg(test)]
