@@ -375,15 +375,22 @@ impl Unpacking<'_> {
             fs::ftruncate(&file, at).map_err(because("writing"))?;
         }
         debug_assert_eq!(at, entry.size);
-        let made = fs::fstat(&file).map_err(because("looking at"))?;
+        self.give(&file, place, basics, attributes)
+    }
+
+    /// Gives what was made at `place`, and is complete, all that it is to have.
+    fn give(
+        &self,
+        made: &OwnedFd,
+        place: &EntryPath,
+        basics: &Basics,
+        attributes: &[Attribute],
+    ) -> Result<(), Trouble> {
+        let stat = fs::fstat(made).map_err(because("looking at"))?;
+        let (omissions, path) = (self.omissions, || place.shown());
+        let give_attributes = || Attribute::set_all(attributes, made, omissions, path);
         basics
-            .give(
-                &file,
-                &made,
-                || Attribute::set_all(attributes, &file, self.omissions, || place.shown()),
-                self.omissions,
-                || place.shown(),
-            )
+            .give(made, &stat, give_attributes, omissions, path)
             .map_err(because("giving its attributes to"))
     }
 
@@ -481,16 +488,7 @@ impl Unpacking<'_> {
                 }
                 Err(error) => return Err(because("opening")(error)),
             };
-            let made = fs::fstat(&folder).map_err(because("looking at"))?;
-            basics
-                .give(
-                    &folder,
-                    &made,
-                    || Attribute::set_all(&attributes, &folder, self.omissions, || place.shown()),
-                    self.omissions,
-                    || place.shown(),
-                )
-                .map_err(because("giving its attributes to"))?;
+            self.give(&folder, &place, &basics, &attributes)?;
         }
         Ok(())
     }

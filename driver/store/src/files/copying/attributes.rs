@@ -25,24 +25,14 @@ pub struct Basics {
 
 impl Basics {
     pub(super) fn of(stat: &Stat) -> Self {
-        Self {
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            mode: stat.st_mode & 0o7777,
-            times: Timestamps {
-                last_access: Timespec {
-                    tv_sec: stat.st_atime as _,
-                    tv_nsec: stat.st_atime_nsec as _,
-                },
-                last_modification: Timespec {
-                    tv_sec: stat.st_mtime as _,
-                    tv_nsec: stat.st_mtime_nsec as _,
-                },
-            },
-        }
+        let times = [
+            (stat.st_atime, stat.st_atime_nsec as u32),
+            (stat.st_mtime, stat.st_mtime_nsec as u32),
+        ];
+        Self::new(stat.st_uid, stat.st_gid, stat.st_mode & 0o7777, times)
     }
 
-    /// As an archive says: times of access and modification in seconds and nanoseconds.
+    /// With these times of access and modification in seconds and nanoseconds.
     pub fn new(uid: u32, gid: u32, mode: u32, times: [(i64, u32); 2]) -> Self {
         let [last_access, last_modification] = times.map(|(seconds, nanoseconds)| Timespec {
             tv_sec: seconds,
