@@ -2,9 +2,8 @@
 //! volume's name. Owns their text form (lower-case base32 with the digits first, so that texts and
 //! tokens have one order; as it stands in ids and in file names).
 
+use csi_proto::random;
 use data_encoding::BASE32_DNSSEC;
-use rustix::io::retry_on_intr;
-use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
@@ -31,13 +30,6 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let bytes = BASE32_DNSSEC.decode(text.as_bytes()).ok()?;
     let bytes: [u8; N] = bytes.try_into().ok()?;
     (encode(&bytes) == text).then_some(bytes)
-}
-
-fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    // As few as these the kernel gives all at once.
-    retry_on_intr(|| getrandom(&mut bytes, GetRandomFlags::empty()))?;
-    Ok(bytes)
 }
 
 macro_rules! token {
@@ -117,18 +109,14 @@ impl ShareUuid {
     /// # Errors
     /// When the kernel has no such call.
     pub fn random() -> io::Result<Self> {
-        random().map(Self)
+        random::from_kernel().map(Self)
     }
 }
 
 impl Nonce {
     /// What stands for the nonce of a thing that has none: always the same for one `id`.
     pub(super) fn of(id: &str) -> Self {
-        let hash = fnv(format!("nonce of {id}").as_bytes());
-        let folded = (hash ^ (hash >> 80)).to_be_bytes();
-        let mut nonce = [0; 10];
-        nonce.copy_from_slice(&folded[6..]);
-        Self(nonce)
+        Self(folded(fnv(format!("nonce of {id}").as_bytes())))
     }
 
     /// A new nonce from the kernel's random source.
@@ -136,7 +124,7 @@ impl Nonce {
     /// # Errors
     /// When the kernel has no such call.
     pub fn random() -> io::Result<Self> {
-        random().map(Self)
+        random::from_kernel().map(Self)
     }
 }
 
@@ -146,12 +134,15 @@ impl NameKey {
     /// FNV-1a with 128 bits, folded to 80. Nothing relies on it being hard to collide: the name in the record is compared
     /// and a second name of one key is refused.
     pub fn of(name: &str) -> Self {
-        let hash = fnv(name.as_bytes());
-        let folded = (hash ^ (hash >> 80)).to_be_bytes();
-        let mut key = [0; 10];
-        key.copy_from_slice(&folded[6..]);
-        Self(key)
+        Self(folded(fnv(name.as_bytes())))
     }
+}
+
+/// A hash in 80 bits.
+fn folded(hash: u128) -> [u8; 10] {
+    let mut folded = [0; 10];
+    folded.copy_from_slice(&(hash ^ (hash >> 80)).to_be_bytes()[6..]);
+    folded
 }
 
 /// FNV-1a of 128 bits.
