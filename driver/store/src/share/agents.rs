@@ -12,7 +12,7 @@ use crate::share::database::{Position, Share};
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::format::{self, FORMAT};
-use crate::share::requests;
+use crate::share::requests::REQUESTS;
 use crate::share::token::Nonce;
 use rustix::fs::{self, AtFlags, Mode, OFlags};
 use serde::{Deserialize, Serialize};
@@ -247,7 +247,11 @@ pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let kept: io::Result<Vec<_>> = kept.into_iter().collect();
     let mut kept = kept.context(|| "keeping folders open".to_owned())?;
     if share.quotas().is_some() {
-        kept.extend(requests::folder(share)?.map(|folder| (Inbox::Requests, folder)));
+        kept.extend(
+            share
+                .part_if_there(REQUESTS)?
+                .map(|folder| (Inbox::Requests, folder)),
+        );
     }
     Ok(kept)
 }
@@ -259,17 +263,11 @@ pub fn sweep(share: &Share) -> Vec<ShareError> {
         Err(error) => return vec![error],
     };
     for (name, _, _) in all.into_iter().filter(|(_, _, is_dead)| *is_dead) {
-        if let Ok(Some(folder)) = folder(share) {
+        if let Ok(Some(folder)) = share.part_if_there(AGENTS) {
             let _ = fs::unlinkat(&folder, name, AtFlags::empty());
         }
     }
     odd
-}
-
-fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
-    let path = format!("{RECORDS_FOLDER}/{AGENTS}");
-    let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
-    opened.context(|| format!("opening {path}"))
 }
 
 /// An announcement by its name, with what it says, where that can be read, and whether it is dead.
@@ -279,7 +277,7 @@ type Announced = (String, Option<Agent>, bool);
 fn all(share: &Share) -> Result<(Vec<Announced>, Vec<ShareError>), ShareError> {
     let context = || format!("looking for agents in {RECORDS_FOLDER}/{AGENTS}");
     let (mut all, mut odd) = (Vec::new(), Vec::new());
-    let Some(folder) = folder(share)? else {
+    let Some(folder) = share.part_if_there(AGENTS)? else {
         return Ok((all, odd));
     };
     let names = beneath::if_there(beneath::names_now(&folder)).context(context)?;

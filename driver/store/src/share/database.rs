@@ -300,6 +300,13 @@ impl Share {
         put.context(context)
     }
 
+    /// The folder `name` below the records, where there is one.
+    pub(super) fn part_if_there(&self, name: &str) -> Result<Option<OwnedFd>, ShareError> {
+        let path = format!("{RECORDS_FOLDER}/{name}");
+        let opened = beneath::if_there(beneath::folder(&self.root, &path));
+        opened.context(|| format!("opening {path}"))
+    }
+
     /// The folder `name` below the records: made where it is not there.
     pub(super) fn make_part(&self, name: &str) -> Result<OwnedFd, ShareError> {
         let context = || format!("making {RECORDS_FOLDER}/{name}");

@@ -29,7 +29,6 @@ pub trait Life: Kind {
     ///
     /// # Errors
     /// When it cannot be had, before anything is begun.
-    #[doc(hidden)]
     fn begin(
         share: &Share,
         wanted: &Self::Wanted,
@@ -39,14 +38,12 @@ pub trait Life: Kind {
 
     /// How often the file system may be promised for it to be made; nothing where that has no bound. `of_source` is what its
     /// source was made under.
-    #[doc(hidden)]
     fn overcommit(wanted: &Self::Wanted, of_source: Option<Ratio>) -> Option<Ratio>;
 
     /// Makes ready, in the draft of its record, what is published with it. Returns whether the data are among that.
     ///
     /// # Errors
     /// I/O errors.
-    #[doc(hidden)]
     fn prepare(_draft: &OwnedFd, _wanted: &Self::Wanted) -> Result<bool, ShareError> {
         Ok(false)
     }
@@ -55,7 +52,6 @@ pub trait Life: Kind {
     ///
     /// # Errors
     /// When it cannot be had now.
-    #[doc(hidden)]
     fn begin_copy(
         _share: &Share,
         _record: &Record<Self>,
@@ -68,7 +64,6 @@ pub trait Life: Kind {
     ///
     /// # Errors
     /// I/O errors.
-    #[doc(hidden)]
     fn finish_copy(_folder: &OwnedFd, _wanted: &Self::Wanted) -> Result<(), ShareError> {
         Ok(())
     }
@@ -77,7 +72,6 @@ pub trait Life: Kind {
     ///
     /// # Errors
     /// When it cannot be had, and it is withdrawn then; I/O errors leave it to a retry.
-    #[doc(hidden)]
     fn finish_creation(
         share: &Share,
         found: &Found<Self>,
@@ -87,17 +81,14 @@ pub trait Life: Kind {
     ///
     /// # Errors
     /// When it cannot be used.
-    #[doc(hidden)]
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError>;
 
     /// The generation that takes `record` away.
-    #[doc(hidden)]
     fn going(_share: &Share, record: &Record<Self>) -> Record<Self> {
         record.deleting()
     }
 
     /// The generation that takes `record` back: nobody has used it.
-    #[doc(hidden)]
     fn withdrawn(record: &Record<Self>) -> Record<Self> {
         record.deleting()
     }
@@ -106,7 +97,6 @@ pub trait Life: Kind {
     ///
     /// # Errors
     /// I/O errors.
-    #[doc(hidden)]
     fn take_away(share: &Share, found: &Found<Self>) -> Result<bool, ShareError>;
 }
 

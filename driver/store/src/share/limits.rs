@@ -20,7 +20,6 @@ use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::claim;
 use crate::share::paths::open::blocked;
-use crate::share::paths::sub_path::RECORDS_FOLDER;
 use crate::share::records::record::{Record, State};
 use crate::share::records::size::Size;
 use crate::share::records::store::{self, Found};
@@ -251,12 +250,9 @@ pub(super) fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
 }
 
 pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {
-    let path = format!("{RECORDS_FOLDER}/{PROJECTS}");
-    let there = beneath::if_there(beneath::folder(&share.root, &path));
-    match there.context(|| format!("opening {path}"))? {
-        Some(folder) => Ok(Ledger::new(folder)),
-        None => share.make_part(PROJECTS).map(Ledger::new),
-    }
+    let there = share.part_if_there(PROJECTS)?;
+    let folder = there.map_or_else(|| share.make_part(PROJECTS), Ok);
+    folder.map(Ledger::new)
 }
 
 /// A volume whose size is to be enforced, as it was seen.

@@ -88,7 +88,7 @@ impl Asked {
     /// # Errors
     /// I/O errors.
     pub(super) fn by_record(share: &Share, nonce: Nonce) -> Result<Option<Self>, ShareError> {
-        let folder = folder(share)?;
+        let folder = share.part_if_there(REQUESTS)?;
         Ok(folder.map(|folder| Self {
             folder,
             nonce,
@@ -162,16 +162,6 @@ impl Drop for Asked {
     }
 }
 
-/// The folder, where there is one.
-///
-/// # Errors
-/// I/O errors.
-pub(super) fn folder(share: &Share) -> Result<Option<OwnedFd>, ShareError> {
-    let path = format!("{RECORDS_FOLDER}/{REQUESTS}");
-    let opened = beneath::if_there(beneath::folder(&**share.root(), &path));
-    opened.context(|| format!("opening {path}"))
-}
-
 /// The requests to an agent: the folder, which it has made.
 #[derive(Debug)]
 pub(super) struct Requests<'a> {
@@ -185,7 +175,9 @@ impl<'a> Requests<'a> {
     /// # Errors
     /// I/O errors.
     pub(super) fn if_there(share: &'a Share) -> Result<Option<Self>, ShareError> {
-        Ok(folder(share)?.map(|folder| Self { share, folder }))
+        Ok(share
+            .part_if_there(REQUESTS)?
+            .map(|folder| Self { share, folder }))
     }
 
     /// Those that are there, the answered ones included until they are done with, and why others cannot be read. What a newer

@@ -67,7 +67,6 @@ pub trait Kind:
     /// What a creation asks for, as far as a retry has to ask for the same.
     type Wanted: Clone + Send + Sync + 'static;
     /// The folder of all records of the kind.
-    #[doc(hidden)]
     fn folder(share: &Share) -> &OwnedFd;
     /// What the creation has asked for.
     fn wanted(&self) -> &Self::Wanted;
