@@ -118,12 +118,9 @@ pub enum ParameterError {
     Template(String),
     /// A template whose value was not sent.
     #[error(
-        "the parameter subDir needs {key}, which was not sent: start external-provisioner with --extra-create-metadata"
+        "the parameter subDir needs {0}, which was not sent: start external-provisioner with --extra-create-metadata"
     )]
-    NoMetadata {
-        /// The parameter that carries the value.
-        key: &'static str,
-    },
+    NoMetadata(&'static str),
     /// A template's value that is more or less than one component.
     #[error(
         "the parameter subDir cannot use {key} with the value {value:?}: it must be one name of a folder"
@@ -365,7 +362,7 @@ pub(crate) fn expand(
         let value = given
             .get(key)
             .filter(|value| !value.is_empty())
-            .ok_or(ParameterError::NoMetadata { key })?;
+            .ok_or(ParameterError::NoMetadata(key))?;
         let component = SubPath::parse(value).ok();
         if component.is_none_or(|path| path.to_string() != *value || path.components().len() != 1) {
             return Err(ParameterError::Metadata {

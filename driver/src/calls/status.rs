@@ -144,51 +144,51 @@ fn root_code(error: &RootError) -> Code {
     match error {
         // The server or the resolver may be back in a moment.
         RootError::Unreachable { .. } | RootError::Resolve { .. } => Code::Unavailable,
-        RootError::Refused { .. } => Code::PermissionDenied,
-        RootError::NotExported { .. }
+        RootError::Refused(_) => Code::PermissionDenied,
+        RootError::NotExported(_)
         | RootError::NoFolder { .. }
         | RootError::NoNfsClient
-        | RootError::MayNotMount { .. } => Code::FailedPrecondition,
+        | RootError::MayNotMount(_) => Code::FailedPrecondition,
         RootError::Io { source, .. } => io_code(source),
     }
 }
 
 fn share_code(error: &ShareError) -> Code {
     match error {
-        ShareError::RecordsMissing { .. }
+        ShareError::RecordsMissing(_)
         | ShareError::NotInitialised
         | ShareError::OtherShare { .. }
-        | ShareError::NewerFormat { .. }
-        | ShareError::OlderFormat { .. }
+        | ShareError::NewerFormat(_)
+        | ShareError::OlderFormat(_)
         | ShareError::Damaged { .. }
-        | ShareError::Foreign { .. }
-        | ShareError::NothingToAdopt { .. }
-        | ShareError::FolderGone { .. }
+        | ShareError::Foreign(_)
+        | ShareError::NothingToAdopt(_)
+        | ShareError::FolderGone(_)
         | ShareError::NotPlain { .. }
         | ShareError::Empty
-        | ShareError::NotHeld { .. }
+        | ShareError::NotHeld(_)
         | ShareError::Blocked { .. } => Code::FailedPrecondition,
         // The name is not taken, but the folder is: another subDir helps, a repeat does not.
-        ShareError::Overlap { .. } | ShareError::Adopted { .. } | ShareError::SourceElsewhere => {
+        ShareError::Overlap { .. } | ShareError::Adopted(_) | ShareError::SourceElsewhere => {
             Code::InvalidArgument
         }
-        ShareError::Different { .. } | ShareError::KeyTaken { .. } => Code::AlreadyExists,
+        ShareError::Different(_) | ShareError::KeyTaken(_) => Code::AlreadyExists,
         ShareError::NoVolume | ShareError::NoSnapshot | ShareError::NoSource(_) => Code::NotFound,
         ShareError::Overcommitted(_) => Code::ResourceExhausted,
         // Not RESOURCE_EXHAUSTED: external-resizer takes that for an expansion that may go on, and holds its claim to the size.
         ShareError::TooLarge { .. }
         | ShareError::SmallerThanSource { .. }
         | ShareError::CannotGrow(_) => Code::OutOfRange,
-        ShareError::Contended { .. }
+        ShareError::Contended(_)
         | ShareError::SourceNotReady(_)
-        | ShareError::CopiedElsewhere { .. } => Code::Aborted,
+        | ShareError::CopiedElsewhere(_) => Code::Aborted,
         ShareError::Copy(error) => match error {
-            CopyError::Stopped | CopyError::Changing { .. } => Code::Aborted,
+            CopyError::Stopped | CopyError::Changing(_) => Code::Aborted,
             CopyError::NoRoom { .. } => Code::ResourceExhausted,
-            CopyError::Archive { .. } | CopyError::Unseen { .. } => Code::FailedPrecondition,
+            CopyError::Archive { .. } | CopyError::Unseen(_) => Code::FailedPrecondition,
             CopyError::Io { source, .. } => io_code(source),
         },
-        ShareError::Unfinished { .. } | ShareError::NotHeldYet { .. } => Code::Unavailable,
+        ShareError::Unfinished { .. } | ShareError::NotHeldYet(_) => Code::Unavailable,
         ShareError::Io { source, .. } => io_code(source),
     }
 }

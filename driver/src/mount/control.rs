@@ -313,10 +313,10 @@ fn root_error(export: Export, error: HelperError) -> RootError {
             let detail = failure.to_string();
             return RootError::Resolve { export, detail };
         }
-        FailureKind::NotFound => return RootError::NotExported { export },
-        FailureKind::Refused => return RootError::Refused { export },
+        FailureKind::NotFound => return RootError::NotExported(export),
+        FailureKind::Refused => return RootError::Refused(export),
         FailureKind::NoNfsClient => return RootError::NoNfsClient,
-        FailureKind::NotPermitted => return RootError::MayNotMount { export },
+        FailureKind::NotPermitted => return RootError::MayNotMount(export),
         FailureKind::Option => io::ErrorKind::InvalidInput,
         FailureKind::Version | FailureKind::Kerberos => io::ErrorKind::Unsupported,
         _ => io::ErrorKind::Other,
@@ -362,9 +362,7 @@ mod tests {
         let fails = || async {
             // So that the others come meanwhile.
             tokio::task::yield_now().await;
-            Err(RootError::NotExported {
-                export: export.clone(),
-            })
+            Err(RootError::NotExported(export.clone()))
         };
         for number in 1..100 {
             let asked = key(&format!("timeo={number}"));

@@ -73,7 +73,7 @@ fn files_of_somebody_elses_project_stay_as_they_are() {
     let attributes = file_attributes::get(&opened).unwrap();
     file_attributes::set(&opened, attributes.with_project(4343)).unwrap();
     let open = || File::open(&folder).unwrap();
-    let is_refused = |result| matches!(result, Err(QuotaError::OtherProject { found: 4343 }));
+    let is_refused = |result| matches!(result, Err(QuotaError::OtherProject(4343)));
     assert!(is_refused(look(open(), None, &Former::new())));
     assert!(is_refused(enable_quota(
         open(),

@@ -139,7 +139,7 @@ impl Shares {
             let result = self.told(export, &what, &progress, once).await;
             match &result {
                 Err(ControllerError::Share { source, .. })
-                    if matches!(**source, ShareError::CopiedElsewhere { .. })
+                    if matches!(**source, ShareError::CopiedElsewhere(_))
                         && !progress.is_stopped() =>
                 {
                     tokio::time::sleep(until_next_look(began.elapsed())).await;

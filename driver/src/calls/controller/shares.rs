@@ -318,7 +318,7 @@ impl Shares {
         let roots = &self.config.roots;
         let missing = match roots.open(export, &options).await {
             Ok(root) => return Ok((root, options)),
-            Err(missing @ RootError::NotExported { .. }) if may_be_older => missing,
+            Err(missing @ RootError::NotExported(_)) if may_be_older => missing,
             Err(other) => return Err(ControllerError::Root(Arc::new(other))),
         };
         let older = vec!["vers=3".to_owned()];

@@ -142,11 +142,8 @@ pub enum RootError {
         detail: String,
     },
     /// The server does not export that path.
-    #[error("{export}: the server has no such export")]
-    NotExported {
-        /// What was to be opened.
-        export: Export,
-    },
+    #[error("{0}: the server has no such export")]
+    NotExported(Export),
     /// The export is a folder of this machine, and that is not there.
     #[error("{export}: {}, its folder on this machine, does not exist", .folder.display())]
     NoFolder {
@@ -156,22 +153,16 @@ pub enum RootError {
         folder: PathBuf,
     },
     /// The server refuses this client.
-    #[error("{export}: the server refuses this client")]
-    Refused {
-        /// What was to be opened.
-        export: Export,
-    },
+    #[error("{0}: the server refuses this client")]
+    Refused(Export),
     /// This kernel has no NFS client.
     #[error(
         "this kernel has no NFS client: load the module nfsv4 (or nfsv3) on the node, or install the kernel package that has it"
     )]
     NoNfsClient,
     /// This process may not mount.
-    #[error("{export}: this process may not mount: it needs CAP_SYS_ADMIN")]
-    MayNotMount {
-        /// What was to be opened.
-        export: Export,
-    },
+    #[error("{0}: this process may not mount: it needs CAP_SYS_ADMIN")]
+    MayNotMount(Export),
     /// Anything else.
     #[error("{export}: {source}")]
     Io {

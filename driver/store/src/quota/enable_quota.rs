@@ -114,7 +114,7 @@ fn is_new(project: u32, id: Option<ProjectId>, former: &Former) -> Result<bool, 
         0 => Ok(true),
         project if id.is_some_and(|id| id.number() == project) => Ok(false),
         project if ProjectId::new(project).is_some_and(|id| former.contains(&id)) => Ok(true),
-        found => Err(QuotaError::OtherProject { found }),
+        found => Err(QuotaError::OtherProject(found)),
     }
 }
 

@@ -25,11 +25,8 @@ pub enum QuotaError {
     #[error("the folder is not empty, so it cannot become a project of its own as it is")]
     NotEmpty,
     /// A folder that is to be taken in has files of another project.
-    #[error("files in the folder are in project {found}, which is not the folder's")]
-    OtherProject {
-        /// The project of those files.
-        found: u32,
-    },
+    #[error("files in the folder are in project {0}, which is not the folder's")]
+    OtherProject(u32),
     /// A folder that is to be taken in would be full at once.
     #[error("it takes {}, and its size is {}: expand it first", amount(*used), amount(*limits))]
     Beyond {

@@ -50,7 +50,7 @@ pub fn begin(ledger: &Ledger, folder: impl AsFd, owner: &str) -> Result<ProjectI
     match (begun(ledger, folder, owner)?, number_of(folder)?) {
         (Some(id), _) => Ok(id),
         (None, 0) => tag_alone(ledger, folder, owner, None),
-        (None, found) => Err(QuotaError::OtherProject { found }),
+        (None, found) => Err(QuotaError::OtherProject(found)),
     }
 }
 

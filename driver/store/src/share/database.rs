@@ -103,7 +103,7 @@ impl Share {
         let (records, label) = match read_label(&root)? {
             Some(there) => there,
             None => match expect {
-                Expect::Known(expected) => return Err(ShareError::RecordsMissing { expected }),
+                Expect::Known(expected) => return Err(ShareError::RecordsMissing(expected)),
                 Expect::Initialised => return Err(ShareError::NotInitialised),
                 Expect::Any => initialise(&root)?,
             },
@@ -382,14 +382,8 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
     let label = check_format(&content).and_then(|()| Ok(serde_json::from_slice(&content)?));
     match label {
         Ok(label) => Ok(Some((records, label))),
-        Err(FormatError::Newer(found)) => Err(ShareError::NewerFormat {
-            found,
-            known: FORMAT,
-        }),
-        Err(FormatError::Older(found)) => Err(ShareError::OlderFormat {
-            found,
-            known: FORMAT,
-        }),
+        Err(FormatError::Newer(found)) => Err(ShareError::NewerFormat(found)),
+        Err(FormatError::Older(found)) => Err(ShareError::OlderFormat(found)),
         Err(FormatError::Text(error)) => Err(ShareError::Damaged {
             what: format!("{RECORDS_FOLDER}/{LABEL}"),
             detail: error.to_string(),
@@ -447,9 +441,7 @@ fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
     match (read_label(root)?, linked) {
         (Some(there), _) => Ok(there),
         (None, Err(error)) => Err(error).context(context),
-        (None, Ok(())) => Err(ShareError::Contended {
-            what: RECORDS_FOLDER.to_owned(),
-        }),
+        (None, Ok(())) => Err(ShareError::Contended(RECORDS_FOLDER.to_owned())),
     }
 }
 
@@ -519,15 +511,12 @@ mod tests {
         std::fs::write(&label, r#"{"format":3,"else":1}"#).unwrap();
         assert!(matches!(
             Share::open(root(&folder), Expect::Any),
-            Err(ShareError::NewerFormat { found: 3, known: 2 })
+            Err(ShareError::NewerFormat(3))
         ));
         let older = format!(r#"{{"format":1,"uuid":"{uuid}","created":1}}"#);
         std::fs::write(&label, older).unwrap();
         let error = Share::open(root(&folder), Expect::Known(uuid)).unwrap_err();
-        assert!(matches!(
-            error,
-            ShareError::OlderFormat { found: 1, known: 2 }
-        ));
+        assert!(matches!(error, ShareError::OlderFormat(1)));
         assert!(error.to_string().contains("adopt"), "{error}");
         std::fs::write(&label, r#"{"form"#).unwrap();
         assert!(matches!(
@@ -537,7 +526,7 @@ mod tests {
         std::fs::remove_dir_all(folder.path().join(".csi-nfs")).unwrap();
         assert!(matches!(
             Share::open(root(&folder), Expect::Known(uuid)),
-            Err(ShareError::RecordsMissing { .. })
+            Err(ShareError::RecordsMissing(_))
         ));
     }
 

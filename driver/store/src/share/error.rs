@@ -3,6 +3,7 @@
 use crate::files::copying::CopyError;
 use crate::files::crash_points::Crash;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
+use crate::share::records::format::FORMAT;
 use crate::share::records::promise::Overcommitted;
 use crate::share::token::ShareUuid;
 use rustix::io::Errno;
@@ -14,12 +15,9 @@ use thiserror::Error;
 pub enum ShareError {
     /// The share was known and its records are not there.
     #[error(
-        "the folder {RECORDS_FOLDER} is missing on the share, though it is known to hold volumes (UUID {expected}): is the server's disk mounted? Nothing was changed"
+        "the folder {RECORDS_FOLDER} is missing on the share, though it is known to hold volumes (UUID {0}): is the server's disk mounted? Nothing was changed"
     )]
-    RecordsMissing {
-        /// The UUID that the volume id or an earlier call named.
-        expected: ShareUuid,
-    },
+    RecordsMissing(ShareUuid),
     /// The share has no records at all, and this call may not make them.
     #[error("the share holds no volumes of this driver: it has no folder {RECORDS_FOLDER}")]
     NotInitialised,
@@ -35,24 +33,14 @@ pub enum ShareError {
     },
     /// A newer driver has written the records.
     #[error(
-        "the records on the share have format {found}, this driver knows up to {known}: upgrade the driver"
+        "the records on the share have format {0}, this driver knows up to {FORMAT}: upgrade the driver"
     )]
-    NewerFormat {
-        /// The format on the share.
-        found: u64,
-        /// The newest that this driver knows.
-        known: u64,
-    },
+    NewerFormat(u64),
     /// A version of the driver has written the records that was never released.
     #[error(
-        "the records on the share have format {found}, this driver reads format {known} alone: delete the share's volumes and snapshots with the driver that made them; or rename the folder {RECORDS_FOLDER} and make volumes of the folders that are there, with the parameters subDir and adopt. Nothing was changed"
+        "the records on the share have format {0}, this driver reads format {FORMAT} alone: delete the share's volumes and snapshots with the driver that made them; or rename the folder {RECORDS_FOLDER} and make volumes of the folders that are there, with the parameters subDir and adopt. Nothing was changed"
     )]
-    OlderFormat {
-        /// The format on the share.
-        found: u64,
-        /// The one that this driver knows.
-        known: u64,
-    },
+    OlderFormat(u64),
     /// A part of the records was removed or damaged.
     #[error("{what} on the share is damaged: {detail}")]
     Damaged {
@@ -62,17 +50,11 @@ pub enum ShareError {
         detail: String,
     },
     /// Another name has the same key.
-    #[error("the name cannot be used: its key is that of {other:?}; choose another name")]
-    KeyTaken {
-        /// The name that has the key.
-        other: String,
-    },
+    #[error("the name cannot be used: its key is that of {0:?}; choose another name")]
+    KeyTaken(String),
     /// The name is taken by one that does not fit.
-    #[error("one of that name exists and differs: {difference}")]
-    Different {
-        /// What differs, with both values.
-        difference: String,
-    },
+    #[error("one of that name exists and differs: {0}")]
+    Different(String),
     /// The folder is, holds, or lies in another volume's folder.
     #[error("the folder {path} {relation} volume {volume:?}: choose another subDir")]
     Overlap {
@@ -85,12 +67,9 @@ pub enum ShareError {
     },
     /// Something that the driver did not make is where the folder should be.
     #[error(
-        "{path} exists on the share and belongs to no volume of this driver: it is not touched; remove it or choose another subDir"
+        "{0} exists on the share and belongs to no volume of this driver: it is not touched; remove it or choose another subDir"
     )]
-    Foreign {
-        /// The folder asked for.
-        path: SubPath,
-    },
+    Foreign(SubPath),
     /// Something other than a plain folder is in the way of a volume's folder.
     #[error("{path} on the share cannot be entered: {source}")]
     Blocked {
@@ -101,12 +80,9 @@ pub enum ShareError {
     },
     /// The folder of a volume that was ready is not there any more.
     #[error(
-        "the volume exists and its folder {path} is missing on the share: put it back from a backup, or delete the volume"
+        "the volume exists and its folder {0} is missing on the share: put it back from a backup, or delete the volume"
     )]
-    FolderGone {
-        /// The volume's folder.
-        path: SubPath,
-    },
+    FolderGone(SubPath),
     /// There is no such snapshot.
     #[error("there is no such snapshot on the share")]
     NoSnapshot,
@@ -130,28 +106,19 @@ pub enum ShareError {
         allowed: i64,
     },
     /// Another controller does it.
-    #[error("{what} is being copied by another controller: try again when it has ended")]
-    CopiedElsewhere {
-        /// Which volume or snapshot.
-        what: String,
-    },
+    #[error("{0} is being copied by another controller: try again when it has ended")]
+    CopiedElsewhere(String),
     /// The copy was given up.
     #[error(transparent)]
     Copy(#[from] CopyError),
     /// There is no folder to adopt.
     #[error(
-        "there is no folder {path} on the share to adopt: make it first, or leave out the parameter adopt"
+        "there is no folder {0} on the share to adopt: make it first, or leave out the parameter adopt"
     )]
-    NothingToAdopt {
-        /// The folder asked for.
-        path: SubPath,
-    },
+    NothingToAdopt(SubPath),
     /// The volume's folder is not the driver's.
-    #[error("the volume's folder was adopted and is not the driver's: {what} cannot be changed")]
-    Adopted {
-        /// What was to be changed.
-        what: &'static str,
-    },
+    #[error("the volume's folder was adopted and is not the driver's: {0} cannot be changed")]
+    Adopted(&'static str),
     /// The folder of another driver's volume or snapshot holds what does not belong to it.
     #[error("{path} is left as it is: {why}")]
     NotPlain {
@@ -166,17 +133,11 @@ pub enum ShareError {
     )]
     Empty,
     /// The volume is to have its size enforced, and nobody can do that. A new one is not made then.
-    #[error("the size cannot be enforced: {why}")]
-    NotHeld {
-        /// Why not.
-        why: String,
-    },
+    #[error("the size cannot be enforced: {0}")]
+    NotHeld(String),
     /// The same of a volume that is there; or nobody has said by now whether it can be done.
-    #[error("the size is not enforced yet: {why}")]
-    NotHeldYet {
-        /// Why not.
-        why: String,
-    },
+    #[error("the size is not enforced yet: {0}")]
+    NotHeldYet(String),
     /// A new one would be promised more than there is left of the file system.
     #[error(transparent)]
     Overcommitted(Overcommitted),
@@ -197,11 +158,8 @@ pub enum ShareError {
         limit: i64,
     },
     /// Others change the volume faster than this call can.
-    #[error("{what} is being changed by another controller: try again")]
-    Contended {
-        /// Which volume or folder.
-        what: String,
-    },
+    #[error("{0} is being changed by another controller: try again")]
+    Contended(String),
     /// A failure after which something is on the share that a retry finishes.
     #[error("{source}; what was begun is on the share and a retry finishes it")]
     Unfinished {
@@ -262,11 +220,11 @@ impl ShareError {
     pub fn is_final(&self) -> bool {
         match self {
             Self::NoSource(_)
-            | Self::NotHeld { .. }
+            | Self::NotHeld(_)
             | Self::NotPlain { .. }
             | Self::Blocked { .. }
             | Self::Copy(
-                CopyError::NoRoom { .. } | CopyError::Archive { .. } | CopyError::Unseen { .. },
+                CopyError::NoRoom { .. } | CopyError::Archive { .. } | CopyError::Unseen(_),
             ) => true,
             Self::Io { source, .. } | Self::Copy(CopyError::Io { source, .. }) => {
                 is_lasting(source)
@@ -280,17 +238,17 @@ impl ShareError {
         matches!(
             self,
             Self::Overlap { .. }
-                | Self::Foreign { .. }
+                | Self::Foreign(_)
                 | Self::Blocked { .. }
-                | Self::NothingToAdopt { .. }
-                | Self::FolderGone { .. }
+                | Self::NothingToAdopt(_)
+                | Self::FolderGone(_)
         )
     }
 
     /// Marks that something was left on the share. Errors that say nothing about the share's state stay as they are.
     pub fn unfinished(self) -> Self {
         match self {
-            Self::Io { .. } | Self::NotHeldYet { .. } | Self::Copy(CopyError::Io { .. }) => {
+            Self::Io { .. } | Self::NotHeldYet(_) | Self::Copy(CopyError::Io { .. }) => {
                 Self::Unfinished {
                     source: Box::new(self),
                 }

@@ -115,14 +115,13 @@ enum Next {
 fn next<K: Kind>(record: &Record<K>, wanted: &K::Wanted) -> Next {
     let name = K::name(record.what.wanted());
     if name != K::name(wanted) {
-        let other = name.to_owned();
-        return Next::Refuse(ShareError::KeyTaken { other });
+        return Next::Refuse(ShareError::KeyTaken(name.to_owned()));
     }
     if record.state == State::Deleting {
         return Next::FinishDeletion;
     }
     match K::difference(record, wanted) {
-        Some(difference) => Next::Refuse(ShareError::Different { difference }),
+        Some(difference) => Next::Refuse(ShareError::Different(difference)),
         None if record.state == State::Ready => Next::Answer,
         None if record.needs_copy() => Next::Copy,
         None => Next::Finish,
@@ -356,7 +355,7 @@ pub fn assist<K: Life>(share: &Share, key: NameKey, progress: &Progress) -> Resu
     };
     let begin = |record: &_, attempt| K::begin_copy(share, record, attempt);
     match attempt::make(share, &found, &source, None, progress, (begin, finish)) {
-        Err(elsewhere @ ShareError::CopiedElsewhere { .. }) => Err(elsewhere),
+        Err(elsewhere @ ShareError::CopiedElsewhere(_)) => Err(elsewhere),
         Err(error) => {
             give_back::<K>(share, key, record.nonce)?;
             Err(error)
@@ -499,10 +498,7 @@ mod tests {
         assert!(matches!(after(Ready, copied), Next::Answer));
         for state in [Creating, Ready] {
             let refusal = after(state, other_gid);
-            assert!(matches!(
-                refusal,
-                Next::Refuse(ShareError::Different { .. })
-            ));
+            assert!(matches!(refusal, Next::Refuse(ShareError::Different(_))));
         }
         // Whatever it was, it is on its way out.
         for change in [
@@ -515,7 +511,7 @@ mod tests {
         }
         for state in [Creating, Ready, Deleting] {
             let refusal = after(state, other_name);
-            assert!(matches!(refusal, Next::Refuse(ShareError::KeyTaken { .. })));
+            assert!(matches!(refusal, Next::Refuse(ShareError::KeyTaken(_))));
         }
     }
 

@@ -105,7 +105,7 @@ fn answer_as(
         Ok(None) => return Ok(None),
         Err(error) => {
             let why = match error {
-                ShareError::NotHeld { why } => why,
+                ShareError::NotHeld(why) => why,
                 other => other.to_string(),
             };
             let words = format!("{volume}: size not enforced: {why}");
@@ -315,6 +315,5 @@ pub(super) fn lack(share: &Share, found: &Found<Volume>) -> Result<Option<Lack>,
 }
 
 fn not_held(why: impl ToString) -> ShareError {
-    let why = why.to_string();
-    ShareError::NotHeld { why }
+    ShareError::NotHeld(why.to_string())
 }

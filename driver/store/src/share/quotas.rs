@@ -99,9 +99,9 @@ fn judge(asked: Option<Quota>, can: Capabilities) -> Result<Option<Size>, ShareE
             why: "its parameter quota says so".to_owned(),
         })),
         (_, Quotas::Enforced) => Ok(Some(Size::Enforced { project: None })),
-        (Some(Quota::Enforce), _) => Err(ShareError::NotHeld {
-            why: can.why.unwrap_or_else(|| NOBODY.to_owned()),
-        }),
+        (Some(Quota::Enforce), _) => Err(ShareError::NotHeld(
+            can.why.unwrap_or_else(|| NOBODY.to_owned()),
+        )),
         (None, _) => Ok(can.why.map(|why| Size::Advisory { why })),
     }
 }
@@ -148,14 +148,13 @@ fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held
         Answer::Refused(why) => {
             // It may have said that it can, a moment ago.
             share.memory.miss(share.uuid());
-            Err(ShareError::NotHeld { why })
+            Err(ShareError::NotHeld(why))
         }
     }
 }
 
 fn not_yet(why: impl Into<String>) -> ShareError {
-    let why = why.into();
-    ShareError::NotHeldYet { why }
+    ShareError::NotHeldYet(why.into())
 }
 
 /// Waits for the answer, as long as there is somebody who may give it.

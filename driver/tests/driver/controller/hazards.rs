@@ -523,9 +523,7 @@ impl ShareRoots for Old {
     ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
         Box::pin(async move {
             if !mount_options.iter().any(|option| option == "vers=3") {
-                return Err(RootError::NotExported {
-                    export: export.clone(),
-                });
+                return Err(RootError::NotExported(export.clone()));
             }
             self.0.open(export, mount_options).await
         })

@@ -55,11 +55,11 @@ impl<'a> EntryCopier<'a> {
                     return Ok(true);
                 }
                 EntryStep::Stopped => return Err(CopyError::Stopped),
-                EntryStep::Unseen => return Err(CopyError::Unseen { path: path() }),
+                EntryStep::Unseen => return Err(CopyError::Unseen(path())),
                 EntryStep::Is(other) => kind = other,
             }
         }
-        Err(CopyError::Changing { path: path() })
+        Err(CopyError::Changing(path()))
     }
 
     fn file(&mut self, pair: &Pair, name: &CStr, path: &impl Fn() -> String) -> Result_ {

@@ -22,19 +22,13 @@ pub enum CopyError {
     #[error("the copy was stopped")]
     Stopped,
     /// An entry is replaced by one of another kind over and over.
-    #[error("{path:?} is changed faster than it can be copied")]
-    Changing {
-        /// The entry, from the tree's root.
-        path: String,
-    },
+    #[error("{0:?} is changed faster than it can be copied")]
+    Changing(String),
     /// Holes that cannot be seen would be read without end.
     #[error(
-        "{path:?}, with others before it, has more holes than can be read, and NFS before 4.2 does not show where they are: have the share mounted with vers=4.2, run an agent on the server, or remove such files"
+        "{0:?}, with others before it, has more holes than can be read, and NFS before 4.2 does not show where they are: have the share mounted with vers=4.2, run an agent on the server, or remove such files"
     )]
-    Unseen {
-        /// The entry, from the tree's root.
-        path: String,
-    },
+    Unseen(String),
     /// An archive cannot be unpacked, or must not be.
     #[error("the archive is not unpacked, at {path:?}: {problem}")]
     Archive {

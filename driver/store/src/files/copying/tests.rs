@@ -545,7 +545,7 @@ fn a_hostile_tenant_gets_nothing_from_outside() {
         done.store(true, Ordering::Relaxed);
         tenant.join().unwrap();
         assert!(
-            matches!(copied, Ok(_) | Err(CopyError::Changing { .. })),
+            matches!(copied, Ok(_) | Err(CopyError::Changing(_))),
             "{copied:?}"
         );
         for (path, seen) in snapshot(&trial.at("target")) {

@@ -38,9 +38,7 @@ impl ShareRoots for LocalRoots {
         Box::pin(async move {
             match self.folders.get(export) {
                 Some(folder) => open(export, folder.clone(), PathBuf::new(), ()).await,
-                None => Err(RootError::NotExported {
-                    export: export.clone(),
-                }),
+                None => Err(RootError::NotExported(export.clone())),
             }
         })
     }
@@ -103,7 +101,7 @@ mod tests {
         assert!(roots.open(&here, &[]).await.is_ok());
         assert!(matches!(
             roots.open(&away, &[]).await,
-            Err(RootError::NotExported { .. })
+            Err(RootError::NotExported(_))
         ));
         let error = roots.open(&gone, &[]).await.unwrap_err();
         assert!(error.to_string().contains("here:/gone"), "{error}");

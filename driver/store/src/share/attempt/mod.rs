@@ -112,9 +112,11 @@ fn claim<K: Kind>(
     if let Some(copying) = &found.record.copying
         && is_alive(found, copying)?
     {
-        return Err(ShareError::CopiedElsewhere {
-            what: format!("{}/{}", K::FOLDER, found.record.key()),
-        });
+        return Err(ShareError::CopiedElsewhere(format!(
+            "{}/{}",
+            K::FOLDER,
+            found.record.key()
+        )));
     }
     // Before anything is claimed, so that what cannot be copied costs nothing.
     let begun = Begun::of(share, source)?.looking_ahead(share);

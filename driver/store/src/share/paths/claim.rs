@@ -181,9 +181,7 @@ fn claim_with(
             Err(error) => return Err(error).context(context),
         }
     }
-    Err(ShareError::Contended {
-        what: format!("the folder {path}"),
-    })
+    Err(ShareError::Contended(format!("the folder {path}")))
 }
 
 fn try_claim(share: &Share, path: &SubPath, owner: Owner, draft: &str) -> io::Result<ClaimEnd> {

@@ -136,9 +136,7 @@ pub(in crate::share) fn path_of<K: Kind>(key: NameKey) -> PathBuf {
 
 /// The error of who finds each time that others have changed what is kept under `key`.
 pub(in crate::share) fn contended<K: Kind>(key: NameKey) -> ShareError {
-    ShareError::Contended {
-        what: format!("the record {}/{key}", K::FOLDER),
-    }
+    ShareError::Contended(format!("the record {}/{key}", K::FOLDER))
 }
 
 /// The record under `key`, or nothing.

@@ -127,7 +127,7 @@ impl Trial {
     fn made(&self, wanted: &Wanted) -> Record<Volume> {
         self.silence_copies();
         match self.create(wanted) {
-            Err(ShareError::CopiedElsewhere { .. } | ShareError::Unfinished { .. }) => {
+            Err(ShareError::CopiedElsewhere(_) | ShareError::Unfinished { .. }) => {
                 self.create(wanted).unwrap()
             }
             other => other.unwrap(),

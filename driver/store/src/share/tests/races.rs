@@ -48,7 +48,7 @@ fn of_many_overlapping_creations_no_two_come() {
                     match trial.create(&wanted(&format!("v{index}"), path)) {
                         Ok(_)
                         // A folder that a competitor has made on its way and not claimed is not ours.
-                        | Err(ShareError::Overlap { .. } | ShareError::Foreign { .. }) => {}
+                        | Err(ShareError::Overlap { .. } | ShareError::Foreign(_)) => {}
                         Err(other) => panic!("{path}: {other}"),
                     }
                 });

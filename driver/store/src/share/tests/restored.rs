@@ -79,7 +79,7 @@ fn volumes_that_are_newer_than_the_records_are_left_alone() {
     let again = trial.create(&own.what.wanted).unwrap();
     assert_ne!(again.what.path, own.what.path);
     let refused = trial.create(&chosen.what.wanted);
-    assert!(matches!(refused, Err(ShareError::Foreign { .. })));
+    assert!(matches!(refused, Err(ShareError::Foreign(_))));
     let adopting = Wanted {
         adopt: true,
         on_delete: OnDelete::Retain,
@@ -106,7 +106,7 @@ fn volumes_that_were_deleted_since_can_be_put_back_or_deleted_again() {
     for record in [&own, &chosen] {
         assert!(trial.trouble(record).unwrap().contains("is missing"));
         let answer = trial.create(&record.what.wanted);
-        assert!(matches!(answer, Err(ShareError::FolderGone { .. })));
+        assert!(matches!(answer, Err(ShareError::FolderGone(_))));
     }
     std::fs::create_dir(trial.at("team/w")).unwrap();
     assert_eq!(trial.create(&chosen.what.wanted).unwrap(), chosen);
@@ -191,13 +191,13 @@ fn what_was_begun_at_the_backup_is_finished_after_it() {
         trial.restore();
         // The folder that was placed since is not the one that lies beside the record again.
         let recovered = recovery::recover(&trial.share(), |_| Some(())).unwrap();
-        let is_foreign = |error: &ShareError| matches!(error, ShareError::Foreign { .. });
+        let is_foreign = |error: &ShareError| matches!(error, ShareError::Foreign(_));
         assert!(recovered.failures.iter().all(is_foreign), "{recovered:?}");
         let record = trial.create(&volume);
         match record {
             Ok(record) => trial.delete(&record).unwrap(),
             // Placed since, or deleted since.
-            Err(ShareError::Foreign { .. } | ShareError::FolderGone { .. }) => {
+            Err(ShareError::Foreign(_) | ShareError::FolderGone(_)) => {
                 for record in trial.records() {
                     trial.delete(&record).unwrap();
                 }

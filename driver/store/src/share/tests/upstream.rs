@@ -108,10 +108,7 @@ fn a_volume_that_comes_to_the_place_meanwhile_is_not_touched() {
                 trial.delete(&record).unwrap();
             }
             Err(error) => assert!(
-                matches!(
-                    error,
-                    ShareError::Foreign { .. } | ShareError::Overlap { .. }
-                ),
+                matches!(error, ShareError::Foreign(_) | ShareError::Overlap { .. }),
                 "{error}"
             ),
         }

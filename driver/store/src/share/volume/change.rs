@@ -67,7 +67,7 @@ pub fn expand(
 /// The volume is there, with the size that it had. FAILED_PRECONDITION would tell external-resizer to wait until no pod has it.
 fn not_grown(error: ShareError) -> ShareError {
     match error {
-        ShareError::NotHeld { why } => ShareError::NotHeldYet { why },
+        ShareError::NotHeld(why) => ShareError::NotHeldYet(why),
         other => other,
     }
 }
@@ -103,10 +103,8 @@ pub fn modify(
         if what.wanted.adopt {
             let is_kept = changes.on_delete.unwrap_or(OnDelete::Retain) == OnDelete::Retain;
             return match (ownership, is_kept) {
-                (true, _) => Err(ShareError::Adopted {
-                    what: "its owner or mode",
-                }),
-                (false, false) => Err(ShareError::Adopted { what: "onDelete" }),
+                (true, _) => Err(ShareError::Adopted("its owner or mode")),
+                (false, false) => Err(ShareError::Adopted("onDelete")),
                 (false, true) => Ok(Some(what.clone())),
             };
         }

@@ -14,7 +14,6 @@ use crate::share::error::{Context, ShareError};
 use crate::share::life::{self, Life};
 use crate::share::paths::claim;
 use crate::share::paths::open::{blocked, exists_at, make_parents, open_parent, set_attributes};
-use crate::share::paths::sub_path::SubPath;
 use crate::share::quotas;
 use crate::share::records::promise::Ratio;
 use crate::share::records::record::{Record, State};
@@ -88,7 +87,7 @@ impl Life for Volume {
         let path = &found.record.what.path;
         match exists_at(share, path)? {
             true => Ok(()),
-            false => Err(ShareError::FolderGone { path: path.clone() }),
+            false => Err(ShareError::FolderGone(path.clone())),
         }
     }
 
@@ -150,7 +149,7 @@ pub(in crate::share) fn finish_create(
         Some(Size::Enforced { .. }) => {
             match quotas::hold(share, record, record.what.capacity_bytes, None) {
                 // Nobody ever had it, and its size was why it was to be made.
-                Err(refusal @ ShareError::NotHeld { .. }) => {
+                Err(refusal @ ShareError::NotHeld(_)) => {
                     return match life::withdraw(share, found)? {
                         true => Err(refusal),
                         false => Ok(None),
@@ -164,7 +163,7 @@ pub(in crate::share) fn finish_create(
     let placed = claim::claim(share, record).and_then(|()| match found.prepared {
         true => place(share, found).map(|()| true),
         false => match exists_at(share, &record.what.path)? {
-            false if adopts => Err(nothing_to_adopt(&record.what.path)),
+            false if adopts => Err(ShareError::NothingToAdopt(record.what.path.clone())),
             there => Ok(there),
         },
     });
@@ -229,7 +228,7 @@ fn place(share: &Share, found: &Found<Volume>) -> Result<(), ShareError> {
         let ours = beneath::inode(&found.folder, &prepared).context(context)?;
         return match ours.is_none_or(|ours| ours == there) {
             true => Ok(()),
-            false => Err(ShareError::Foreign { path: path.clone() }),
+            false => Err(ShareError::Foreign(path.clone())),
         };
     }
     match beneath::rename(&found.folder, &prepared, &parent, path.leaf()) {
@@ -237,7 +236,7 @@ fn place(share: &Share, found: &Found<Volume>) -> Result<(), ShareError> {
         // Placed by another call.
         Err(Errno::NOENT) => return Ok(()),
         Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
-            return Err(ShareError::Foreign { path: path.clone() });
+            return Err(ShareError::Foreign(path.clone()));
         }
         Err(error) => return Err(error).context(context),
     }
@@ -287,10 +286,6 @@ fn full(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareE
     Ok(is_full.then(|| "it is full: remove something in it, or expand it".to_owned()))
 }
 
-fn nothing_to_adopt(path: &SubPath) -> ShareError {
-    ShareError::NothingToAdopt { path: path.clone() }
-}
-
 /// Refuses a path that cannot be had before anything is begun. The claim decides races; this gives the better answer.
 fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     let Some(path) = &wanted.sub_dir else {
@@ -299,7 +294,7 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     if wanted.adopt {
         return match exists_at(share, path)? {
             true => claim::refuse_taken(share, path),
-            false => Err(nothing_to_adopt(path)),
+            false => Err(ShareError::NothingToAdopt(path.clone())),
         };
     }
     let Some(parent) = open_parent(share, path)? else {
@@ -312,7 +307,7 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
     claim::refuse_taken(share, path)?;
     // What has left meanwhile was a volume's, whose claim goes after its folder.
     match look()? == Some(there) {
-        true => Err(ShareError::Foreign { path: path.clone() }),
+        true => Err(ShareError::Foreign(path.clone())),
         false => Ok(()),
     }
 }

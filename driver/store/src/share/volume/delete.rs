@@ -278,8 +278,7 @@ pub fn delete_unrecorded(
         };
         let record = &found.record;
         if record.what.wanted.name != name || record.what.path != *path {
-            let other = record.what.wanted.name.clone();
-            return Err(ShareError::KeyTaken { other });
+            return Err(ShareError::KeyTaken(record.what.wanted.name.clone()));
         }
         match take_unrecorded(share, &found, &look) {
             Ok(true) => return Ok(()),
