@@ -19,7 +19,6 @@ use crate::files::copying::{self, Progress};
 use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
-use crate::share::records::leftovers;
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Copying, Kind, Record};
 use crate::share::records::removal;
@@ -217,7 +216,7 @@ pub(in crate::share) fn make<K: Kind>(
         let _ = trash::discard(share, &claimed.folder, name, promise);
     }
     // It may have been deleted meanwhile, and then this attempt has kept the folder.
-    leftovers::remove_folder::<K>(share, claimed.record.key(), None);
+    removal::remove_folder::<K>(share, claimed.record.key(), None);
     result
 }
 
