@@ -26,13 +26,13 @@ pub struct View {
     pub(super) target: OwnedFd,
     pub(super) links: LinksFolder,
     /// Who is to own the copied folder itself, where that is not the owner of the source.
-    pub(super) owner: Option<Owner>,
+    pub owner: Option<Owner>,
     /// How far its server is, where somebody has asked.
-    pub(super) distance: Option<Distance>,
+    pub distance: Option<Distance>,
     /// The right to its descriptors, of one that is added.
     _held: Option<Held>,
     /// What keeps the mount, if that is this view's alone. Dropped last.
-    _mount: Option<Mounted>,
+    pub mount: Option<Mounted>,
 }
 
 impl View {
@@ -45,25 +45,7 @@ impl View {
             owner: None,
             distance: None,
             _held: None,
-            _mount: None,
-        }
-    }
-
-    /// The same, whose copied folder itself is to belong to `owner`; without one to the owner of the source.
-    pub fn owned_by(self, owner: Option<Owner>) -> Self {
-        Self { owner, ..self }
-    }
-
-    /// The same, of which the distance is known.
-    pub fn at(self, distance: Option<Distance>) -> Self {
-        Self { distance, ..self }
-    }
-
-    /// The same, which lets go of `mount` in the end.
-    pub fn keeping(self, mount: Mounted) -> Self {
-        Self {
-            _mount: Some(mount),
-            ..self
+            mount: None,
         }
     }
 

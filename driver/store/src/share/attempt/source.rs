@@ -110,16 +110,19 @@ impl OpenSource {
             // Nothing but this very share has a folder of that name, which was drawn for this attempt.
             let target = beneath::folder(&beside, data).ok()?;
             let from = beneath::folder(&**mount.root(), path).ok()?;
-            Some(View::new(from, target, LinksFolder::new(beside, links)).keeping(mount))
+            let mut view = View::new(from, target, LinksFolder::new(beside, links));
+            view.mount = Some(mount);
+            Some(view)
         };
         let first = || {
             let links = LinksFolder::new(claimed.folder.try_clone()?, links);
             let links = links.made_by(share.maker()?);
-            io::Result::Ok(View::new(from.try_clone()?, target.try_clone()?, links))
+            let mut view = View::new(from.try_clone()?, target.try_clone()?, links);
+            (view.owner, view.distance) = (share.owner(), ahead.distance);
+            io::Result::Ok(view)
         };
         let first =
             first().map_err(|error| CopyError::io("opening", RECORDS_FOLDER.to_owned(), error))?;
-        let first = first.owned_by(share.owner()).at(ahead.distance);
         copying::copy(first, &more, progress)
     }
 }
