@@ -150,17 +150,17 @@ pub(super) fn entry(
     listed: Listed,
 ) -> Result<list_volumes_response::Entry, String> {
     let (volume, condition) = match listed {
-        Listed::Volume(listed) => (
+        Ok(listed) => (
             volume(export, uuid, &listed.record),
-            condition(*listed, None),
+            condition(listed, None),
         ),
-        Listed::Unreadable(Unreadable {
+        Err(Unreadable {
             nonce: None,
             detail,
             ..
         }) => return Err(detail),
         // Only the names of its files are known for certain.
-        Listed::Unreadable(Unreadable {
+        Err(Unreadable {
             nonce: Some(nonce),
             location,
             detail: trouble,

@@ -13,7 +13,7 @@ use crate::calls::volume_id::{VOLUME, VolumeId};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
-use csi_nfs_store::share::listing::{List, Listed, ListedVolume};
+use csi_nfs_store::share::listing::{List, ListedVolume};
 use csi_nfs_store::share::quotas;
 use csi_nfs_store::share::records::record::Record;
 use csi_nfs_store::share::records::volume::{Changes, Volume};
@@ -226,11 +226,11 @@ async fn find<T: Send + 'static>(
             &Options::None,
             Expect::Known(id.uuid),
             move |share| match Volume::read(share, key)? {
-                Some(Listed::Volume(listed)) if listed.record.nonce == nonce => {
+                Some(Ok(listed)) if listed.record.nonce == nonce => {
                     let more = more(share, &listed.record)?;
-                    Ok((*listed, more))
+                    Ok((listed, more))
                 }
-                Some(Listed::Unreadable(record)) if record.nonce.is_none_or(|of| of == nonce) => {
+                Some(Err(record)) if record.nonce.is_none_or(|of| of == nonce) => {
                     Err(ShareError::Damaged {
                         what: format!("the volume with the record volumes/{key}"),
                         detail: record.detail,

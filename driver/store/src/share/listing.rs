@@ -30,14 +30,9 @@ pub struct ListedVolume {
     pub measure: Option<Measure>,
 }
 
-/// A volume as a list shows it.
-#[derive(Debug)]
-pub enum Listed {
-    /// With its record.
-    Volume(Box<ListedVolume>),
-    /// With a record that cannot be used; or something in a record's place, of which not even the nonce is known.
-    Unreadable(Unreadable),
-}
+/// A volume as a list shows it; or a record that cannot be used, or something in a record's place, of which not even the nonce is
+/// known.
+pub type Listed = Result<ListedVolume, Unreadable>;
 
 /// A kind of record, as a list shows it.
 pub trait List: Kind {
@@ -101,7 +96,7 @@ impl List for Volume {
     fn read(share: &Share, key: NameKey) -> Result<Option<Listed>, ShareError> {
         Ok(match store::look_among::<Self>(share, key)? {
             Kept::Nothing => None,
-            Kept::Found(found) => Some(Listed::Volume(Box::new(ListedVolume {
+            Kept::Found(found) => Some(Ok(ListedVolume {
                 trouble: match create::trouble(share, &found) {
                     Err(error) if !error.is_stale() && share.answers() => Some(error.to_string()),
                     trouble => trouble?,
@@ -109,8 +104,8 @@ impl List for Volume {
                 size: compared::size(share, &found.record),
                 measure: measures::of(&found),
                 record: found.record,
-            }))),
-            Kept::Unreadable(record) => Some(Listed::Unreadable(Unreadable {
+            })),
+            Kept::Unreadable(record) => Some(Err(Unreadable {
                 detail: format!("its record cannot be read: {}", record.detail),
                 ..record
             })),

@@ -2,7 +2,7 @@
 
 use super::super::agents::{self, Presence};
 use super::super::comparison;
-use super::super::listing::{self, Listed};
+use super::super::listing;
 use super::super::records::store::{self, Kept};
 use super::super::{promised, recovery, requests};
 use super::*;
@@ -41,8 +41,8 @@ fn listed(trial: &Trial) -> (Vec<String>, usize) {
         || false,
         |_, listed| {
             match listed {
-                Listed::Volume(it) => names.push(it.record.what.wanted.name),
-                Listed::Unreadable(_) => odd += 1,
+                Ok(it) => names.push(it.record.what.wanted.name),
+                Err(_) => odd += 1,
             }
             ControlFlow::Continue(())
         },
