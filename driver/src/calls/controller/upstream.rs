@@ -1,6 +1,7 @@
 //! Calls about volumes and snapshots of kubernetes-csi's driver; `upstream::folders` does the work. They have no record: the share
 //! itself says what they are.
 
+use super::answer::context;
 use super::changing::Operated;
 use super::error::ControllerError;
 use super::options::Options;
@@ -77,17 +78,9 @@ fn missing(export: &Export, source: ShareError) -> ControllerError {
 pub(super) fn volume(id: &UpstreamVolumeId) -> csi::Volume {
     csi::Volume {
         volume_id: id.text.clone(),
-        volume_context: context(id),
+        volume_context: context(&id.export, &id.path, &[]),
         ..Default::default()
     }
-}
-
-fn context(id: &UpstreamVolumeId) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (SERVER.to_owned(), id.export.server().to_owned()),
-        (SHARE.to_owned(), id.export.path().to_owned()),
-        (SUB_DIR.to_owned(), id.path.to_string()),
-    ])
 }
 
 /// Objects to a request that does not describe the volume.
