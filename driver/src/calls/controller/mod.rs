@@ -20,7 +20,6 @@ mod neighbours;
 mod observed;
 pub(crate) mod options;
 pub(crate) mod outcome;
-mod placed;
 #[expect(clippy::disallowed_methods, reason = "at the start, and in a thread")]
 mod remembered;
 mod service;

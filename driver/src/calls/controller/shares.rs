@@ -18,7 +18,7 @@ use crate::mount::options::MountOptions;
 use crate::process::disk_thread::DiskThread;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::admission::Work;
-use csi_nfs_store::files::roots::{Root, RootError};
+use csi_nfs_store::files::roots::{MoreMounts, Root, RootError};
 use csi_nfs_store::share::agent_memory::AgentMemory;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
@@ -30,6 +30,7 @@ use csi_proto::v1::{list_snapshots_response, list_volumes_response};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 /// A share that a request means.
@@ -475,6 +476,35 @@ impl Shares {
                 }
             };
         }
+    }
+
+    /// The share, opened with `mount_options`, as one on which this process does work of a `kind` from where it is.
+    fn placed(
+        &self,
+        export: &Export,
+        kind: Work,
+        mount_options: &[String],
+        share: Share,
+    ) -> Result<Share, ShareError> {
+        let mut share = self.counting(export, share);
+        share.memory = Arc::clone(&self.agent_memory);
+        if kind == Work::Copy {
+            share.more = Some(MoreMounts {
+                roots: Arc::clone(&self.config.roots),
+                export: export.clone(),
+                mount_options: mount_options.to_vec(),
+                runtime: Handle::current(),
+            });
+        }
+        let share = match self.config.role {
+            Role::Agent => share.as_agent()?,
+            Role::Controller if self.config.roots.is_local(export) => share,
+            Role::Controller => return Ok(share.away()),
+        };
+        Ok(match self.config.quotas {
+            true => share.with_quotas(),
+            false => share,
+        })
     }
 }
 

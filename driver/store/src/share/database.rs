@@ -62,10 +62,11 @@ pub enum Position {
 pub struct Share {
     pub(super) root: Root,
     uuid: ShareUuid,
-    more: Option<MoreMounts>,
+    /// Where it can be mounted once more.
+    pub more: Option<MoreMounts>,
     pub(super) position: Position,
     /// What this process remembers of agents.
-    pub(super) memory: Arc<AgentMemory>,
+    pub memory: Arc<AgentMemory>,
     /// How this process counts what is promised.
     pub(super) counting: Counting,
     /// Whether this process can enforce the sizes of volumes, where it is to.
@@ -151,21 +152,10 @@ impl Share {
         })
     }
 
-    /// The same, which can be mounted more often.
-    pub fn with_more_mounts(self, more: MoreMounts) -> Self {
-        let more = Some(more);
-        Self { more, ..self }
-    }
-
     /// The same, for a process that leaves to an agent on the server what that does faster.
     pub fn away(self) -> Self {
         let position = Position::Away;
         Self { position, ..self }
-    }
-
-    /// The same, with what this process remembers of agents.
-    pub fn remembering(self, memory: Arc<AgentMemory>) -> Self {
-        Self { memory, ..self }
     }
 
     /// The same, for a process that counts what is promised so.
