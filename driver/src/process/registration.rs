@@ -103,18 +103,18 @@ impl Registration {
             Some((why, _)) => Progress::Held(why.clone()),
         };
         let (sender, progress) = watch::channel(first);
-        let offer = Offer {
-            info: Arc::new(PluginInfo {
+        let offer = Arc::new(Offer {
+            info: PluginInfo {
                 r#type: KIND.to_owned(),
                 name: driver_name.to_owned(),
                 endpoint: kubelet.endpoint.to_string_lossy().into_owned(),
                 supported_versions: VERSIONS.map(str::to_owned).to_vec(),
-            }),
-            progress: Arc::new(sender),
-            own: Arc::new(own),
-            sidecars: Arc::new(sidecars),
+            },
+            progress: sender,
+            own,
+            sidecars,
             log,
-        };
+        });
         let task = match held {
             None => {
                 let socket = offer.listen().await?;
@@ -154,24 +154,23 @@ impl Drop for Registration {
 }
 
 /// What the kubelet is told, at which place, and where its answers go.
-#[derive(Clone)]
 struct Offer {
-    info: Arc<PluginInfo>,
-    progress: Arc<watch::Sender<Progress>>,
+    info: PluginInfo,
+    progress: watch::Sender<Progress>,
     /// The place of the socket, and that of a node-driver-registrar, of which only one may be taken.
-    own: Arc<SocketPlace>,
-    sidecars: Arc<SocketPlace>,
+    own: SocketPlace,
+    sidecars: SocketPlace,
     log: Log,
 }
 
 impl Offer {
     /// Serves the socket, and another one whenever it is lost. Never ends by itself.
-    async fn keep_up(self, mut socket: (UnixListener, SocketFile)) {
+    async fn keep_up(self: Arc<Self>, mut socket: (UnixListener, SocketFile)) {
         loop {
             let (listener, file) = socket;
             let incoming = Connections::of(move |cx| listener.poll_accept(cx), self.log);
             let serving = Server::builder()
-                .add_service(RegistrationServer::new(self.clone()))
+                .add_service(RegistrationServer::from_arc(Arc::clone(&self)))
                 .serve_with_incoming(incoming);
             tokio::select! {
                 ended = serving => {
@@ -249,7 +248,7 @@ impl Service for Offer {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
         let what = "the kubelet asks who this driver is";
         self.log.event(Level::Debug, what, &[]);
-        Ok(Response::new(PluginInfo::clone(&self.info)))
+        Ok(Response::new(self.info.clone()))
     }
 
     async fn notify_registration_status(
