@@ -174,8 +174,9 @@ impl Helpers {
             stuck: None,
         };
         let (mut helper, result) = loop {
-            let waits = question.as_ref().and_then(|_| self.one_that_waits());
-            let (mut helper, was_idle) = match waits {
+            let is_question = question.is_some();
+            let waits = is_question.then(|| lock(&self.waiting).helpers.pop());
+            let (mut helper, was_idle) = match waits.flatten() {
                 Some(helper) => (helper, true),
                 None => {
                     let begun = tokio::time::timeout_at(deadline, self.begin()).await;
@@ -225,11 +226,6 @@ impl Helpers {
             }),
             (result, _) => result,
         }
-    }
-
-    /// A helper that waits for a question.
-    fn one_that_waits(&self) -> Option<Helper> {
-        lock(&self.waiting).helpers.pop()
     }
 
     async fn begin(&self) -> io::Result<Helper> {
