@@ -274,7 +274,7 @@ fn call_outs_of_a_killed_server_end_before_the_next_one_serves() {
     assert!(
         served
             .said()
-            .contains("processes of call-outs that a killed server has left"),
+            .contains("what call-outs of a killed server have left"),
         "{}",
         served.said()
     );
