@@ -258,8 +258,7 @@ impl<'a> LoadRun<'a> {
         };
         let mut out = csi_output::stdout();
         let printed = match globals.output(false).format {
-            Format::Json => load::object(&report, false, &mut out),
-            Format::Jsonl => load::object(&report, true, &mut out),
+            format @ (Format::Json | Format::Jsonl) => load::object(&report, format, &mut out),
             _ => load::tables(&report, terminal::width(), &mut out),
         };
         if let Some(page) = page {

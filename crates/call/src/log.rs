@@ -79,9 +79,8 @@ fn message(what: &str, message: &'static Message, bytes: &[u8]) {
         bytes,
         secrets: Secrets::Mask,
     };
-    let mut text = Vec::new();
-    match json::line(&document, &mut text) {
-        Ok(()) => say!("{what}: {}", String::from_utf8_lossy(text.trim_ascii_end())),
+    match json::line_text(&document) {
+        Ok(text) => say!("{what}: {text}"),
         Err(error) => say!("{what}: not valid: {error}"),
     }
 }

@@ -107,6 +107,16 @@ pub fn line(document: &impl Serialize, out: &mut impl Write) -> Result<(), Outpu
     Ok(out.write_all(b"\n")?)
 }
 
+/// `document` as one line of text, without its end.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn line_text(document: &impl Serialize) -> Result<String, OutputError> {
+    let mut out = Vec::new();
+    line(document, &mut out)?;
+    Ok(String::from_utf8_lossy(out.trim_ascii_end()).into_owned())
+}
+
 fn from_json(error: serde_json::Error) -> OutputError {
     if error.is_io() {
         OutputError::Io(error.into())

@@ -3,9 +3,11 @@
 //! Owns how it looks. What it says is measured elsewhere.
 
 use super::columns::{Columns, aligned};
+use super::reply::Format;
 use super::terminal::columns_of;
 use super::{OutputError, figure, json};
 use csi_proto::escaped;
+use serde::Serialize;
 use serde_json::{Value as Json, json as object};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -83,6 +85,7 @@ pub struct LoadMoment {
 }
 
 /// Calls that failed with one code.
+#[derive(Serialize)]
 pub struct FailedCalls {
     /// The RPC.
     pub rpc: &'static str,
@@ -342,13 +345,13 @@ pub fn per_second(rate: f64) -> String {
     }
 }
 
-/// Writes one JSON object: over several lines, or on one.
+/// Writes one JSON object in `format`: over several lines, or on one.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn object(
     report: &LoadReport,
-    one_line: bool,
+    format: Format,
     out: &mut impl Write,
 ) -> Result<(), OutputError> {
     let mut all = object!({
@@ -369,10 +372,7 @@ pub fn object(
         });
         all["ratios"] = ratios.collect();
     }
-    match one_line {
-        true => json::line(&all, out)?,
-        false => json::pretty(&all, out)?,
-    }
+    out.write_all(json::in_format(&all, format)?.as_bytes())?;
     Ok(out.flush()?)
 }
 
@@ -392,17 +392,12 @@ fn side(side: &SideReport) -> Json {
         }
         all
     });
-    let errors = side.errors.iter().map(|failure| {
-        object!({
-            "rpc": failure.rpc, "code": failure.code, "calls": failure.calls, "example": failure.example,
-        })
-    });
     object!({
         "endpoint": side.endpoint,
         "seconds": figure::seconds(side.elapsed),
         "unsent": side.unsent,
         "rpcs": rows.collect::<Vec<_>>(),
-        "errors": errors.collect::<Vec<_>>(),
+        "errors": side.errors,
     })
 }
 
@@ -507,7 +502,7 @@ INTERNAL  1      GetPluginInfo  \\u{1b}[31mfire
             pairs: 3,
         });
         let mut out = Vec::new();
-        object(&report, true, &mut out).unwrap();
+        object(&report, Format::Jsonl, &mut out).unwrap();
         let json: Json = serde_json::from_slice(&out).unwrap();
         assert_eq!(
             json["drivers"][0]["rpcs"][0]["latencySeconds"]["p99.9"],

@@ -25,9 +25,7 @@ pub fn text(value: &impl Serialize) -> Result<String, OutputError> {
     if text.chars().all(is_safe) {
         return Ok(with_quoted_keys(&text));
     }
-    let mut line = Vec::new();
-    json::line(value, &mut line)?;
-    Ok(String::from_utf8_lossy(&line).into_owned())
+    Ok(json::line_text(value)? + "\n")
 }
 
 /// YAML in which no key is left bare that YAML 1.1 takes for something else.

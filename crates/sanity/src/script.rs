@@ -10,7 +10,6 @@ use super::run::Run;
 use super::steps::{Call, Step, TIDIES_UP, request_text};
 use csi_call::session::Connection;
 use csi_error::code_name;
-use csi_output::json;
 use csi_output::shell_word::word;
 use csi_proto::lock::lock;
 use csi_proto::path::contents;
@@ -404,9 +403,7 @@ impl ScriptWriter<'_> {
         };
         let mut texts = Vec::new();
         let decoded = decode(call.method.response, reply, Secrets::Omit);
-        let mut line = Vec::new();
-        let shown = decoded.map(|value| json::line(&value, &mut line));
-        if let (Ok(_), Ok(json)) = (shown, serde_json::from_slice(&line)) {
+        if let Some(Ok(json)) = decoded.ok().map(serde_json::to_value) {
             texts_in(&json, "", &mut texts);
         }
         let own = request_text(call.method, &call.request);

@@ -201,12 +201,8 @@ impl Steps {
 /// A request as JSON, without secrets and what says nothing, to keep the lines short.
 pub fn request_text(method: &Method, request: &Bytes) -> String {
     let decoded = decode(method.request, request, Secrets::Omit);
-    let mut json = Vec::new();
-    let shown = decoded.map(|value| json::line(&value.lean(), &mut json));
-    match shown {
-        Ok(_) => String::from_utf8_lossy(&json).trim_end().to_owned(),
-        Err(_) => "{}".to_owned(),
-    }
+    let shown = decoded.ok().map(|value| json::line_text(&value.lean()));
+    shown.and_then(Result::ok).unwrap_or("{}".to_owned())
 }
 
 #[cfg(test)]

@@ -150,13 +150,9 @@ fn arguments(method: &Method, request: &Bytes) -> String {
         bytes: request,
         secrets: Secrets::Omit,
     };
-    let mut line = Vec::new();
-    // A vector takes every byte, and the request was made here.
-    let _ = json::line(&document, &mut line);
-    format!(
-        "--request {}",
-        word(String::from_utf8_lossy(&line).trim_end())
-    )
+    // The request was made here.
+    let line = json::line_text(&document).unwrap_or_default();
+    format!("--request {}", word(&line))
 }
 
 /// The flags and the name of a CreateVolume, for a request that has no more than these.

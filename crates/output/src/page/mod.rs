@@ -80,10 +80,8 @@ impl Page {
 
 /// JSON that ends no element and holds no character that reorders or hides others.
 fn json_block(data: &Json) -> String {
-    let mut bytes = Vec::new();
-    // What is JSON can be written, and a vector takes it.
-    let _ = json::line(data, &mut bytes);
-    let text = String::from_utf8(bytes).unwrap_or_default();
+    // What is JSON can be written.
+    let text = json::line_text(data).unwrap_or_default();
     // None of the three is part of JSON's own signs: they stand within texts alone.
     text.replace('&', "\\u0026")
         .replace('<', "\\u003c")

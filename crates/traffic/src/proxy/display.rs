@@ -228,15 +228,12 @@ fn value_text(value: Result<Value<'_>, Hidden>, secrets: &[String]) -> String {
 
 /// A line of JSON without its end. Secrets are looked for before JSON escapes them.
 fn line(value: &impl Serialize, secrets: &[String]) -> Result<String, OutputError> {
-    let mut line = Vec::new();
     if secrets.is_empty() {
-        json::line(value, &mut line)?;
-    } else {
-        let mut value = serde_json::to_value(value).map_err(OutputError::Json)?;
-        mask(&mut value, secrets);
-        json::line(&value, &mut line)?;
+        return json::line_text(value);
     }
-    Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
+    let mut value = serde_json::to_value(value).map_err(OutputError::Json)?;
+    mask(&mut value, secrets);
+    json::line_text(&value)
 }
 
 fn details(status: &CallStatus, secrets: &[String]) -> Vec<String> {
