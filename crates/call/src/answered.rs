@@ -3,7 +3,8 @@
 //!
 //! Must not look into messages, or know what a call means.
 
-use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
+use base64::Engine as _;
+use csi_arguments::metadata::BASE64;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
@@ -23,11 +24,6 @@ pub(crate) type Checked = MapResponse<Channel, fn(Response<Body>) -> Response<Bo
 /// Marks what came as a status from the other side, a driver or what stands before it. tonic has codes of its own for what it could
 /// not read.
 const OF_THE_DRIVER: HeaderName = HeaderName::from_static("csi-of-the-driver");
-/// As tonic reads it.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &base64::alphabet::STANDARD,
-    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
-);
 
 /// A reply came that nobody can read: no word of the driver's. The source of such a status, whose code is INTERNAL.
 #[derive(Debug, Error)]

@@ -29,6 +29,7 @@ pub use pod::Pod;
 pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
+use crate::listen::SOCKET_PATH_MAX;
 use cluster::Sought;
 use inside::Inside;
 use state::Folder;
@@ -41,9 +42,6 @@ use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
 pub(crate) const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR] or mock:[DIR]";
-
-/// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
-const SOCKET_PATH_MAX: usize = 107;
 
 /// The address of a driver, and the last error of a connection to it. Clones share that last error, and a driver in this
 /// process.

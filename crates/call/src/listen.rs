@@ -20,7 +20,7 @@ const REMEDY: &str = "listen elsewhere";
 /// The schemes of endpoints that are written without slashes, and that nobody can listen on.
 const NO_PLACES: [&str; 6] = ["exec", "pod", "kubectl", "embedded", "mock", "dns"];
 
-/// The longest path that the kernel takes for a socket.
+/// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
 pub const SOCKET_PATH_MAX: usize = 107;
 
 /// Why nobody can listen there.
