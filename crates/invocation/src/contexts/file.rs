@@ -12,6 +12,7 @@
 //! Owns its format and how it is changed: as a whole, by one process at a time, readable by its owner alone.
 
 use crate::private_file;
+use csi_arguments::likest::likest;
 use csi_arguments::toml::{self as syntax, TomlError};
 use csi_call::user_folders;
 use csi_error::Error;
@@ -23,10 +24,6 @@ use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use strsim::{jaro_winkler, osa_distance};
-
-/// How like a name must be to be meant.
-const LIKE: f64 = 0.7;
 
 /// The contexts of a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,14 +128,9 @@ impl Contexts {
     pub fn named(&self, name: &str) -> Result<&Context, ContextsError> {
         self.contexts.get(name).ok_or_else(|| {
             let names = self.contexts.keys();
-            let mut like: Vec<(f64, &String)> = names
-                .map(|known| (likeness(name, known), known))
-                .filter(|(likeness, _)| *likeness > LIKE)
-                .collect();
-            like.sort_by(|(one, _), (other, _)| other.total_cmp(one));
             ContextsError::Unknown {
                 name: name.to_owned(),
-                like: like.into_iter().map(|(_, name)| name.clone()).collect(),
+                like: likest(name, names.map(|known| (vec![&**known], known.clone()))),
                 known: self.contexts.keys().cloned().collect(),
             }
         })
@@ -202,14 +194,6 @@ impl Contexts {
 fn failed(path: &Path) -> impl FnOnce(io::Error) -> ContextsError {
     let path = path.to_owned();
     move |cause| ContextsError::Io { path, cause }
-}
-
-/// How like two names are. Of short ones two letters in the wrong order leave little.
-fn likeness(one: &str, other: &str) -> f64 {
-    match osa_distance(one, other) {
-        0 | 1 => 1.0,
-        _ => jaro_winkler(one, other),
-    }
 }
 
 /// The file of this user.
