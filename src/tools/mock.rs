@@ -11,7 +11,6 @@ use csi_invocation::parse::{self, Offered, with_flags};
 use csi_invocation::serving::{SERVED_ENDPOINT_HELP, ServedEndpoint, ServingFlags};
 use csi_invocation::{Defaults, Globals};
 use csi_mock::{Defect, Mock, Settings, SettingsError, SettingsFile, Storage, capability_names};
-use csi_output::json;
 use serde_json::{Value as Json, json as object};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -187,7 +186,7 @@ fn settings(flags: &MockFlags) -> SettingsFile {
 
 /// Prints what there is to choose from.
 fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
-    let is_json = globals.json_or_lines("names are lines, or JSON with -o json")?;
+    globals.json_or_lines("names are lines, or JSON with -o json")?;
     let entries: Vec<(String, Json)> = match flags.list_defects {
         true => {
             let entries = Defect::ALL.iter().map(|one| {
@@ -203,9 +202,6 @@ fn list(flags: &MockFlags, globals: &Globals) -> Result<(), Error> {
             entries.collect()
         }
     };
-    let (mut text, all): (String, Vec<Json>) = entries.into_iter().unzip();
-    if is_json {
-        text = json::in_format(&Json::Array(all), globals.format())?;
-    }
-    csi_output::print(text.as_bytes())
+    let (text, all): (String, Vec<Json>) = entries.into_iter().unzip();
+    globals.print(&Json::Array(all), || text)
 }

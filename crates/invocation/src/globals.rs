@@ -12,9 +12,10 @@ use csi_arguments::metadata;
 use csi_call::Log;
 use csi_call::endpoint::{ConnectOptions, TlsOptions};
 use csi_error::Error;
-use csi_output::{AskedFormat, Format, FormatError};
+use csi_output::{AskedFormat, Format, FormatError, json};
 use csi_proto::duration;
 use csi_rpc::validation::Checks;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -401,6 +402,18 @@ impl Globals {
     pub fn json_or_lines(&self, prints: &str) -> Result<bool, Error> {
         let known = [Format::Table, Format::Json, Format::Jsonl];
         Ok(self.tool_format(&known, prints)? != Format::Table)
+    }
+
+    /// Prints what a tool has to say, as [`Globals::json_or_lines`] has it: a document, or else its text.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn print(&self, document: &Json, text: impl FnOnce() -> String) -> Result<(), Error> {
+        let shown = match self.format() {
+            Format::Table => text(),
+            format => json::in_format(document, format)?,
+        };
+        csi_output::print(shown.as_bytes())
     }
 
     /// The number of `-v` flags.

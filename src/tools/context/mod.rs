@@ -111,10 +111,10 @@ pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), 
             let contexts = Contexts::load().or_usage()?;
             let counts = counting(&contexts, globals)?;
             let text = shown::list(&contexts, counts, format, !globals.no_headers)?;
-            csi_output::print(&text)
+            csi_output::print(text.as_bytes())
         }
         Task::Show { name } => show(name, globals, format),
-        Task::Current => csi_output::print(&shown::name(&current(globals)?, format)?),
+        Task::Current => csi_output::print(shown::name(&current(globals)?, format)?.as_bytes()),
         Task::Rename { name, new_name } => rename(&name, &new_name),
         Task::Remove { names } => remove(&names),
     }
@@ -227,12 +227,8 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
         return Err(none_counts());
     };
     let context = contexts.named(&name).or_usage()?;
-    csi_output::print(&shown::one(
-        &name,
-        context,
-        counts.as_ref() == Some(&name),
-        format,
-    )?)
+    let counts = counts.as_ref() == Some(&name);
+    csi_output::print(shown::one(&name, context, counts, format)?.as_bytes())
 }
 
 /// The name of the context that counts, where one does and there is one.

@@ -18,21 +18,18 @@ pub fn list(
     counts: Option<String>,
     format: Format,
     has_heads: bool,
-) -> Result<Vec<u8>, Error> {
+) -> Result<String, Error> {
     let counts = |name: &String| counts.as_ref() == Some(name);
     let all = contexts.contexts.iter();
     match format {
         Format::Json | Format::Jsonl => {
             let list = all.map(|(name, context)| value(name, context, counts(name)));
-            in_format(&Json::Array(list.collect()), format)
+            Ok(json::in_format(&Json::Array(list.collect()), format)?)
         }
-        Format::Name => Ok(all
-            .map(|(name, _)| format!("{name}\n"))
-            .collect::<String>()
-            .into_bytes()),
+        Format::Name => Ok(all.map(|(name, _)| format!("{name}\n")).collect()),
         _ if contexts.contexts.is_empty() => {
             say!("no contexts");
-            Ok(Vec::new())
+            Ok(String::new())
         }
         _ => {
             let mut cells: Vec<String> = Vec::new();
@@ -46,8 +43,8 @@ pub fn list(
                 ]);
             }
             let heads = ["CURRENT", "NAME", "ENDPOINT", "CAP", "PARAMS"];
-            let text = table::of_cells(&heads, &cells, terminal::width(), has_heads);
-            Ok(text.into_bytes())
+            let width = terminal::width();
+            Ok(table::of_cells(&heads, &cells, width, has_heads))
         }
     }
 }
@@ -56,10 +53,10 @@ pub fn list(
 ///
 /// # Errors
 /// As [`list`].
-pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
+pub fn name(name: &str, format: Format) -> Result<String, Error> {
     match format {
-        Format::Json | Format::Jsonl => in_format(&object!({ "name": name }), format),
-        _ => Ok(format!("{name}\n").into_bytes()),
+        Format::Json | Format::Jsonl => Ok(json::in_format(&object!({ "name": name }), format)?),
+        _ => Ok(format!("{name}\n")),
     }
 }
 
@@ -67,10 +64,10 @@ pub fn name(name: &str, format: Format) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// As [`list`].
-pub fn one(name: &str, context: &Context, counts: bool, format: Format) -> Result<Vec<u8>, Error> {
+pub fn one(name: &str, context: &Context, counts: bool, format: Format) -> Result<String, Error> {
     let shown = value(name, context, counts);
     if format != Format::Table {
-        return in_format(&shown, format);
+        return Ok(json::in_format(&shown, format)?);
     }
     let mut cells = Vec::new();
     for (key, value) in shown.as_object().into_iter().flatten() {
@@ -81,7 +78,7 @@ pub fn one(name: &str, context: &Context, counts: bool, format: Format) -> Resul
         };
         cells.extend([format!("{key}:"), escaped(&text).into_owned()]);
     }
-    Ok(aligned(Columns::new(2, 1), &cells).into_bytes())
+    Ok(aligned(Columns::new(2, 1), &cells))
 }
 
 /// A list shows it to whoever looks over a shoulder.
@@ -101,8 +98,4 @@ fn value(name: &str, context: &Context, counts: bool) -> Json {
         shown.extend(said);
     }
     shown
-}
-
-fn in_format(value: &Json, format: Format) -> Result<Vec<u8>, Error> {
-    Ok(json::in_format(value, format)?.into_bytes())
 }

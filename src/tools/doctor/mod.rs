@@ -28,7 +28,7 @@ use csi_error::{Error, say};
 use csi_invocation::connect::{self, block_on};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, defaults, mount_points};
-use csi_output::{Format, json, terminal};
+use csi_output::{json, terminal};
 use driver::Said;
 use finding::{Finding, WIDTH, document, page, wrong};
 use log::LogLocations;
@@ -82,7 +82,7 @@ pub fn command() -> Command {
 /// That something is wrong with the driver; that the page or the bundle cannot be written.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<DoctorFlags>(matches)?;
-    let is_json = globals.json_or_lines("it prints a page, or JSON with -o json")?;
+    globals.json_or_lines("it prints a page, or JSON with -o json")?;
     let mut globals = globals.clone();
     if let Some(driver) = &flags.driver {
         globals.name_driver(driver);
@@ -106,14 +106,9 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         Ok(looked)
     })?;
     let findings = &looked.findings;
-    let text = match is_json {
-        true => document_text(&endpoint, findings, globals.format())?,
-        false => page(
-            findings,
-            terminal::width().map_or(WIDTH, |width| width.min(WIDTH)),
-        ),
-    };
-    csi_output::print(text.as_bytes())?;
+    let width = terminal::width().map_or(WIDTH, |width| width.min(WIDTH));
+    let shown = document(&endpoint.without_credentials(), findings);
+    globals.print(&shown, || page(findings, width))?;
     match wrong(findings) {
         0 => Ok(()),
         1 => Err(Error::failed("something is wrong with the driver")),
@@ -121,15 +116,6 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
             "{count} things are wrong with the driver"
         ))),
     }
-}
-
-fn document_text(
-    endpoint: &Endpoint,
-    findings: &[Finding],
-    format: Format,
-) -> Result<String, Error> {
-    let document = document(&endpoint.without_credentials(), findings);
-    Ok(json::in_format(&document, format)?)
 }
 
 /// What was seen.
@@ -303,7 +289,7 @@ async fn bundle(
     };
     let bundle = Bundle {
         page: page(&looked.findings, WIDTH),
-        document: document_text(endpoint, &looked.findings, Format::Json)?,
+        document: json::text(&document(&endpoint.without_credentials(), &looked.findings))?,
         log,
         files,
         secrets: looked_for(secrets.reveal().values().cloned().collect()),

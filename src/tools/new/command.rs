@@ -7,7 +7,6 @@ use super::template;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _, Subcommand};
 use csi_error::{Error, OrError, say};
 use csi_invocation::{Defaults, Globals};
-use csi_output::json;
 use csi_proto::escaped;
 use serde_json::json as object;
 use std::path::PathBuf;
@@ -85,30 +84,23 @@ pub fn command() -> Command {
 /// When its name is none, or its folder cannot be written.
 pub fn run(matches: &ArgMatches, globals: &Globals, _: &Defaults) -> Result<(), Error> {
     let Project::Driver(flags) = Project::from_arg_matches(matches).or_usage()?;
-    let is_json = globals.json_or_lines("the files are lines, or JSON with -o json")?;
+    globals.json_or_lines("the files are lines, or JSON with -o json")?;
     let names = Names::of(&flags.name, &template::libraries()).or_usage()?;
     let services = flags.services();
     let files = template::files(&services, &names);
     let folder = flags.path.unwrap_or_else(|| PathBuf::from(&names.package));
     folder::write(&folder, &files).or_unusable("the driver is not written")?;
-    let paths = files.iter().map(|file| file.path);
+    let paths: Vec<&str> = files.iter().map(|file| file.path).collect();
     let shown = folder.display().to_string();
-    let text = match is_json {
-        true => {
-            let project = object!({
-                "name": names.driver,
-                "package": names.package,
-                "services": services.names(),
-                "folder": shown,
-                "files": paths.collect::<Vec<_>>(),
-            });
-            json::in_format(&project, globals.format()).or_because("the files cannot be shown")?
-        }
-        false => paths
-            .map(|path| escaped(&folder.join(path).display().to_string()).into_owned() + "\n")
-            .collect(),
-    };
-    csi_output::print(text.as_bytes())?;
+    let project = object!({
+        "name": names.driver,
+        "package": names.package,
+        "services": services.names(),
+        "folder": shown,
+        "files": paths,
+    });
+    let line = |path| escaped(&folder.join(path).display().to_string()).into_owned() + "\n";
+    globals.print(&project, || paths.iter().map(line).collect())?;
     if names.is_completed(&flags.name) {
         let Names { driver, package } = &names;
         say!(

@@ -9,7 +9,6 @@ use csi_error::Error;
 use csi_invocation::connect::{named, with_driver};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals};
-use csi_output::json;
 use csi_proto::value::{Secrets, decode};
 use csi_proto::{Request as _, escaped, v1};
 use serde_json::{Value as Json, json as object};
@@ -35,7 +34,7 @@ pub fn command() -> Command {
 /// When a driver is named and does not tell its version.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<VersionFlags>(matches)?;
-    let is_json = globals.json_or_lines("it prints a line a version, or JSON with -o json")?;
+    globals.json_or_lines("it prints a line a version, or JSON with -o json")?;
     let mut versions = object!({
         "clientVersion": env!("CARGO_PKG_VERSION"),
         "csiVersion": csi_proto::SPEC_VERSION,
@@ -47,11 +46,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     if let Ok(Some(plugin)) = &asked {
         versions["plugin"] = plugin.clone();
     }
-    let text = match is_json {
-        true => json::in_format(&versions, globals.format())?,
-        false => lines(&versions),
-    };
-    csi_output::print(text.as_bytes())?;
+    globals.print(&versions, || lines(&versions))?;
     asked.map(drop)
 }
 
