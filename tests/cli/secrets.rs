@@ -56,6 +56,33 @@ fn driver() -> ScriptedDriver {
 }
 
 #[test]
+fn a_reply_is_shown_without_the_secrets_of_its_request() {
+    let driver = ScriptedDriver::unix();
+    let volume = v1::Volume {
+        volume_id: "vol-1".into(),
+        volume_context: [("options".to_owned(), format!("password={SECRET}"))].into(),
+        ..Default::default()
+    };
+    let volume = Some(volume);
+    let reply = Reply::message(&v1::CreateVolumeResponse { volume });
+    driver.on("CreateVolume", reply);
+    let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", format!("password={SECRET}"));
+    csi.file("s.csi", "v = create-volume pvc-1 --cap 5,mount\nprint $v\n");
+    for line in [
+        "controller create-volume pvc-1 --cap 5,mount -vv --columns CONTEXT",
+        "controller create-volume pvc-1 --cap 5,mount -o json",
+        "controller create-volume pvc-1 --cap 5,mount -o jsonpath={.volume.volumeContext.options}",
+        "controller create-volume pvc-1 --cap 5,mount -o csc",
+        "shell --file s.csi",
+    ] {
+        let output = csi.run(line).succeeds();
+        let all = format!("{output}");
+        assert!(!all.contains("hunter2"), "{all}");
+        assert!(output.stdout.contains("password=***stripped***"), "{all}");
+    }
+}
+
+#[test]
 fn no_tool_shows_a_secret_that_a_driver_repeats() {
     let driver = driver();
     let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", format!("password={SECRET}"));

@@ -57,7 +57,7 @@ impl Log {
         }
     }
 
-    /// A reply.
+    /// A reply, without the secrets of its request ([`masked_reply`](crate::secrets::masked_reply)).
     pub fn reply(&self, method: &'static Method, bytes: &[u8]) {
         if self.replies {
             message("reply", method.response, bytes);

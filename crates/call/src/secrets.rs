@@ -1,17 +1,22 @@
-//! Masks secrets that a driver repeats: in its error texts and their details, wherever these are shown or kept.
+//! Masks secrets that a driver repeats: in its replies, its error texts and their details, wherever these are shown or kept.
 //!
-//! A driver may put the command that failed into its message, with a password in it. What a request held as a secret is
-//! looked for in the answer; shorter values than [`SECRET_MIN`] occur by chance.
+//! A driver may put the command that failed into its message, with a password in it, or the password into a volume's context. What a
+//! request held as a secret is looked for in the answer; shorter values than [`SECRET_MIN`] occur by chance.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use csi_proto::Method;
-use csi_proto::value::{MASK, secret_values};
+use csi_proto::schema::{Cardinality, Kind, Message};
+use csi_proto::value::{MASK, fits, secret_values};
+use csi_proto::wire::{self, Raw, WireError};
 use serde_json::Value as Json;
 use std::borrow::Cow;
 
 /// The least length of a secret that is looked for in other text.
 const SECRET_MIN: usize = 4;
+
+/// How the names of fields end that later calls need as they are.
+const NEEDED: [&str; 3] = ["_id", "_ids", "_token"];
 
 /// The secret values in the requests of a call, the longest first.
 pub fn secrets_in<'a>(
@@ -64,6 +69,62 @@ pub fn masked<'a>(text: &'a str, secrets: &[String]) -> Cow<'a, str> {
     text
 }
 
+/// A reply as it can be shown: with every secret of its request masked, but for ids and tokens, which later calls need.
+pub fn masked_reply<'a>(method: &'static Method, request: &[u8], reply: &'a [u8]) -> Cow<'a, [u8]> {
+    let secrets = secrets_in(method, [request]);
+    match secrets.is_empty() {
+        true => Cow::Borrowed(reply),
+        // Bytes that are no message are not shown as one.
+        false => masked_message(method.response, reply, &secrets)
+            .map_or(Cow::Borrowed(reply), Cow::Owned),
+    }
+}
+
+fn masked_message(
+    message: &'static Message,
+    bytes: &[u8],
+    secrets: &[String],
+) -> Result<Vec<u8>, WireError> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let without = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+        Ok(text) => masked(text, secrets).into_owned().into_bytes(),
+        Err(_) => bytes.to_vec(),
+    };
+    for part in wire::fields(bytes) {
+        let (number, raw) = part?;
+        let Raw::Bytes(content) = raw else {
+            wire::put(&mut out, number, raw);
+            continue;
+        };
+        let mut fields = message.fields.iter();
+        let known = fields.find(|field| field.number == number && fits(field, raw));
+        let shown = match known.map(|field| (field.cardinality, field.kind, field.name)) {
+            Some((Cardinality::Map, ..)) => {
+                let entry: Result<Vec<_>, _> = wire::fields(content).collect();
+                let (key, value) = wire::entry(entry?);
+                let mut entry = Vec::new();
+                wire::put_bytes(&mut entry, 1, key);
+                wire::put_bytes(&mut entry, 2, &without(value));
+                entry
+            }
+            Some((_, Kind::Message(of), _)) => masked_message(of, content, secrets)?,
+            Some((_, Kind::String, name)) if !NEEDED.iter().any(|end| name.ends_with(end)) => {
+                without(content)
+            }
+            Some(_) => content.to_vec(),
+            // A secret may stand between other fields of a type that nobody knows.
+            None if secrets.iter().any(|one| contains(content, one.as_bytes())) => MASK.into(),
+            None => content.to_vec(),
+        };
+        wire::put_bytes(&mut out, number, &shown);
+    }
+    Ok(out)
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
 /// Masks every secret in the texts of `json`, and texts that are base64 of bytes with a secret in them.
 pub fn mask(json: &mut Json, secrets: &[String]) {
     match json {
@@ -89,7 +150,9 @@ pub fn mask(json: &mut Json, secrets: &[String]) {
 mod tests {
     use super::*;
     use csi_proto::Request as _;
-    use csi_proto::v1::NodePublishVolumeRequest;
+    use csi_proto::v1::{
+        CreateVolumeRequest, CreateVolumeResponse, NodePublishVolumeRequest, Volume,
+    };
     use prost::Message as _;
     use serde_json::json;
 
@@ -124,6 +187,42 @@ mod tests {
         ] {
             assert_eq!(masked(text, &secrets), expected);
         }
+    }
+
+    #[test]
+    fn a_reply_is_shown_without_the_secrets_of_its_request() {
+        let password = [("password".to_owned(), "hunter2".to_owned())];
+        let request = CreateVolumeRequest {
+            secrets: password.clone().into(),
+            ..Default::default()
+        };
+        let volume = |id: &str, value: &str| Volume {
+            capacity_bytes: 5,
+            volume_id: id.to_owned(),
+            volume_context: [("options".to_owned(), value.to_owned())].into(),
+            ..Default::default()
+        };
+        let reply = |volume: Volume, unknown: &[u8]| {
+            let volume = Some(volume);
+            let mut bytes = CreateVolumeResponse { volume }.encode_to_vec();
+            wire::put_varint(&mut bytes, 98, 7);
+            wire::put_bytes(&mut bytes, 99, unknown);
+            bytes
+        };
+        let method = CreateVolumeRequest::METHOD;
+        let masked = |request: &CreateVolumeRequest, reply: &[u8]| {
+            masked_reply(method, &request.encode_to_vec(), reply).into_owned()
+        };
+        let told = reply(volume("of-hunter2", "p=hunter2,x"), b"\x0a\x07hunter2");
+        let shown = reply(
+            volume("of-hunter2", &format!("p={MASK},x")),
+            MASK.as_bytes(),
+        );
+        assert_eq!(masked(&request, &told), shown);
+        assert_eq!(masked(&CreateVolumeRequest::default(), &told), told);
+        let harmless = reply(volume("v", "x"), b"\x0a\x01x");
+        assert_eq!(masked(&request, &harmless), harmless);
+        assert_eq!(masked(&request, b"\x0a\x07"), b"\x0a\x07");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::parse;
 use bytes::Bytes;
 use csi_arguments::request::RequestSource;
 use csi_call::pages::Pages;
+use csi_call::secrets::masked_reply;
 use csi_call::{CallError, Connection, Log, Session, call_error};
 use csi_error::{Error, OrError, Style, code_name, say};
 use csi_output::documents::Documents;
@@ -304,12 +305,13 @@ impl Command {
         printer: &mut Printer<impl Write>,
         on_reply: OnReply<'_>,
     ) -> Result<(), CommandFailure> {
-        self.log.reply(self.rpc.method, bytes);
+        let shown = masked_reply(self.rpc.method, sent, bytes);
+        self.log.reply(self.rpc.method, &shown);
         let next = next_token(self.rpc.method.response, bytes).map_err(CommandFailure::Other)?;
         let reply = ShownReply {
             subject: &request.subject,
             request: sent,
-            bytes,
+            bytes: &shown,
             more: self.calls.follow_pages && !next.is_empty(),
         };
         on_reply(&reply)?;

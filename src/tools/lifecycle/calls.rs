@@ -4,6 +4,7 @@
 use super::flags::LifecycleFlags;
 use super::writer::WriterThread;
 use bytes::Bytes;
+use csi_call::secrets::masked_reply;
 use csi_call::{Advertised, CallError, Connection, Log, call_error};
 use csi_error::{Error, Style, code_name, say};
 use csi_output::steps::{Step, StepOutcome, StepPrinter};
@@ -62,7 +63,7 @@ pub(super) async fn call(
     let name = step_name(method);
     log.request(&driver.session, method, &request);
     let started = Instant::now();
-    let answer = driver.session.call(method, request).await;
+    let answer = driver.session.call(method, request.clone()).await;
     let answer = answer.inspect_err(|error| {
         let code = code_name(error.status.code());
         log.call(&name, code, started.elapsed());
@@ -73,7 +74,7 @@ pub(super) async fn call(
         say!("note: {}", escaped(note));
     }
     let reply = answer.into_inner();
-    log.reply(method, &reply);
+    log.reply(method, &masked_reply(method, &request, &reply));
     log.call(&name, "OK", started.elapsed());
     Ok(reply)
 }

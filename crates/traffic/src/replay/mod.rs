@@ -15,6 +15,7 @@ pub use flags::ReplayFlags;
 use crate::recording::drawn::{self, Replays};
 use crate::recording::{Recorded, Recording};
 use bytes::Bytes;
+use csi_call::secrets::masked_reply;
 use csi_call::session::Lost;
 use csi_call::{CallError, Endpoint, Log, Session, call_error};
 use csi_error::{Error, OrError, code_name, say};
@@ -272,7 +273,10 @@ async fn ask(
 ) -> ReplayAnswer {
     let started = Instant::now();
     let mut replies = Vec::new();
-    let called = session.each_message(method, request, |reply| replies.push(reply));
+    // A recording masks them too.
+    let called = session.each_message(method, request.clone(), |reply| {
+        replies.push(masked_reply(method, &request, &reply).into_owned().into());
+    });
     let failed = called.await.err();
     ReplayAnswer {
         index,
