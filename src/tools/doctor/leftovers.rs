@@ -188,16 +188,14 @@ pub fn findings(
     let folders = folders.as_deref().unwrap_or_default();
     let dead = folders.iter().filter(|folder| !folder.is_alive);
     let (its_own, others): (Vec<_>, Vec<_>) = dead.partition(|folder| folder.is_of(driver));
-    let alive = folders.iter().any(|folder| folder.is_alive);
+    // A run against another driver has no volumes here.
+    let mut alive = folders.iter().filter(|folder| folder.is_alive);
+    let alive = alive.any(|folder| folder.driver.is_none() || folder.is_of(driver));
     let is_ours = |volume: &&VolumeSeen| volume.words.iter().any(|word| is_drawn(word));
+    let ours = volumes.into_iter().flat_map(|volumes| &volumes.seen);
+    let ours = ours.filter(is_ours).map(|volume| volume.id.as_str());
     // Those of a run that goes on are no leftovers, and cannot be told from others.
-    let all = volumes.filter(|_| !alive).map(|volumes| &volumes.seen);
-    let ours: Vec<&str> = all
-        .into_iter()
-        .flatten()
-        .filter(is_ours)
-        .map(|volume| volume.id.as_str())
-        .collect();
+    let (unsure, ours): (Vec<&str>, Vec<&str>) = ours.partition(|_| alive);
     let mut parts = Vec::new();
     let mut commands = removals(&its_own);
     if !its_own.is_empty() {
@@ -218,12 +216,17 @@ pub fn findings(
     if let Some(cut) = volumes.filter(|volumes| volumes.go_on) {
         parts.push(format!("only {} were looked at", cut.count()));
     }
+    if !unsure.is_empty() {
+        let (count, names) = (counted(unsure.len(), "volume"), some(&unsure, NAMED));
+        parts.push(format!(
+            "a run goes on, which has made {count}, or an earlier one has: {names}"
+        ));
+    }
     let said = parts.join("; ");
-    let mut findings = vec![match (is_none, alive) {
-        (true, true) => Finding::fine(CHECK, "none; a run goes on"),
-        (true, false) if said.is_empty() => Finding::fine(CHECK, "none"),
-        (true, false) => Finding::unknown(CHECK, said),
-        (false, _) => Finding::wrong(
+    let mut findings = vec![match is_none {
+        true if said.is_empty() => Finding::fine(CHECK, "none"),
+        true => Finding::unknown(CHECK, said),
+        false => Finding::wrong(
             CHECK,
             said,
             format!(
@@ -290,8 +293,20 @@ mod tests {
             (
                 Ok(vec![of(own, true)]),
                 listed(&[OURS, "pvc-1"], false),
+                &[State::Unknown],
+                "a run goes on, which has made 1 volume, or an earlier one has: v-csi-sanity",
+            ),
+            (
+                Ok(vec![of("mock:/m", true)]),
+                listed(&[OURS, "pvc-1"], false),
+                &[State::Wrong],
+                "1 volume of earlier runs: v-csi-sanity",
+            ),
+            (
+                Ok(vec![of("", true)]),
+                listed(&["pvc-1"], false),
                 &[State::Fine],
-                "a run goes on",
+                "none",
             ),
             (
                 Ok(vec![of(own, false)]),
