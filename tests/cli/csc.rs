@@ -213,6 +213,11 @@ fn lines_end_where_those_of_csc_do() {
             "unexpected argument '--bogus' found",
         ),
         ("controller nope", "unrecognized subcommand 'nope'"),
+        // csc knows no contexts.
+        (
+            "identity probe --endpoint=",
+            "no driver named: give --endpoint, or set CSI_ENDPOINT",
+        ),
     ] {
         let output = csc.run(line).exits(1);
         assert_eq!(output.stderr, format!("{message}{pointer}"));

@@ -221,7 +221,7 @@ fn what_cannot_be_is_refused() {
         (
             "proxy --listen unix:///a",
             2,
-            "no driver named: give --endpoint or --context, or set CSI_ENDPOINT",
+            "no driver named: give --endpoint, or set CSI_ENDPOINT",
         ),
         (
             "proxy --listen nowhere --to /a",

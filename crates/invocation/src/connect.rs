@@ -26,9 +26,9 @@ pub fn named(globals: &Globals) -> Option<String> {
 pub fn endpoint(globals: &Globals) -> Result<Endpoint, Error> {
     let Some(text) = named(globals) else {
         return Err(Error::usage(
-            "no driver named: give --endpoint or --context, or set CSI_ENDPOINT",
+            "no driver named: give --endpoint, or set CSI_ENDPOINT",
         )
-        .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver"));
+        .hint("-e unix:///csi/csi.sock is a driver's socket; -e embedded: needs no driver; --context takes one of `csi context list`"));
     };
     if globals.csc.insecure == Some(false) && !text.starts_with("https://") {
         return Err(

@@ -278,7 +278,7 @@ impl Flag {
                     .help("Capability of the volume, such as RWX,mount or SINGLE_NODE_WRITER,block")
                     .long_help(CAPABILITY_HELP);
                 let none =
-                    none.help("Send no capability; without --cap it is SINGLE_NODE_WRITER,mount");
+                    none.help("Send no capability; without --cap, csi sends SINGLE_NODE_WRITER,mount, and csc none");
                 [cap]
                     .into_iter()
                     .chain(is_required.then_some(none))
