@@ -1,5 +1,7 @@
 //! `csi doctor`: on the real driver, and on sockets behind which something is wrong.
 
+mod causes;
+
 use crate::support::PATIENCE;
 use crate::support::driver::Driver;
 use crate::support::executable;
@@ -388,9 +390,23 @@ fn a_socket_without_permission() {
     let page = String::from_utf8_lossy(&ended.stdout).into_owned();
     assert_eq!(ended.code(), 3, "{page}");
     assert!(page.contains("may not use it"), "{page}");
+    // Whether one is in a folder that may not be entered, nobody can tell.
+    let shut = |mode| fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
+    shut(if is_root { 0o700 } else { 0o000 });
+    for name in ["csi.sock", "none.sock"] {
+        let mut command = csi.command();
+        command.current_dir("/").args(["identity", "probe", "-e"]);
+        command.arg(open.join(name));
+        if is_root {
+            command.uid(65_534).gid(65_534);
+        }
+        let ended = Process::start(&mut command).wait(PATIENCE).unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(told.contains("no permission to look for"), "{told}");
+        assert!(told.contains("hint: a folder above it"), "{told}");
+    }
     // And one that everybody may use, once everybody may enter its folder.
     mode(0o777);
-    let shut = |mode| fs::set_permissions(&open, Permissions::from_mode(mode)).unwrap();
     shut(0o700);
     let run = csi.run(&format!("doctor {} --kubelet /nowhere", reached.display()));
     assert!(!run.stdout.contains("every user of this machine"), "{run}");

@@ -298,9 +298,21 @@ fn is_interrupted() {
 fn is_no_driver_but_a_web_server() {
     let driver = ScriptedDriver::tcp();
     driver.on("Probe", Reply::http(502, "<html>Bad Gateway</html>"));
-    let output = Csi::at(driver.endpoint()).run("identity probe");
+    driver.on("GetPluginCapabilities", Reply::http(404, "<html>Not Found"));
+    let csi = Csi::at(driver.endpoint());
+    let output = csi.run("identity probe");
     assert!(output.code > 64, "{output}");
     output.says("502");
+    // Nobody takes it for the driver's word that it has no capabilities.
+    for line in [
+        "identity plugin-capabilities",
+        "wait volume vol-1 --timeout 10s",
+    ] {
+        csi.run(line)
+            .exits(64 + 12)
+            .says("HTTP status 404")
+            .says("hint: something else answers in the driver's place");
+    }
 }
 
 #[test]

@@ -67,6 +67,12 @@ fn waiting_in_vain_tells_why() {
     assert!(!run.stderr.contains("--wait 1m"), "{run}");
     run.says("waiting 0s for the driver")
         .says("hint: is the driver running");
+    csi.run(&format!("identity probe -e {}", missing.display()))
+        .exits(64 + 14)
+        .says("hint: --wait 1m waits for it");
+    // Where it does not, it is not offered.
+    let carried = csi.run("--wait 1m proxy --stdio late.sock").exits(64 + 14);
+    assert!(!carried.stderr.contains("--wait"), "{carried}");
 }
 
 #[test]

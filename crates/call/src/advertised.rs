@@ -1,5 +1,6 @@
 //! The capabilities that a driver advertises, and the one way to ask for them.
 
+use super::answered::Teller;
 use super::session::CallError;
 use csi_proto::v1::plugin_capability::{service, volume_expansion};
 use csi_proto::v1::{
@@ -38,7 +39,12 @@ pub enum DriverEnd {
 /// Any other failure of the call.
 pub fn if_served<T>(answer: Result<T, CallError>) -> Result<Option<T>, CallError> {
     match answer {
-        Err(error) if error.status.code() == Code::Unimplemented => Ok(None),
+        Err(error)
+            if error.status.code() == Code::Unimplemented
+                && error.teller == Some(Teller::Driver) =>
+        {
+            Ok(None)
+        }
         answer => answer.map(Some),
     }
 }

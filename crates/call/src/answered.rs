@@ -23,7 +23,18 @@ pub(crate) type Checked = MapResponse<Channel, fn(Response<Body>) -> Response<Bo
 
 /// Marks what came as a status from the other side, a driver or what stands before it. tonic has codes of its own for what it could
 /// not read.
-const OF_THE_DRIVER: HeaderName = HeaderName::from_static("csi-of-the-driver");
+const TELLER: HeaderName = HeaderName::from_static("csi-told-by");
+const BY_DRIVER: &str = "driver";
+const BY_GATEWAY: &str = "gateway";
+
+/// Who has ended a call with a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Teller {
+    /// The driver, in gRPC.
+    Driver,
+    /// What stands before a driver, or in its place, by a status of HTTP alone.
+    Gateway,
+}
 
 /// A reply came that nobody can read: no word of the driver's. The source of such a status, whose code is INTERNAL.
 #[derive(Debug, Error)]
@@ -53,12 +64,13 @@ pub(crate) fn checked(channel: Channel) -> Checked {
     channel.map_response(check)
 }
 
-/// Whether the driver has said this itself. Takes away what tells.
-pub(crate) fn is_of_the_driver(status: &mut Status) -> bool {
-    status
-        .metadata_mut()
-        .remove(OF_THE_DRIVER.as_str())
-        .is_some()
+/// Who has said this, if the other side has. Takes away what tells.
+pub(crate) fn teller(status: &mut Status) -> Option<Teller> {
+    let mark = status.metadata_mut().remove(TELLER.as_str())?;
+    Some(match mark == BY_DRIVER {
+        true => Teller::Driver,
+        false => Teller::Gateway,
+    })
 }
 
 fn check(reply: Response<Body>) -> Response<Body> {
@@ -94,7 +106,7 @@ fn problem(code: StatusCode, headers: &HeaderMap) -> Option<Status> {
             _ => Code::Unknown,
         };
         let mut status = Status::new(mapped, format!("the reply is not the driver's: {}", said()));
-        mark(status.metadata_mut().as_mut());
+        mark(status.metadata_mut().as_mut(), BY_GATEWAY);
         return Some(status);
     }
     if !content.starts_with("application/grpc") {
@@ -110,14 +122,14 @@ fn problem(code: StatusCode, headers: &HeaderMap) -> Option<Status> {
 
 /// Makes the words of a failed call readable for tonic, and marks them as the driver's.
 fn mend(headers: &mut HeaderMap) {
-    headers.remove(OF_THE_DRIVER);
+    headers.remove(TELLER);
     if headers
         .get(Status::GRPC_STATUS)
         .is_none_or(|code| Code::from_bytes(code.as_bytes()) == Code::Ok)
     {
         return;
     }
-    mark(headers);
+    mark(headers, BY_DRIVER);
     if let Some(message) = headers.get(Status::GRPC_MESSAGE) {
         let message = percent_decode(message.as_bytes());
         if message.clone().decode_utf8().is_err() {
@@ -138,13 +150,13 @@ fn mend(headers: &mut HeaderMap) {
     }
 }
 
-fn mark(headers: &mut HeaderMap) {
-    headers.insert(OF_THE_DRIVER, HeaderValue::from_static("1"));
+fn mark(headers: &mut HeaderMap, teller: &'static str) {
+    headers.insert(TELLER, HeaderValue::from_static(teller));
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::answered::Unreadable;
+    use crate::answered::{Teller, Unreadable};
     use crate::endpoint::{ConnectOptions, Endpoint};
     use crate::session::Session;
     use csi_proto::v1::ProbeRequest;
@@ -201,11 +213,16 @@ mod tests {
         match answer {
             Ok(_) => "OK".to_owned(),
             Err(error) => {
-                let told = error.status.metadata().get(super::OF_THE_DRIVER.as_str());
+                let told = error.status.metadata().get(super::TELLER.as_str());
                 assert!(told.is_none(), "{:?}", error.status);
                 match Unreadable::of(&error.status) {
                     Some(reason) => reason.to_string(),
-                    None => format!("{:?}: {}", error.status.code(), error.status.message()),
+                    None => {
+                        let is_gateway = error.teller == Some(Teller::Gateway);
+                        let says_so = error.status.message().contains("not the driver's");
+                        assert_eq!(is_gateway, says_so, "{error:?}");
+                        format!("{:?}: {}", error.status.code(), error.status.message())
+                    }
                 }
             }
         }
@@ -278,7 +295,7 @@ mod tests {
             (
                 Sent(
                     200,
-                    &[GRPC, ("csi-of-the-driver", b"1")],
+                    &[GRPC, ("csi-told-by", b"driver")],
                     &[0, 255, 255, 255, 255],
                     OK,
                 ),

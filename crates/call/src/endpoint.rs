@@ -35,6 +35,7 @@ use inside::Inside;
 use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -42,6 +43,13 @@ use watched::LastError;
 
 /// The forms of an endpoint, for help and errors.
 pub(crate) const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR] or mock:[DIR]";
+
+/// Where a proxy moves the socket whose place it takes.
+pub fn aside(path: &Path) -> PathBuf {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".driver");
+    aside.into()
+}
 
 /// The address of a driver, and the last error of a connection to it. Clones share that last error, and a driver in this
 /// process.
@@ -164,6 +172,16 @@ impl Endpoint {
             Target::Abstract(name) => Some(format!("\0{name}").into()),
             _ => None,
         }
+    }
+
+    /// The driver's socket, where a proxy that took its place has moved it and not back.
+    pub fn moved_aside(&self) -> Option<PathBuf> {
+        let Target::Unix(path) = &self.target else {
+            return None;
+        };
+        let aside = aside(path);
+        let is_socket = aside.metadata().is_ok_and(|it| it.file_type().is_socket());
+        is_socket.then_some(aside)
     }
 
     /// Whether certificates and names of servers are for it.

@@ -2,39 +2,20 @@
 //!
 //! Owns the hints. The wording and the exit codes belong to `csi_error`.
 
-use super::answered::Unreadable;
+use super::answered::{Teller, Unreadable};
 use super::endpoint::{Endpoint, EndpointError, HandshakeError};
 use super::secrets::mask;
 use super::session::{CallError, Lost};
 use super::status_details;
 use csi_error::Error;
+use csi_output::shell_word::word;
 use csi_proto::Method;
+use std::path::Path;
 use std::time::Duration;
 use tonic::Code;
 
-/// What hints offer where a driver may come.
-const WAIT_OFFER: &str = "--wait 1m waits for it";
-
 /// The error of a connection that cannot be made.
 pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
-    let hint = hint_for_connection(cause).map(str::to_owned);
-    connection_error_with(endpoint, cause, hint)
-}
-
-/// That of a connection that was waited for.
-pub fn connection_error_after_waiting(endpoint: &Endpoint, cause: &EndpointError) -> Error {
-    let hint = hint_for_connection(cause).map(|hint| {
-        let rest = hint.strip_suffix(WAIT_OFFER).unwrap_or(hint);
-        rest.trim_end_matches([' ', ';']).to_owned()
-    });
-    connection_error_with(endpoint, cause, hint)
-}
-
-fn connection_error_with(
-    endpoint: &Endpoint,
-    cause: &EndpointError,
-    hint: Option<String>,
-) -> Error {
     let error = match cause {
         EndpointError::Syntax { .. }
         | EndpointError::TlsUnused(..)
@@ -48,8 +29,32 @@ fn connection_error_with(
         EndpointError::NoSocket(..) => hint_for_slashes(&endpoint.to_string()),
         _ => None,
     };
-    let error = error.caused_by(cause).with_hint(slash);
-    error.with_hint(hint)
+    let hint = moved_aside(endpoint, cause).or(hint_for_connection(cause).map(str::to_owned));
+    error.caused_by(cause).with_hint(slash).with_hint(hint)
+}
+
+/// Whether a driver that starts mends it.
+pub fn may_come(endpoint: &Endpoint, cause: &EndpointError) -> bool {
+    match cause {
+        EndpointError::NoSocket(..) => true,
+        EndpointError::Refused(..) => moved_aside(endpoint, cause).is_none(),
+        _ => false,
+    }
+}
+
+/// The hint for a driver whose socket a proxy has moved aside, and not back: its own is left at the path.
+fn moved_aside(endpoint: &Endpoint, cause: &EndpointError) -> Option<String> {
+    let is_left = matches!(cause, EndpointError::Refused(..));
+    let aside = endpoint.moved_aside().filter(|_| is_left)?;
+    Some(hint_for_moved(&endpoint.socket()?, &aside))
+}
+
+/// What brings a socket back to its path.
+pub fn hint_for_moved(path: &Path, aside: &Path) -> String {
+    let [path, aside] = [path, aside].map(|path| word(&path.to_string_lossy()));
+    format!(
+        "a proxy has moved the driver's socket to {aside} and ended: start `csi proxy --take-over {path}` again, or run `mv {aside} {path}`"
+    )
 }
 
 /// The hint for a socket below the working folder that was most likely meant to be below the root.
@@ -64,10 +69,14 @@ fn hint_for_slashes(endpoint: &str) -> Option<String> {
 /// The error of a failed call, with what the endpoint knows about its connection.
 pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
     let status = &error.status;
-    if Lost::of(status).is_some()
+    if let Some(lost) = Lost::of(status)
         && let Some(cause) = endpoint.last_error()
     {
-        return connection_error(endpoint, &cause);
+        let is_cut_off = matches!(cause, EndpointError::Closed(..) | EndpointError::Broken(..));
+        let is_open = is_cut_off && lost.is_sent && !only_reads(error.method);
+        return connection_error(endpoint, &cause).with_hint(is_open.then_some(
+            "a call that was under way may have taken effect: repeat it when the driver is back",
+        ));
     }
     if let Some(reason) = Unreadable::of(status) {
         return Error::local(reason.to_string());
@@ -80,36 +89,50 @@ pub fn call_error(error: &CallError, endpoint: &Endpoint) -> Error {
         mask(&mut detail, &error.secrets);
         out = out.detail(detail);
     }
-    out.with_hint(hint_for(error.method, status.code(), error.timeout))
+    out.with_hint(hint_for(error))
 }
 
-/// The hint for a status code of a method, whatever the driver's message.
-fn hint_for(method: &Method, code: Code, timeout: Option<Duration>) -> Option<String> {
-    let hint = match code {
-        Code::Unimplemented if method.service == "Identity" => {
+/// The hint for a failed call, whatever the message: of what is known, and nothing that may be otherwise.
+fn hint_for(error: &CallError) -> Option<String> {
+    let (method, code) = (error.method, error.status.code());
+    if code == Code::DeadlineExceeded && error.teller != Some(Teller::Gateway) {
+        let repeat = (!only_reads(method)).then_some("the call may still take effect; repeat it");
+        let timeout = error.timeout.filter(|_| error.is_out_of_time);
+        let had =
+            timeout.map(|timeout| format!("it had {:?}: see --timeout", to_a_millisecond(timeout)));
+        return match (repeat, had) {
+            (Some(repeat), Some(had)) => Some(format!("{repeat} ({had})")),
+            (repeat, had) => repeat.map(str::to_owned).or(had),
+        };
+    }
+    let hint = match (error.teller?, code) {
+        (Teller::Gateway, _) => {
+            "something else answers in the driver's place, or stands before it: is this endpoint the driver's?"
+        }
+        (_, Code::Unimplemented) if method.service == "Identity" => {
             "every CSI driver serves Identity: is this endpoint one?"
         }
-        Code::Unimplemented => {
+        (_, Code::Unimplemented) => {
             "the driver does not serve this RPC; `csi identity plugin-capabilities` and the \
              `get-capabilities` of each service list what it serves"
         }
-        Code::DeadlineExceeded => {
-            let repeat = "the call may still take effect; repeat it";
-            // The driver may have a limit of its own, which is shorter.
-            return Some(match timeout.map(to_a_millisecond) {
-                Some(timeout) => format!("{repeat} (it had {timeout:?}: see --timeout)"),
-                None => repeat.to_owned(),
-            });
-        }
-        Code::Aborted if method.request.field("starting_token").is_some() => {
+        (_, Code::Aborted) if error.had_token => {
             "the starting_token is not one that the driver takes, or takes any more: begin without it"
         }
-        Code::Aborted => {
-            "another operation on this volume is running; repeat the call when it is done"
+        (_, Code::Aborted) if !only_reads(method) => {
+            "another operation on the same thing is running; repeat the call when it is done"
         }
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// Whether a call changes nothing, so far as the names of CSI's methods tell.
+pub fn only_reads(method: &Method) -> bool {
+    let verb = method.name.strip_prefix(method.service);
+    let verb = verb.unwrap_or(method.name);
+    let reads = ["Get", "List", "Validate"];
+    method.service == "Identity" || reads.iter().any(|read| verb.starts_with(read))
 }
 
 /// A time as people read it: 60s, and not 59.999999975s.
@@ -123,21 +146,19 @@ fn to_a_millisecond(time: Duration) -> Duration {
 /// The hint for a connection that cannot be made.
 fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
     Some(match cause {
-        EndpointError::NoSocket(..) => {
-            "is the driver running, and is its socket visible here? --wait 1m waits for it"
-        }
+        EndpointError::NoSocket(..) => "is the driver running, and is its socket visible here?",
         EndpointError::PermissionDenied(..) => {
             "a driver's socket usually belongs to root: try as root, or as a member of the socket's group"
+        }
+        EndpointError::FolderClosed(..) => {
+            "a folder above it may not be entered by this user: try as root"
         }
         EndpointError::TimedOut(..) => {
             "the driver may hang, or the way to it: `csi doctor` looks at both; --timeout is how long to wait"
         }
         EndpointError::NotASocket(..) => "name the socket that the driver's --endpoint names",
         EndpointError::Refused(..) => {
-            "the driver has ended or does not listen yet: look at its log; --wait 1m waits for it"
-        }
-        EndpointError::Closed(..) | EndpointError::Broken(..) => {
-            "a call that was under way may have taken effect: repeat it when the driver is back"
+            "the driver has ended or does not listen yet: look at its log"
         }
         EndpointError::Tls(_, cause) if trusts_or_names(cause) => {
             "--cacert names the authority to trust, --server-name the name in the certificate"
@@ -170,6 +191,94 @@ fn trusts_or_names(cause: &HandshakeError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use csi_proto::methods;
+    use tonic::Status;
+
+    #[test]
+    fn a_hint_says_nothing_that_is_not_known() {
+        let driver = Some(Teller::Driver);
+        let token = "begin without it";
+        let running = "another operation on the same thing is running";
+        let limit = "it had 60s: see --timeout";
+        for (name, code, teller, is_out_of_time, had_token, expected) in [
+            ("ListVolumes", Code::Aborted, driver, false, true, token),
+            ("ListVolumes", Code::Aborted, driver, false, false, ""),
+            ("ListSnapshots", Code::Aborted, driver, false, false, ""),
+            ("Probe", Code::Aborted, driver, false, false, ""),
+            (
+                "ControllerGetVolume",
+                Code::Aborted,
+                driver,
+                false,
+                false,
+                "",
+            ),
+            (
+                "CreateVolumeGroupSnapshot",
+                Code::Aborted,
+                driver,
+                false,
+                false,
+                running,
+            ),
+            ("CreateVolume", Code::Aborted, driver, false, false, running),
+            (
+                "NodePublishVolume",
+                Code::Aborted,
+                driver,
+                false,
+                false,
+                running,
+            ),
+            ("Probe", Code::DeadlineExceeded, driver, false, false, ""),
+            ("Probe", Code::DeadlineExceeded, None, true, false, limit),
+            (
+                "CreateVolume",
+                Code::DeadlineExceeded,
+                driver,
+                false,
+                false,
+                "the call may still take effect; repeat it",
+            ),
+            (
+                "CreateVolume",
+                Code::DeadlineExceeded,
+                None,
+                true,
+                false,
+                "the call may still take effect; repeat it (it had 60s: see --timeout)",
+            ),
+            (
+                "ListVolumes",
+                Code::Unimplemented,
+                Some(Teller::Gateway),
+                false,
+                false,
+                "is this endpoint the driver's?",
+            ),
+            (
+                "ListVolumes",
+                Code::Unimplemented,
+                driver,
+                false,
+                false,
+                "does not serve this RPC",
+            ),
+        ] {
+            let error = CallError {
+                method: methods::by_name(name).expect("an RPC"),
+                status: Status::new(code, ""),
+                teller,
+                timeout: Some(Duration::from_secs(60)),
+                is_out_of_time,
+                had_token,
+                secrets: Vec::new(),
+            };
+            let hint = hint_for(&error).unwrap_or_default();
+            assert!(hint.contains(expected), "{name}: {hint}");
+            assert_eq!(hint.is_empty(), expected.is_empty(), "{name}: {hint}");
+        }
+    }
 
     #[test]
     fn a_time_is_shown_to_the_millisecond() {

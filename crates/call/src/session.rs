@@ -2,12 +2,13 @@
 //!
 //! Owns deadlines and metadata. Must not know clap, print, or look into messages.
 
-use crate::answered::{Checked, Unreadable, checked, is_of_the_driver};
+use crate::answered::{Checked, Teller, Unreadable, checked, teller};
 use crate::endpoint::{ConnectOptions, Endpoint, EndpointError};
 use crate::secrets::{masked, secrets_in};
 use bytes::{Buf, BufMut, Bytes};
 use csi_arguments::metadata::{self, MetadataError, SentValue};
 use csi_proto::Method;
+use csi_proto::path::contents;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::borrow::Cow;
@@ -62,8 +63,14 @@ pub struct CallError {
     pub method: &'static Method,
     /// The status, with the code that the person should see.
     pub status: Status,
+    /// Who has said it; `None` where no answer came.
+    pub teller: Option<Teller>,
     /// The time limit of the call.
     pub timeout: Option<Duration>,
+    /// Whether that limit had passed without an answer: see [`had_no_answer`].
+    pub is_out_of_time: bool,
+    /// Whether the request went on with a list, by a token of the driver's.
+    pub had_token: bool,
     /// The secrets of the request, to be masked in the details of the status as they are in its message.
     pub secrets: Vec<String>,
 }
@@ -197,7 +204,10 @@ impl Session {
         Q::Reply::decode(reply).map_err(|error| CallError {
             method: Q::METHOD,
             status: Unreadable::status(error),
+            teller: None,
             timeout: self.timeout,
+            is_out_of_time: false,
+            had_token: false,
             secrets: Vec::new(),
         })
     }
@@ -310,18 +320,29 @@ impl Session {
             None => work.await.map_err(judged),
             Some(end) => match timeout_at(end, work).await {
                 Ok(result) => result.map_err(judged),
-                Err(_) => Err(Status::deadline_exceeded("no answer within the deadline")),
+                Err(_) => Err((
+                    None,
+                    Status::deadline_exceeded("no answer within the deadline"),
+                )),
             },
         };
-        result.map_err(|status| {
+        result.map_err(|(teller, status)| {
+            let rest = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let took = self.timeout.unwrap_or_default();
+            let took = took.saturating_sub(rest.unwrap_or_default());
             let secrets = match self.raw {
                 true => Vec::new(),
                 false => secrets_in(method, [sent]),
             };
             CallError {
                 method,
+                is_out_of_time: had_no_answer(&status, self.timeout, took),
                 status: without(status, &secrets),
+                teller,
                 timeout: self.timeout,
+                had_token: contents(method.request, sent, "starting_token")
+                    .iter()
+                    .any(|token| !token.is_empty()),
                 secrets,
             }
         })
@@ -350,13 +371,18 @@ fn without(status: Status, secrets: &[String]) -> Status {
     }
 }
 
-/// A status with the code that the person should see. tonic watches the deadline too and reports it as a cancellation, which
-/// nobody asked for; the end of a connection is UNKNOWN or a cancellation to it; and for a reply that it cannot read it has codes
-/// that would say something else as the driver's.
-fn judged(mut status: Status) -> Status {
-    if is_of_the_driver(&mut status) {
-        return status;
+/// A status with the code that the person should see, and who has said it.
+fn judged(mut status: Status) -> (Option<Teller>, Status) {
+    match teller(&mut status) {
+        None => (None, unanswered(status)),
+        teller => (teller, status),
     }
+}
+
+/// The status of a call that nobody answered with one. tonic watches the deadline too and reports it as a cancellation, which nobody
+/// asked for; the end of a connection is UNKNOWN or a cancellation to it; and for a reply that it cannot read it has codes that would
+/// say something else as the driver's.
+fn unanswered(status: Status) -> Status {
     if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
         return Status::deadline_exceeded("no answer within the deadline");
     }

@@ -3,7 +3,7 @@
 use super::defaults::Defaults;
 use super::globals::Globals;
 use super::interrupt::{self, Signals};
-use csi_call::error::connection_error_after_waiting;
+use csi_call::error::may_come;
 use csi_call::{Connection, Endpoint, Session, connection_error, wait};
 use csi_error::{Error, OrError, say};
 use std::future::Future;
@@ -76,9 +76,9 @@ pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Err
         };
         say!("{how} to {endpoint} in {took:.1} ms");
     }
-    opened.map_err(|error| match globals.wait {
-        Some(_) => connection_error_after_waiting(endpoint, &error),
-        None => connection_error(endpoint, &error),
+    opened.map_err(|error| {
+        let offers = globals.wait.is_none() && may_come(endpoint, &error);
+        connection_error(endpoint, &error).with_hint(offers.then_some("--wait 1m waits for it"))
     })
 }
 
@@ -181,4 +181,18 @@ pub async fn settle(endpoint: &Endpoint, signals: &mut Signals) {
 pub fn runtime() -> Result<Runtime, Error> {
     let built = Builder::new_current_thread().enable_all().build();
     built.or_because("the program cannot start")
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_call::error::only_reads;
+    use csi_proto::tables::METHODS;
+
+    #[test]
+    fn hints_know_which_calls_change_nothing() {
+        for method in METHODS {
+            let name = method.name;
+            assert_eq!(only_reads(method), csi_rpc::only_reads(method), "{name}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 use super::finding::Finding;
 use csi_call::advertised::{Asks, DriverEnd, if_served};
 use csi_call::pages::Pages;
+use csi_call::session::Lost;
 use csi_call::{Advertised, CallError, Connection, call_error};
 use csi_error::Error;
 use csi_output::figure::counted;
@@ -121,7 +122,10 @@ pub async fn ask(driver: &Connection) -> Said {
         }
         Err(error) => {
             said.findings.push(asked.failed("capabilities", &error));
-            said.findings.push(unasked(CONDITIONS));
+            said.findings.push(match asked.silent {
+                true => unasked(CONDITIONS),
+                false => Finding::unknown(CONDITIONS, "not asked: the capabilities are not known"),
+            });
             return said;
         }
     }
@@ -223,8 +227,7 @@ impl Asked<'_> {
         let answer = self.driver.session.ask(request).await;
         if let Err(error) = &answer {
             // One cause is one fault.
-            self.silent |= error.status.code() == Code::DeadlineExceeded
-                || self.driver.endpoint.last_error().is_some();
+            self.silent |= error.is_out_of_time || Lost::of(&error.status).is_some();
         }
         answer
     }
@@ -268,15 +271,10 @@ impl Asked<'_> {
     /// What a failed call means.
     fn failed(&self, check: &'static str, error: &CallError) -> Finding {
         match error.status.code() {
-            Code::DeadlineExceeded => Finding::wrong(
+            Code::DeadlineExceeded if error.is_out_of_time => Finding::wrong(
                 check,
                 format!("no answer within {:?}", error.timeout.unwrap_or_default()),
                 "the driver accepts calls and does not answer: look at its log, and at the storage that it waits for",
-            ),
-            Code::Unimplemented if error.method.service == "Identity" => Finding::wrong(
-                check,
-                "UNIMPLEMENTED",
-                "every CSI driver serves this: is this endpoint one?",
             ),
             _ => of_error(
                 check,

@@ -23,7 +23,7 @@ use bundle::Bundle;
 use clap::{ArgMatches, Args, Command};
 use csi_arguments::secrets::Secrets;
 use csi_call::secrets::looked_for;
-use csi_call::{Connection, Endpoint};
+use csi_call::{Connection, Endpoint, Session};
 use csi_error::{Error, say};
 use csi_invocation::connect::{self, block_on};
 use csi_invocation::parse::{self, with_flags};
@@ -134,9 +134,20 @@ enum DriverLocation {
 
 async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {
     let limit = globals.timeout;
+    // The page is of a driver that has had its time to start.
+    let waited = match globals.wait {
+        Some(_) => Some(open(endpoint, globals).await),
+        None => None,
+    };
     let (location, mut findings, unreachable) = locate(endpoint, limit).await;
     let said = match unreachable {
-        None => converse(endpoint, globals).await,
+        None => {
+            let opened = match waited {
+                Some(opened) => opened,
+                None => open(endpoint, globals).await,
+            };
+            converse(endpoint, opened).await
+        }
         // One cause is one fault.
         Some(why) => Said::nothing(Finding::unknown("plugin", format!("not asked: {why}"))),
     };
@@ -187,7 +198,7 @@ async fn locate(
         let findings = vec![Finding::unknown("socket", why)];
         return (DriverLocation::Here(None), findings, None);
     };
-    let socket = SocketFacts::look(&path, limit).await;
+    let socket = SocketFacts::look(endpoint, &path, limit).await;
     let process = socket.listener().map(ProcessFacts::look);
     let unreachable = match (&socket.connected, &process) {
         // The kernel accepts connections for it.
@@ -236,23 +247,28 @@ fn nameless(check: &'static str) -> Finding {
     Finding::unknown(check, "the driver's name is not known")
 }
 
-/// Connects, and lets the driver say everything.
-async fn converse(endpoint: &Endpoint, globals: &Globals) -> Said {
+/// Connects, once the driver is ready where --wait asks for that.
+async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Finding> {
     let limit = globals.timeout + globals.wait.unwrap_or_default();
-    let otherwise = "look at the driver's log; --wait 1m waits for a driver that starts";
-    Said::nothing(
-        match timeout(limit, connect::session(endpoint, globals)).await {
-            Ok(Ok(session)) => {
-                let endpoint = endpoint.clone();
-                return driver::ask(&Connection { endpoint, session }).await;
-            }
-            Ok(Err(error)) => driver::of_error("plugin", &error, otherwise),
-            Err(_) => {
-                let problem = format!("no connection within {limit:?}");
-                Finding::wrong("plugin", problem, otherwise)
-            }
-        },
-    )
+    let otherwise = "look at the driver's log";
+    match timeout(limit, connect::session(endpoint, globals)).await {
+        Ok(opened) => opened.map_err(|error| driver::of_error("plugin", &error, otherwise)),
+        Err(_) => {
+            let problem = format!("no connection within {limit:?}");
+            Err(Finding::wrong("plugin", problem, otherwise))
+        }
+    }
+}
+
+/// Lets the driver say everything.
+async fn converse(endpoint: &Endpoint, opened: Result<Session, Finding>) -> Said {
+    match opened {
+        Ok(session) => {
+            let endpoint = endpoint.clone();
+            driver::ask(&Connection { endpoint, session }).await
+        }
+        Err(why) => Said::nothing(why),
+    }
 }
 
 /// The versions of everything that takes part.

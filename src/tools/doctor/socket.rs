@@ -3,7 +3,9 @@
 //! [`SocketFacts::look`] looks, and never waits longer than its limit; [`SocketFacts::finding`] decides.
 
 use super::finding::Finding;
+use csi_call::Endpoint;
 use csi_call::endpoint::absolute;
+use csi_call::error::hint_for_moved;
 use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use std::io;
@@ -73,13 +75,15 @@ pub struct SocketFacts {
     pub entry: PathEntry,
     /// What became of a connection.
     pub connected: Connected,
+    /// Where a proxy has moved it and not back.
+    pub aside: Option<PathBuf>,
     /// Who runs this.
     pub user: u32,
 }
 
 impl SocketFacts {
-    /// Looks at the path, and connects where a socket is.
-    pub async fn look(path: &Path, limit: Duration) -> Self {
+    /// Looks at the path of the endpoint's socket, and connects where one is.
+    pub async fn look(endpoint: &Endpoint, path: &Path, limit: Duration) -> Self {
         let entry = entry_at(path);
         let connected = match entry {
             PathEntry::Socket { .. } | PathEntry::Abstract => connect(path, limit).await,
@@ -89,6 +93,7 @@ impl SocketFacts {
             path: path.to_owned(),
             entry,
             connected,
+            aside: endpoint.moved_aside(),
             user: geteuid().as_raw(),
         }
     }
@@ -175,7 +180,10 @@ impl SocketFacts {
             Connected::Refused => Finding::wrong(
                 CHECK,
                 format!("{shown}: nobody listens"),
-                "the driver has ended and left its socket: look at its log and start it again",
+                match &self.aside {
+                    Some(aside) => hint_for_moved(&self.path, aside),
+                    None => "the driver has ended and left its socket: look at its log and start it again".to_owned(),
+                },
             ),
             Connected::Full => Finding::wrong(
                 CHECK,
@@ -350,6 +358,7 @@ mod tests {
                 path: "/s".into(),
                 entry,
                 connected,
+                aside: None,
                 user: 5,
             };
             let finding = facts.finding();

@@ -191,7 +191,12 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
         });
         if let Some(error) = call.error {
             let endpoint = &self.run.driver(call.method).endpoint;
-            self.report(call_error(error, endpoint).doing(name));
+            // The time that a try had is not the one that --timeout names.
+            let error = CallError {
+                timeout: None,
+                ..error.clone()
+            };
+            self.report(call_error(&error, endpoint).doing(name));
         }
     }
 

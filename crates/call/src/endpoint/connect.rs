@@ -233,7 +233,10 @@ impl Connector {
         let wrong_type = rustix::io::Errno::PROTOTYPE.raw_os_error();
         match error.kind() {
             io::ErrorKind::NotFound => EndpointError::NoSocket(path),
-            io::ErrorKind::PermissionDenied => EndpointError::PermissionDenied(path),
+            io::ErrorKind::PermissionDenied => match path.symlink_metadata() {
+                Err(hidden) if hidden.kind() == error.kind() => EndpointError::FolderClosed(path),
+                _ => EndpointError::PermissionDenied(path),
+            },
             // The kernel says the same of a dead socket and of any other file.
             io::ErrorKind::ConnectionRefused => match path.metadata() {
                 Ok(file) if !file.file_type().is_socket() => EndpointError::NotASocket(path),

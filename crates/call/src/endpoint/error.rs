@@ -25,9 +25,12 @@ pub enum EndpointError {
     /// The socket's file does not exist.
     #[error("the socket {} does not exist", .0.display())]
     NoSocket(PathBuf),
-    /// The socket's file, or a folder above it, may not be used.
+    /// The socket's file may not be used.
     #[error("no permission to use the socket {}", .0.display())]
     PermissionDenied(PathBuf),
+    /// Nobody knows whether the socket is there: a folder above it may not be entered.
+    #[error("no permission to look for the socket {}", .0.display())]
+    FolderClosed(PathBuf),
     /// There is a file, but it is not a socket for streams.
     #[error("{} is not a socket that streams", .0.display())]
     NotASocket(PathBuf),

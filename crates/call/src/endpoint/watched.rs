@@ -134,7 +134,14 @@ impl Watched {
             .get_ref()
             .and_then(|inner| inner.downcast_ref::<EndpointError>());
         let reason = known.cloned().unwrap_or_else(|| {
-            EndpointError::Broken(self.origin.endpoint.clone(), Arc::new(repeat(error)))
+            let endpoint = self.origin.endpoint.clone();
+            match (self.greeting, handshake::reason(error)) {
+                // A server of TLS 1.3 refuses after the handshake of this side has ended; it has taken no call.
+                (Greeting::Awaited, Some(refused)) => {
+                    EndpointError::Tls(endpoint, Arc::new(refused))
+                }
+                _ => EndpointError::Broken(endpoint, Arc::new(repeat(error))),
+            }
         });
         self.ended(reason);
     }

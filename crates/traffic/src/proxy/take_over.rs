@@ -1,13 +1,11 @@
 //! The driver's own socket when the proxy takes it over: the driver gets its path back.
 
+use csi_call::endpoint::aside;
 use csi_call::listen::{ListenAddress, ListenError, Listener, SOCKET_PATH_MAX, at, socket_place};
 use csi_proto::socket_file::SocketState;
 use csi_proto::socket_place::{SocketError, SocketPlace};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-/// The suffix of the name of a socket that is taken over.
-const ASIDE: &str = ".driver";
 
 /// A driver's own socket, whose place the proxy takes: the driver's is renamed aside, where it answers as before, and gets
 /// its name back in the end.
@@ -58,20 +56,20 @@ impl TakeOver {
     /// # Errors
     /// When its path is too long for a longer one beside it.
     pub fn new(path: &Path) -> Result<Self, ListenError> {
-        let mut aside = path.as_os_str().to_owned();
-        aside.push(ASIDE);
-        if aside.len() > SOCKET_PATH_MAX {
+        let aside = aside(path);
+        let (longest, length) = (aside.as_os_str().len(), path.as_os_str().len());
+        if longest > SOCKET_PATH_MAX {
             return Err(ListenError::Syntax {
                 text: path.display().to_string(),
                 problem: format!(
                     "the path of a socket that is taken over has at most {} bytes",
-                    SOCKET_PATH_MAX - ASIDE.len()
+                    SOCKET_PATH_MAX - (longest - length)
                 ),
             });
         }
         Ok(Self {
             path: path.to_owned(),
-            aside: aside.into(),
+            aside,
             newcomer: None,
         })
     }

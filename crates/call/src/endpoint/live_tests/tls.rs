@@ -253,7 +253,8 @@ async fn tls_shows_the_client_s_certificate() {
             endpoint.last_error().expect("a reason")
         }
     };
-    let EndpointError::Broken(_, cause) = reason else {
+    // No call has gone out, so none may have taken effect.
+    let EndpointError::Tls(_, cause) = reason else {
         panic!("{reason}");
     };
     assert!(cause.to_string().contains("CertificateRequired"), "{cause}");
