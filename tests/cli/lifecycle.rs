@@ -78,6 +78,17 @@ fn logs_and_checks_are_those_of_every_call() {
 }
 
 #[test]
+fn a_parent_that_is_no_folder_is_an_error_of_the_command_line() {
+    let csi = Csi::at("mock:m");
+    csi.file("file", "");
+    for tool in ["lifecycle", "sanity --filter identity/probe"] {
+        for parent in ["file", "none"] {
+            csi.run(&format!("{tool} --mount-parent {parent}")).exits(2);
+        }
+    }
+}
+
+#[test]
 fn a_driver_that_knows_the_volume_is_asked_for_its_context() {
     let driver = driver(&[ControllerCapability::GetVolume], &[]);
     let volume = v1::Volume {

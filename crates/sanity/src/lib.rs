@@ -172,7 +172,7 @@ pub async fn run_watched(
         true => Journal::none(name),
         false => Journal::open(&parent, name, &endpoints).map_err(|error| {
             let problem = format!("no folder for this run can be made in {}", parent.display());
-            Error::because(problem, &error)
+            Error::unusable(problem, &error)
                 .hint("--mount-parent names a folder that this user and the driver can use")
         })?,
     };

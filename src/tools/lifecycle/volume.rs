@@ -55,7 +55,7 @@ impl<W: Write> Lifecycle<'_, W> {
 
     fn make(&self, path: &Path) -> Result<(), Error> {
         fs::create_dir(path)
-            .or_because(format_args!("the folder {} cannot be made", path.display()))?;
+            .or_unusable(format_args!("the folder {} cannot be made", path.display()))?;
         lock(&self.made).add(Item::Folder(path.to_owned()));
         Ok(())
     }
