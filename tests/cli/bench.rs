@@ -126,6 +126,12 @@ fn texts_are_filled_in() {
         .says("{I} stands for nothing: write {i}");
     let line = "bench create-volume {snapshot_id} --count 1";
     csi.run(line).exits(2).says("an earlier step of a cycle");
+    for load in ["identity probe", "create-delete"] {
+        let line = format!("bench {load} --count 1 --volume-request {{}}");
+        csi.run(&line)
+            .exits(2)
+            .says("--volume-request has no effect here");
+    }
 }
 
 #[test]

@@ -110,6 +110,9 @@ fn a_driver_that_knows_the_volume_is_asked_for_its_context() {
         let request: v1::NodePublishVolumeRequest = published.next_back().unwrap().decode();
         request.volume_context
     };
+    csi.run("lifecycle --vol-context share=b")
+        .exits(2)
+        .says("--vol-context has no effect without --volume-id");
     csi.run("lifecycle --volume-id vol-1").succeeds();
     assert_eq!(context()["share"], "a");
     csi.run("lifecycle --volume-id vol-1 --vol-context share=b")

@@ -223,6 +223,7 @@ fn what_cannot_be_is_refused() {
             2,
             "no driver named: give --endpoint, or set CSI_ENDPOINT",
         ),
+        ("proxy --listen unix:./x.sock --to /a --reset", 2, "--reset"),
         (
             "proxy --listen nowhere --to /a",
             2,

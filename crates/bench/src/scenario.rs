@@ -257,6 +257,10 @@ pub(crate) fn of_rpc(
     }
     if step.needs(Given::Ids(IdKind::Volume)) {
         setup.push(volume_for_all(command, flags, context)?);
+    } else if flags.volume_request.is_some() {
+        return Err(Error::usage(
+            "--volume-request has no effect here: {volume_id} does not stand in the request",
+        ));
     }
     Ok(Scenario {
         setup,
@@ -332,6 +336,11 @@ impl CycleParts<'_> {
         if creates && given.is_some() {
             return Err(Error::usage(
                 "--volume-id has no meaning here: this cycle creates its volumes",
+            ));
+        }
+        if self.load.volume_request.is_some() {
+            return Err(Error::usage(
+                "--volume-request has no effect here: the flags of a cycle say what volumes it makes",
             ));
         }
         if given.is_some()

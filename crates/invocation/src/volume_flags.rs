@@ -2,6 +2,7 @@
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use csi_arguments::capability;
+use csi_error::Error;
 use csi_proto::{Request, tables, v1};
 use csi_rpc::context::RequestContext;
 use csi_rpc::draft::Draft;
@@ -35,6 +36,21 @@ impl VolumeFlags {
         }
         // These are the fields that it has.
         Q::decode(&*draft.bytes).unwrap_or_default()
+    }
+}
+
+impl VolumeFlags {
+    /// Refuses a context for a volume that is created: the driver gives it one.
+    ///
+    /// # Errors
+    /// When one is given, and no volume.
+    pub fn check_context(&self, volume: Option<&str>) -> Result<(), Error> {
+        match volume {
+            None if VOLUME_CONTEXT.is_given(&self.0) => Err(Error::usage(
+                "--vol-context has no effect without --volume-id: a new volume has the driver's",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -227,6 +227,13 @@ impl Flag {
         names.find_map(|name| message.field(&name))
     }
 
+    /// Whether it was given, in its own words or as a reply.
+    pub fn is_given(&self, matches: &ArgMatches) -> bool {
+        let names = [Some(self.long()), self.from_reply];
+        let mut names = names.into_iter().flatten();
+        names.any(|id| matches!(matches.try_contains_id(id), Ok(true)))
+    }
+
     /// The flag as arguments of a command, for a request with these `required` fields.
     pub fn args(&self, request: &'static Message, required: &[&str]) -> Vec<Arg> {
         let field = self.field(self.described_in.unwrap_or(request));

@@ -31,6 +31,7 @@ pub fn command() -> Command {
 /// The first step that failed, or why none was begun.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let mut flags = parse::flags::<LifecycleFlags>(matches)?;
+    flags.volume.check_context(flags.volume_id.as_deref())?;
     let prints = "a lifecycle prints steps, no table; -o json prints one object a step";
     let json = globals.json_or_lines(prints)?;
     let endpoint = connect::endpoint_named_for("lifecycle", globals)?;

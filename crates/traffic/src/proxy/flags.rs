@@ -18,7 +18,7 @@ pub struct ProxyFlags {
     #[arg(long, value_name = "SOCKET", conflicts_with = "to")]
     pub take_over: Option<String>,
     /// With --take-over: close the connections to the driver that exist already, so that their calls come here too
-    #[arg(long, requires = "take_over")]
+    #[arg(long, requires = "take_over", conflicts_with_all = ["listen", "stdio"])]
     pub reset: bool,
     /// Carry stdin and stdout to this driver: the far end of an exec: endpoint
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["to", "record", "quiet", "show_unknown", "delay", "fail", "drop", "drop_reply"])]
