@@ -408,6 +408,9 @@ fn address(text: &str, default_port: Option<u16>, family: Family) -> Result<Addr
         return Err(format!("{host:?} is not a host's name or address"));
     }
     let port = match (port, default_port) {
+        (None, Some(_)) if host.is_empty() => {
+            return Err("the host is missing; write https://HOST[:PORT]".to_owned());
+        }
         (None, Some(port)) => port,
         (None, None) => return Err("the port is missing; write HOST:PORT".to_owned()),
         (Some(port), _) => match port.parse() {

@@ -112,7 +112,10 @@ pub(super) fn reason(error: &io::Error) -> Option<HandshakeError> {
 fn of_certificate(error: &CertificateError) -> HandshakeError {
     match error {
         CertificateError::UnknownIssuer => HandshakeError::UnknownIssuer,
-        CertificateError::BadSignature => HandshakeError::OtherKey,
+        CertificateError::BadSignature
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            HandshakeError::OtherKey
+        }
         CertificateError::Expired => HandshakeError::Expired(None),
         CertificateError::ExpiredContext { not_after, .. } => {
             HandshakeError::Expired(Some(date(*not_after)))
@@ -158,5 +161,22 @@ fn listed(names: &[String]) -> String {
     match names {
         [] => "no name at all (it has no subjectAltName)".to_owned(),
         names => names.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_by_a_key_of_another_kind_is_another_authoritys() {
+        let other = CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
+            signature_algorithm_id: vec![1],
+            public_key_algorithm_id: vec![2],
+        };
+        for error in [other, CertificateError::BadSignature] {
+            let reason = of_certificate(&error);
+            assert!(matches!(reason, HandshakeError::OtherKey), "{reason}");
+        }
     }
 }

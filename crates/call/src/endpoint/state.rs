@@ -62,8 +62,13 @@ impl Folder {
     /// missing.
     pub(super) fn prepare(&self, driver: &'static str) -> Result<PathBuf, EndpointError> {
         match self {
-            Self::Named(folder) => std::path::absolute(folder)
-                .map_err(|cause| EndpointError::inside(driver, folder, cause)),
+            Self::Named(folder) => {
+                let found = match folder.metadata() {
+                    Ok(found) if !found.is_dir() => Err(io::ErrorKind::NotADirectory.into()),
+                    _ => std::path::absolute(folder),
+                };
+                found.map_err(|cause| EndpointError::inside(driver, folder, cause))
+            }
             Self::Default { state, temporary } => {
                 let problem = match state {
                     None => "there is no home folder".to_owned(),
@@ -143,6 +148,15 @@ mod tests {
             // And again, now that it is there.
             assert_eq!(prepared(state).expect("found"), temporary);
         }
+    }
+
+    #[test]
+    fn a_file_is_no_folder_for_a_state() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let named = Folder::Named(file.path().to_owned());
+        let error = named.prepare("mock").expect_err("a file");
+        let cause = error.source().expect("a cause").to_string();
+        assert_eq!(cause, "not a directory");
     }
 
     #[test]

@@ -129,6 +129,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
         ("user@h:1", "not a host's name"),
         ("tcp://h/p:1", "not a host's name"),
         ("tcp://b\u{fc}cher:1", "not a host's name"),
+        ("https://", "the host is missing"),
         ("dns://8.8.8.8/h:1", "write dns:///HOST:PORT"),
         ("exec:", "the command is missing"),
         ("exec:ssh 'x", "not closed"),

@@ -12,7 +12,7 @@ use clap::{ArgMatches, Command};
 use csi_call::endpoint::socket_spelled_out;
 use csi_call::listen::ListenError;
 use csi_call::{Endpoint, connection_error};
-use csi_error::{Error, OrError, note};
+use csi_error::{Error, OrError, note, say};
 use csi_invocation::interrupt::{self, Signals};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect};
@@ -127,14 +127,22 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
         Ok::<_, Error>(kept)
     })?;
     runtime.shutdown_background();
-    if let (Some(page), Some(path)) = (page, recorded) {
-        draw(page, path)?;
-    }
+    let drawn = match (page, recorded) {
+        (Some(page), Some(path)) => draw(page, path),
+        _ => Ok(()),
+    };
     // The user was told when it happened; a script sees only the exit code.
     match kept {
-        Kept { missing: 1.., .. } => Err(Error::local("the recording lacks calls").reported()),
-        Kept { unshown: true, .. } => Err(Error::local("stdout cannot be written").reported()),
-        _ => Ok(()),
+        Kept { missing: 1.., .. } => {
+            if drawn.is_err() {
+                say!("warning: no page is drawn of the recording, which lacks calls");
+            }
+            Err(Error::local("the recording lacks calls").reported())
+        }
+        Kept { unshown: true, .. } => {
+            drawn.and(Err(Error::local("stdout cannot be written").reported()))
+        }
+        _ => drawn,
     }
 }
 
