@@ -13,6 +13,7 @@ pub use csi_sanity as sanity;
 use csi_error::{Error, Style};
 use csi_invocation::help::{self, HelpPages};
 use csi_output::colour;
+use csi_sys::waits;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ pub fn main() -> ExitCode {
 fn ended(result: Result<(), Error>, style: Style) -> ExitCode {
     csi_error::say::flush();
     let result = match result {
+        Err(_) if waits::were_cut_short() => Err(Error::interrupted()),
         Ok(()) if csi_output::stdout::reader_is_gone() => Err(Error::unread()),
         result => result,
     };

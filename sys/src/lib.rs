@@ -4,4 +4,6 @@
 pub mod end_signals;
 pub mod file_attributes;
 pub mod heap;
+pub mod process_groups;
 pub mod project_quota;
+pub mod waits;

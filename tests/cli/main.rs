@@ -37,6 +37,7 @@ mod shell_ends;
 mod shell_eyes;
 mod shell_scripts;
 mod shell_terminal;
+mod standing_still;
 mod surface;
 mod unread;
 mod usage;

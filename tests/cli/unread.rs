@@ -12,7 +12,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::process::{Child, Stdio};
 
 /// A pipe that has no room for a byte.
-fn full_pipe() -> (PipeReader, PipeWriter) {
+pub fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let flags = fcntl_getfl(&writer).unwrap();
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();

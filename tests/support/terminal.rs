@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -149,6 +149,12 @@ impl Terminal {
     pub fn raw(&self) -> String {
         let state = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&state.bytes).into_owned()
+    }
+
+    /// How the terminal treats what is typed.
+    pub fn modes(&self) -> LocalModes {
+        let person = self.person.as_ref().expect("not hung up");
+        tcgetattr(person).expect("modes").local_modes
     }
 
     /// Sends a signal to the program.

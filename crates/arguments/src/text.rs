@@ -1,9 +1,10 @@
 //! Text from a file or from standard input that an argument names. Its size is limited, and it is always UTF-8.
 
+use csi_sys::waits;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
 use thiserror::Error;
 
 /// The most that is read, in bytes. gRPC servers refuse messages over 4 MiB unless told otherwise, so more than this is a
@@ -51,8 +52,8 @@ impl TextOrigin {
     /// When it cannot be read, is too large, or is not text.
     pub fn read(&self) -> Result<String, TextError> {
         let bytes = match self {
-            Self::Stdin => bounded(io::stdin().lock()),
-            Self::File(path) => File::open(path).and_then(bounded),
+            Self::Stdin => bounded(&mut *waits::stdin()),
+            Self::File(path) => waits::open(path).and_then(bounded),
         };
         let bytes = bytes.map_err(|problem| TextError::Unreadable(self.clone(), problem))?;
         if bytes.len() as u64 > LIMIT {
@@ -78,6 +79,27 @@ impl fmt::Display for TextOrigin {
             Self::File(path) => write!(f, "{}", path.display()),
         }
     }
+}
+
+/// The bytes of a file, for those who say themselves what they take it for. It is waited for until then.
+///
+/// # Errors
+/// When it cannot be read, or holds more than [`LIMIT`].
+pub fn bytes_of(path: &Path, deadline: Option<Instant>) -> io::Result<Vec<u8>> {
+    let bytes = bounded(waits::open(path)?.until(deadline))?;
+    if bytes.len() as u64 > LIMIT {
+        let problem = format!("it holds more than {} MiB", LIMIT >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    Ok(bytes)
+}
+
+/// The text of a file, as [`bytes_of`].
+///
+/// # Errors
+/// As [`bytes_of`]; when it is no text.
+pub fn text_of(path: &Path) -> io::Result<String> {
+    String::from_utf8(bytes_of(path, None)?).map_err(io::Error::other)
 }
 
 /// Reads one byte beyond the limit, which shows that there is more.

@@ -27,7 +27,7 @@ use clap::{ArgMatches, FromArgMatches};
 use client::{Client, Ends};
 use csi_call::{Advertised, Endpoint};
 use csi_error::{Error, OrError};
-use csi_invocation::interrupt::Signals;
+use csi_invocation::interrupt::{self, Signals};
 use csi_invocation::{Defaults, Globals, connect, defaults, rpc_command};
 use csi_output::page::{PageFile, Readers};
 use csi_proto::random;
@@ -75,7 +75,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
-        let mut signals = Signals::watch();
+        let mut signals = Signals::watch_each(defaults).or_because(interrupt::UNWATCHED)?;
         let connecting = sides(bench, &prepared, &endpoints, controller.as_ref(), globals);
         let sides = tokio::select! {
             sides = connecting => sides?,

@@ -4,6 +4,7 @@
 //! how the program ended, and the last of what it wrote to stderr. Must not know what the program is for.
 
 use csi_proto::lock;
+use csi_sys::process_groups::{self, Noted};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
@@ -48,9 +49,10 @@ impl fmt::Display for ExecOutcome {
     }
 }
 
-/// A child and the process group that it leads. Dropping it ends them all.
+/// A child and the process group that it leads. Dropping it ends them all, and so does a signal that ends this process at once.
 pub struct ProcessGroup {
     child: Child,
+    noted: Option<Noted>,
     /// How long it may take to end after SIGTERM.
     patience: Duration,
 }
@@ -62,7 +64,12 @@ impl ProcessGroup {
     /// When it cannot be started.
     pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
         let child = command.process_group(0).stderr(Stdio::piped()).spawn()?;
-        Ok(Self { child, patience })
+        let noted = i32::try_from(child.id()).ok().map(process_groups::note);
+        Ok(Self {
+            child,
+            noted,
+            patience,
+        })
     }
 
     /// Our ends of its standard input and output, where these are pipes. The second call has none.
@@ -84,6 +91,12 @@ impl ProcessGroup {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
 
+    /// Lets go of what the program has left running, once it has ended. It blocks until then.
+    pub fn leave(mut self) {
+        let _ = self.child.wait();
+        self.noted = None;
+    }
+
     /// Whether all of it ends within that time. It blocks.
     pub fn ends_within(&mut self, time: Duration) -> bool {
         let Some(group) = self.pid() else { return true };
@@ -101,7 +114,9 @@ impl Drop for ProcessGroup {
     /// It blocks, because it cannot be left to a task: the runtime, and then the process, may end right after, and no program
     /// may outlive them.
     fn drop(&mut self) {
-        let Some(group) = self.pid() else { return };
+        let Some(group) = self.pid().filter(|_| self.noted.is_some()) else {
+            return;
+        };
         if self.ends_within(Duration::ZERO) {
             return;
         }

@@ -2,6 +2,7 @@
 
 use super::contexts::chosen::{Sources, value};
 use super::globals::Globals;
+use super::interrupt;
 use clap::{ArgMatches, Command};
 use csi_arguments::capability;
 use csi_arguments::secrets::{self, PromptError, Secrets};
@@ -109,6 +110,7 @@ pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> 
         all.extend(Secrets::from_file(file).or_usage()?);
     }
     if !prompt.is_empty() {
+        interrupt::end_waits().or_because(interrupt::UNWATCHED)?;
         all.extend(secrets::prompt(prompt).map_err(|error| match error {
             PromptError::Interrupted => Error::interrupted(),
             error => Error::usage(error.to_string()),

@@ -2,21 +2,31 @@
 //! Ctrl-C, and notes what asks it to end.
 //!
 //! The first is an event that a future can wait for, so that calls are cancelled and commands behind `exec:` endpoints
-//! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second.
+//! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second. Programs that it
+//! has started then die with it.
 
+use super::defaults::Defaults;
 use csi_sys::end_signals::is_ignored;
+use csi_sys::{process_groups, waits};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag::{register, register_conditional_default};
+use signal_hook::flag::register;
 use signal_hook::low_level::emulate_default_handler;
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::sleep;
 
 /// What went wrong where [`Signals::watch_first`] fails.
 pub const UNWATCHED: &str = "signals cannot be watched";
+
+/// How long a second signal may wait to be heard.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The signals that ask to stop. SIGHUP is none where whoever started the program has it ignored, as nohup does.
 fn signals() -> Vec<i32> {
@@ -44,9 +54,18 @@ fn end_signals() -> Vec<i32> {
 pub fn note_end() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::default();
     // In this order: the default acts only when an earlier signal has set the flag.
-    register_conditional_default(SIGTERM, Arc::clone(&asked))?;
+    process_groups::die_by(SIGTERM, &asked)?;
     csi_sys::end_signals::note(&end_signals(), &asked)?;
     Ok(asked)
+}
+
+/// Lets signals end what waits for a file that stands still, from now on: they do not end the process any more. Whoever watches
+/// signals later finds them.
+///
+/// # Errors
+/// When the system refuses.
+pub fn end_waits() -> io::Result<()> {
+    waits::end_by(&signals())
 }
 
 /// The same for Ctrl-C: a flag that its handler sets.
@@ -73,18 +92,67 @@ pub fn press_ctrl_c() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
 }
 
-/// Ends the process as SIGTERM does where nobody watches it.
+/// Ends the process as SIGTERM does where nobody watches it, and what it has started.
 pub fn die() {
+    process_groups::kill();
     let _ = emulate_default_handler(SIGTERM);
 }
 
 /// Signals that ask to stop, from the moment on in which this is made: none is lost while nobody waits.
-pub struct Signals(Vec<Signal>);
+pub struct Signals {
+    origin: Origin,
+    /// Whether one came before, while a file was waited for.
+    has_come: bool,
+}
+
+enum Origin {
+    System(Vec<Signal>),
+    /// The thread of [`Signals::watch_each`], and how many of its signals were heard.
+    Thread(UnboundedReceiver<()>, Arc<AtomicUsize>),
+}
 
 impl Signals {
     /// Watches from now on. Needs a runtime.
     pub fn watch() -> Self {
         Self::of(signals())
+    }
+
+    /// Watches from now on, for work of which each further signal ends a part. From the second on, one that nobody comes to hear within a
+    /// second ends the process, unless it is a shell: a thread of its own waits for them. Needs a runtime.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn watch_each(defaults: &Defaults) -> io::Result<Self> {
+        if defaults.in_shell {
+            return Ok(Self::watch());
+        }
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let mut signals = {
+            let _context = runtime.enter();
+            Self::watch()
+        };
+        end_waits()?;
+        let (sender, receiver) = unbounded_channel();
+        let heard = Arc::new(AtomicUsize::new(0));
+        let of_work = Arc::clone(&heard);
+        let hearing = async move {
+            let mut count = 0;
+            loop {
+                signals.next().await;
+                count += 1;
+                if sender.send(()).is_ok() && count > 1 {
+                    sleep(HEARD_WITHIN).await;
+                    if of_work.load(Ordering::SeqCst) < count {
+                        die();
+                    }
+                }
+            }
+        };
+        std::thread::Builder::new().spawn(move || runtime.block_on(hearing))?;
+        Ok(Self {
+            origin: Origin::Thread(receiver, heard),
+            has_come: waits::are_asked_to_end(),
+        })
     }
 
     /// Watches the first from now on; the second ends the process by its default action. Needs a runtime.
@@ -93,13 +161,15 @@ impl Signals {
     /// When the system refuses.
     pub fn watch_first() -> io::Result<Self> {
         // Before a signal ceases to end the process: one that comes between is not lost.
-        let watched = Self::watch();
+        let mut watched = Self::watch();
         let asked = Arc::new(AtomicBool::new(false));
         for number in signals() {
             // In this order: the default acts only when an earlier signal has set the flag.
-            register_conditional_default(number, Arc::clone(&asked))?;
+            process_groups::die_by(number, &asked)?;
             register(number, Arc::clone(&asked))?;
         }
+        end_waits()?;
+        watched.has_come = waits::are_asked_to_end();
         Ok(watched)
     }
 
@@ -118,15 +188,16 @@ impl Signals {
             .into_iter()
             // Where a signal cannot be watched, its default ends the process.
             .filter_map(|number| signal(SignalKind::from_raw(number)).ok());
-        Self(watched.collect())
+        Self {
+            origin: Origin::System(watched.collect()),
+            has_come: false,
+        }
     }
 
     /// Forgets those that have come.
     pub async fn forget(&mut self) {
         poll_fn(|context| {
-            for signal in &mut self.0 {
-                while signal.poll_recv(context).is_ready() {}
-            }
+            while self.poll_next(context).is_ready() {}
             Poll::Ready(())
         })
         .await;
@@ -134,13 +205,27 @@ impl Signals {
 
     /// Returns when the next of them comes, or has come since the last time.
     pub async fn next(&mut self) {
-        poll_fn(|context| {
-            let come = self
-                .0
+        poll_fn(|context| self.poll_next(context)).await;
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::take(&mut self.has_come) {
+            return Poll::Ready(());
+        }
+        let has_come = match &mut self.origin {
+            Origin::System(signals) => signals
                 .iter_mut()
-                .any(|signal| signal.poll_recv(context).is_ready());
-            if come { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+                .any(|signal| signal.poll_recv(context).is_ready()),
+            Origin::Thread(signals, heard) => {
+                let is_heard = signals.poll_recv(context) == Poll::Ready(Some(()));
+                heard.fetch_add(is_heard.into(), Ordering::SeqCst);
+                is_heard
+            }
+        };
+        if has_come {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 }

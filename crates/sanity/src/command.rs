@@ -8,14 +8,14 @@ use crate::print::{CLEAR, Detail, Progress, Shown, list};
 use clap::builder::PossibleValue;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
+use csi_arguments::text::text_of;
 use csi_call::endpoint::Endpoint;
-use csi_error::Error;
-use csi_error::say;
+use csi_error::{Error, OrError, say};
 use csi_invocation::connect;
 use csi_invocation::contexts::chosen::{Chosen, Selection};
 use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
-use csi_invocation::interrupt::Signals;
+use csi_invocation::interrupt::{self, Signals};
 use csi_invocation::parse::Offered;
 use csi_invocation::parse::{self, with_flags};
 use csi_output::colour::{self, Brush};
@@ -315,7 +315,7 @@ fn execute(
     let mut progress = Progress::new(stdout(), shown, known.clone());
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
-        let mut signals = Signals::watch();
+        let mut signals = Signals::watch_each(defaults).or_because(interrupt::UNWATCHED)?;
         if let (Some(endpoint), true) = (&endpoint, globals.wait.is_some()) {
             tokio::select! {
                 ready = connect::session(endpoint, &globals) => drop(ready?),
@@ -352,7 +352,7 @@ fn unwritable(flag: &str, path: &Path) -> String {
 /// The known failures in a file. Says which of its lines name no case.
 fn known(path: &Path) -> Result<BTreeSet<String>, Error> {
     let file = path.display();
-    let text = std::fs::read_to_string(path)
+    let text = text_of(path)
         .map_err(|error| Error::usage(format!("--known-failures: {file}: {error}")))?;
     let at = |line| format!("--known-failures: {file}:{line}");
     let (known, gone) = known_failures::parse(&text).map_err(|(line, name)| {

@@ -9,8 +9,8 @@
 //! ```
 
 use super::Settings;
+use csi_arguments::text::text_of;
 use csi_arguments::toml::{self, TomlError};
-use std::fs;
 use std::path::Path;
 
 /// The settings that a file makes.
@@ -19,7 +19,7 @@ use std::path::Path;
 /// When the file cannot be read, is not TOML, or has keys or values that mean nothing: where, and the problem.
 pub fn read(path: &Path) -> Result<Settings, String> {
     let file = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
+    let text = text_of(path).map_err(|error| format!("{file}: {error}"))?;
     toml::parse(&text).map_err(|TomlError { line, problem }| format!("{file}:{line}: {problem}"))
 }
 
@@ -27,6 +27,7 @@ pub fn read(path: &Path) -> Result<Settings, String> {
 mod tests {
     use super::*;
     use clap::{Arg, Args as _, Command};
+    use std::fs;
 
     fn settings(text: &str) -> Result<Settings, String> {
         let folder = tempfile::tempdir().unwrap();

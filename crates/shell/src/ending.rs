@@ -8,6 +8,7 @@ use csi_invocation::interrupt::{self, Signals};
 use csi_output::pager;
 use csi_output::redirected::Terminals;
 use csi_proto::lock;
+use csi_sys::waits;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -125,6 +126,7 @@ impl Interrupts {
     pub fn watch(runtime: &Runtime, is_typed: bool) -> io::Result<Self> {
         // In this order: who is woken finds the flag set.
         let (pressed, asked) = (interrupt::note_interrupt()?, interrupt::note_end()?);
+        interrupt::end_waits()?;
         if is_typed {
             interrupt::stop_in_background_unless(&asked)?;
         }
@@ -162,6 +164,7 @@ impl Interrupts {
 
     /// Forgets that Ctrl-C was pressed.
     pub async fn forget(&mut self) {
+        waits::forget();
         self.interrupt.forget().await;
         self.pressed.store(false, Ordering::SeqCst);
     }

@@ -25,13 +25,13 @@ use csi_proto::schema::Message;
 use csi_proto::wire;
 use csi_rpc::Called;
 use csi_rpc::facts::{IdKind, Making};
+use csi_sys::waits;
 use rustix::fd::OwnedFd;
 use rustix::process::{Signal, pidfd_send_signal};
 use std::future::Future;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// The columns of help that no terminal shows.
@@ -177,25 +177,6 @@ impl Shell {
     /// Forgets what asked to stop before: it was not meant for what comes now.
     pub(super) fn forget_interrupts(&mut self) {
         self.runtime.block_on(self.interrupts.forget());
-    }
-
-    /// The next line of standard input; nothing at its end. It is waited for in a thread of its own, because reading cannot
-    /// be interrupted.
-    ///
-    /// # Errors
-    /// That it was interrupted, or that it cannot be read.
-    pub(crate) fn line_of_stdin(&mut self) -> Result<String, Error> {
-        let (sender, receiver) = oneshot::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let read = io::stdin().read_line(&mut line);
-            // Nobody waits any more after Ctrl-C.
-            let _ = sender.send(read.map(|_| line));
-        });
-        self.until_interrupted(async {
-            let line = receiver.await.unwrap_or_else(|_| Ok(String::new()));
-            line.or_because("stdin cannot be read")
-        })
     }
 
     /// Runs one command of which everything is known.
@@ -387,6 +368,14 @@ impl Shell {
     pub(super) fn end_signals(&self, programs: &[Vec<String>]) -> Option<Signals> {
         let _context = self.runtime.enter();
         (!programs.is_empty() && !self.interrupts.are_bound()).then(Signals::watch_end)
+    }
+
+    /// What a command says that has failed: that it was interrupted, where a signal has ended its wait for a file.
+    pub(super) fn cut_short(error: Error) -> Error {
+        match waits::were_cut_short() {
+            true => Error::interrupted(),
+            false => error,
+        }
     }
 
     /// Ends a line that a command has left open, or a program may have left open: a prompt would hide it.

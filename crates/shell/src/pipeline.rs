@@ -3,6 +3,7 @@
 use csi_error::{Error, OrError};
 use csi_output::redirected::Redirected;
 use csi_output::stdout;
+use csi_sys::waits;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::fs::File;
@@ -104,6 +105,6 @@ fn open(name: &str, append: bool) -> Result<File, Error> {
         .write(true)
         .append(append)
         .truncate(!append);
-    let opened = options.open(&path);
+    let opened = waits::open_for_writing(&options, &path);
     opened.or_because(format_args!("{} cannot be written", path.display()))
 }

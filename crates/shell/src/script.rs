@@ -5,14 +5,14 @@ use super::line::{self, Statement};
 use super::statement::without_secret;
 use csi_error::{Error, ErrorKind, OrError};
 use csi_output::terminal::cut;
-use std::fs::File;
+use csi_sys::waits;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// The columns that the command of a failed line may take in its error.
 const MOST: usize = 60;
 
-/// Where the lines of a script come from; none for stdin, whose next line may be long in coming.
+/// Where the lines of a script come from; none for stdin, which its commands may read too.
 type Source<'a> = Option<Box<dyn BufRead + 'a>>;
 
 /// Runs the lines of a file.
@@ -21,7 +21,7 @@ type Source<'a> = Option<Box<dyn BufRead + 'a>>;
 /// The first failure, with its line; also when it cannot be read.
 pub fn file(shell: &mut Shell, path: &Path, keep_going: bool) -> Result<Flow, Error> {
     let name = path.display().to_string();
-    let file = File::open(path).or_unusable(format_args!("{name} cannot be read"))?;
+    let file = waits::open(path).or_unusable(format_args!("{name} cannot be read"))?;
     let source = Some(Box::new(BufReader::new(file)) as _);
     lines(shell, &name, source, keep_going)
 }
@@ -55,7 +55,7 @@ fn lines(
     let mut first = None;
     let mut number = 0;
     let ended = loop {
-        let (text, start, is_last) = match whole_line(shell, name, &mut source, &mut number) {
+        let (text, start, is_last) = match whole_line(name, &mut source, &mut number) {
             Ok(line) => line,
             Err(error) => break Err(error),
         };
@@ -74,7 +74,6 @@ fn lines(
 
 /// The next line with those that it goes on in, the number of its first, and whether it is the last.
 fn whole_line(
-    shell: &mut Shell,
     name: &str,
     source: &mut Source<'_>,
     number: &mut usize,
@@ -82,15 +81,13 @@ fn whole_line(
     let mut text = String::new();
     let start = *number + 1;
     loop {
-        let next = match source {
-            None => shell.line_of_stdin()?,
-            Some(source) => {
-                let mut line = String::new();
-                let read = source.read_line(&mut line);
-                read.or_because(format_args!("{name} cannot be read"))?;
-                line
-            }
+        let mut next = String::new();
+        let read = match source {
+            None => waits::stdin().read_line(&mut next),
+            Some(source) => source.read_line(&mut next),
         };
+        read.or_because(format_args!("{name} cannot be read"))
+            .map_err(Shell::cut_short)?;
         *number += 1;
         // Editors of other systems begin a file with it.
         let next = match *number {

@@ -10,8 +10,8 @@ use csi_output::AskedFormat;
 use csi_output::columns::{Columns, aligned};
 use csi_proto::v1::VolumeCapability;
 use csi_proto::{duration, escaped};
+use csi_sys::waits;
 use std::error::Error as StdError;
-use std::fs::File;
 use thiserror::Error;
 
 /// The names that `set` knows, with what each is.
@@ -173,7 +173,7 @@ impl SessionSettings {
             },
             "cap" => self.cap = Some((value.to_owned(), capability::parse(value)?)),
             "secrets-file" => {
-                File::open(value).map_err(|error| format!("{value}: {error}"))?;
+                waits::open(value.as_ref()).map_err(|error| format!("{value}: {error}"))?;
                 self.secrets_file = Some(value.to_owned());
             }
             "echo" => self.echo = switch(value)?,

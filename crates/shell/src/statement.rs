@@ -29,7 +29,7 @@ impl Shell {
             // A command that follows would take what was there before. Who mistypes at the prompt types again.
             self.values.remove(name);
         }
-        result.map_err(|error| hint_for_text(statement, error))
+        result.map_err(|error| hint_for_text(statement, Self::cut_short(error)))
     }
 
     /// Runs one statement.

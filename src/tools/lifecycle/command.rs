@@ -5,7 +5,7 @@ use super::flags::LifecycleFlags;
 use clap::{ArgMatches, Command};
 use csi_call::{Connection, Endpoint};
 use csi_error::{Error, OrError};
-use csi_invocation::interrupt::Signals;
+use csi_invocation::interrupt::{self, Signals};
 use csi_invocation::parse::{self, with_flags};
 use csi_invocation::{Defaults, Globals, connect, defaults};
 use csi_output::steps::StepPrinter;
@@ -53,7 +53,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let drawn = u64::from_ne_bytes(drawn);
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
-        let mut signals = Signals::watch();
+        let mut signals = Signals::watch_each(defaults).or_because(interrupt::UNWATCHED)?;
         let connecting = async {
             let node = Connection {
                 session: connect::session(&endpoint, globals).await?,

@@ -1,9 +1,11 @@
 //! Asks for secrets on the terminal, without echo.
 //!
 //! The terminal's echo comes back whatever happens. To that end its signal keys are read as characters meanwhile: Ctrl-C
-//! ends the prompt with an error instead of killing the process with the echo off.
+//! ends the prompt with an error instead of killing the process with the echo off. So does a signal, for those who call
+//! `csi_sys::waits::end_by` before.
 
 use super::Secrets;
+use csi_sys::waits::{self, Input};
 use rustix::termios::{
     LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
     tcsetattr,
@@ -24,7 +26,7 @@ pub enum PromptError {
     /// The terminal failed or was closed.
     #[error("the terminal was closed while asking for secrets: {0}")]
     Terminal(io::Error),
-    /// Ctrl-C.
+    /// Ctrl-C, or a signal.
     #[error("interrupted")]
     Interrupted,
     /// The value that was typed for a key is not text.
@@ -88,13 +90,17 @@ fn ask_one(mut terminal: &File, key: &str) -> Result<String, PromptError> {
 }
 
 /// Edits a line as the terminal would: erase, kill line, end of input.
-fn read_line(mut terminal: &File, key: &str) -> Result<Vec<u8>, PromptError> {
+fn read_line(terminal: &File, key: &str) -> Result<Vec<u8>, PromptError> {
+    let mut typed = Input::of(terminal);
     let mut line = Vec::new();
     loop {
         let mut byte = [0];
-        terminal
-            .read_exact(&mut byte)
-            .map_err(PromptError::Terminal)?;
+        if let Err(error) = typed.read_exact(&mut byte) {
+            return Err(match waits::were_cut_short() {
+                true => PromptError::Interrupted,
+                false => PromptError::Terminal(error),
+            });
+        }
         match byte[0] {
             b'\n' | b'\r' => return Ok(line),
             0x03 => return Err(PromptError::Interrupted),

@@ -125,7 +125,7 @@ impl Connector {
     /// When the options cannot be used for it.
     pub fn new(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, EndpointError> {
         let tls = match &endpoint.target {
-            Target::Https(address) => Some(Tls::new(&options.tls, &address.host)?),
+            Target::Https(address) => Some(Tls::new(&options.tls, &address.host, options.timeout)?),
             _ if options.tls == TlsOptions::default() => None,
             _ => {
                 return Err(EndpointError::TlsUnused(endpoint.to_string()));

@@ -4,10 +4,10 @@
 
 use super::error::EndpointError;
 use super::handshake::HandshakeError;
-use std::fs::File;
-use std::io;
+use csi_arguments::text::bytes_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -38,8 +38,13 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Reads certificates and keys.
-    pub(super) fn new(options: &TlsOptions, host: &str) -> Result<Self, EndpointError> {
+    /// Reads certificates and keys, for that long.
+    pub(super) fn new(
+        options: &TlsOptions,
+        host: &str,
+        timeout: Duration,
+    ) -> Result<Self, EndpointError> {
+        let deadline = Instant::now().checked_add(timeout);
         let name = options.server_name.as_deref().unwrap_or(host);
         let server_name = ServerName::try_from(name.to_owned()).map_err(|_| {
             material(
@@ -50,12 +55,12 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| material("TLS versions", error))?
-            .with_root_certificates(roots(options.cacert.as_deref())?);
+            .with_root_certificates(roots(options.cacert.as_deref(), deadline)?);
         let mut config = match (&options.cert, &options.key) {
             (None, None) => builder.with_no_client_auth(),
             (Some(cert), Some(key)) => {
-                let chain = certificates("client certificate", cert)?;
-                let private = PrivateKeyDer::from_pem_reader(open("client key", key)?)
+                let chain = certificates("client certificate", cert, deadline)?;
+                let private = PrivateKeyDer::from_pem_slice(&read("client key", key, deadline)?)
                     .map_err(|error| material(named("client key", key), describe(&error)))?;
                 builder
                     .with_client_auth_cert(chain, private)
@@ -104,12 +109,12 @@ impl Tls {
     }
 }
 
-fn roots(cacert: Option<&Path>) -> Result<RootCertStore, EndpointError> {
+fn roots(cacert: Option<&Path>, deadline: Option<Instant>) -> Result<RootCertStore, EndpointError> {
     let mut roots = RootCertStore::empty();
     match cacert {
         Some(path) => {
             let what = "authorities' certificate";
-            for certificate in certificates(what, path)? {
+            for certificate in certificates(what, path, deadline)? {
                 roots
                     .add(certificate)
                     .map_err(|error| material(named(what, path), error))?;
@@ -131,9 +136,13 @@ fn roots(cacert: Option<&Path>) -> Result<RootCertStore, EndpointError> {
 }
 
 /// At least one certificate.
-fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, EndpointError> {
-    let file = open(what, path)?;
-    let list: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(file).collect();
+fn certificates(
+    what: &str,
+    path: &Path,
+    deadline: Option<Instant>,
+) -> Result<Vec<CertificateDer<'static>>, EndpointError> {
+    let text = read(what, path, deadline)?;
+    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let list = list.map_err(|error| material(named(what, path), describe(&error)))?;
     match list.is_empty() {
         true => Err(material(
@@ -144,10 +153,8 @@ fn certificates(what: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-fn open(what: &str, path: &Path) -> Result<io::BufReader<File>, EndpointError> {
-    File::open(path)
-        .map(io::BufReader::new)
-        .map_err(|error| material(named(what, path), error))
+fn read(what: &str, path: &Path, deadline: Option<Instant>) -> Result<Vec<u8>, EndpointError> {
+    bytes_of(path, deadline).map_err(|error| material(named(what, path), error))
 }
 
 fn describe(error: &pem::Error) -> String {

@@ -13,6 +13,7 @@
 
 use crate::private_file;
 use csi_arguments::likest::likest;
+use csi_arguments::text::text_of;
 use csi_arguments::toml::{self as syntax, TomlError};
 use csi_call::user_folders;
 use csi_error::Error;
@@ -145,7 +146,7 @@ impl Contexts {
     }
 
     fn read(path: &Path) -> Result<Self, ContextsError> {
-        let text = match fs::read_to_string(path) {
+        let text = match text_of(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(failed(path)(error)),

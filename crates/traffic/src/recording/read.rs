@@ -4,6 +4,7 @@ use super::VERSION;
 use csi_output::recorded::{Recorded, RecordedOutcome};
 use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::methods;
+use csi_sys::waits;
 use serde_json::Value as Json;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -55,8 +56,8 @@ impl Recording {
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let mut bytes = Vec::new();
         let read = match path.to_str() {
-            Some("-") => io::stdin().read_to_end(&mut bytes).map(drop),
-            _ => std::fs::read(path).map(|content| bytes = content),
+            Some("-") => waits::stdin().read_to_end(&mut bytes),
+            _ => waits::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
         };
         read.map_err(|cause| ReadError::Io(path.to_owned(), cause))?;
         Self::parse(path, &bytes)
