@@ -190,6 +190,39 @@ fn ctrl_c_ends_a_command_that_reads_the_terminal() {
 }
 
 #[test]
+fn a_script_outlives_no_program_that_ignores_signals() {
+    let csi = Csi::at("mock:");
+    stubborn(&csi);
+    let script = "defer print deferred; print a | ./stubborn";
+    let mut command = csi.command();
+    command.args(["shell", "-c", script]);
+    let process = Process::start(&mut command);
+    let program = started(&csi);
+    process.signal(Signal::TERM);
+    is_gone(program);
+    let ended = process.wait(PATIENCE).unwrap();
+    assert_eq!(ended.code(), 130);
+    assert_eq!(ended.stdout, b"deferred\n");
+}
+
+#[test]
+fn a_signal_ends_the_editor_and_then_the_shell() {
+    let driver = scripted();
+    let csi = Csi::at(driver.endpoint()).env("EDITOR", "./stubborn");
+    stubborn(&csi);
+    let mut shell = shell(&csi);
+    prompted(&mut shell);
+    shell.press("defer print deferred\r");
+    shell.expect("\nscripted.example.com> ");
+    shell.press("edit CreateVolume\r");
+    let program = started(&csi);
+    shell.signal(Signal::TERM);
+    is_gone(program);
+    shell.expect("\ndeferred\n");
+    assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
+}
+
+#[test]
 fn two_signals_leave_no_program_of_an_endpoint() {
     let csi = Csi::at("exec:./stubborn");
     stubborn(&csi);

@@ -66,7 +66,11 @@ impl Shell {
             Builtin::Defer { command } => self.defer_words(command.command)?,
             Builtin::Desc { name } => self.describe(name)?,
             Builtin::Edit { new, rpc } => {
-                let Some(edited) = self.drafts.edit(&rpc, new)? else {
+                let mut drafts = std::mem::take(&mut self.drafts);
+                let edited = drafts.edit(&rpc, new, |editor| self.ended(editor));
+                self.drafts = drafts;
+                self.interrupts.stop_if_end_asked()?;
+                let Some(edited) = edited? else {
                     say!("note: nothing was changed, so nothing is sent");
                     return Ok(Flow::Continue);
                 };

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
 
 /// Requests that were written and not taken, each in a file that only its owner can read. They stay when the shell ends.
 #[derive(Debug, Default)]
@@ -33,11 +33,16 @@ impl Drop for Edited {
 
 impl Drafts {
     /// Opens the editor on a request: on the draft of before, unless there is none or a new one is wanted. `None` where
-    /// nothing was changed.
+    /// nothing was changed. `waits` waits for the editor.
     ///
     /// # Errors
     /// When there is no such RPC, or no editor, or the editor fails.
-    pub fn edit(&mut self, words: &[String], anew: bool) -> Result<Option<Edited>, Error> {
+    pub fn edit(
+        &mut self,
+        words: &[String],
+        anew: bool,
+        waits: impl FnOnce(Child) -> io::Result<ExitStatus>,
+    ) -> Result<Option<Edited>, Error> {
         let method = describe::method(words)?;
         let (group, rpc) =
             csi_rpc::of_method(method).ok_or_else(|| Error::local("the RPC has no command"))?;
@@ -57,7 +62,7 @@ impl Drafts {
                 (draft, skeleton)
             }
         };
-        let text = open_editor(&draft).and_then(|()| read(&draft));
+        let text = open_editor(&draft, waits).and_then(|()| read(&draft));
         let is_same = |text: &String| *text == before || text.trim().is_empty();
         if text.as_ref().map_or(true, is_same) {
             // A draft of before is still one.
@@ -119,7 +124,10 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
         .or_because(format_args!("{} cannot be written", path.display()))
 }
 
-fn open_editor(file: &Path) -> Result<(), Error> {
+fn open_editor(
+    file: &Path,
+    waits: impl FnOnce(Child) -> io::Result<ExitStatus>,
+) -> Result<(), Error> {
     let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let editor = set("VISUAL")
         .or_else(|| set("EDITOR"))
@@ -136,7 +144,8 @@ fn open_editor(file: &Path) -> Result<(), Error> {
     let status = Command::new(program)
         .args(arguments)
         .arg(file)
-        .status()
+        .spawn()
+        .and_then(waits)
         .map_err(|error| {
             Error::because(format!("the editor {program} cannot be started"), &error)
                 .hint("VISUAL or EDITOR names the editor")

@@ -187,6 +187,17 @@ impl Interrupts {
         }
     }
 
+    /// Keeps what an editor has left from being sent, after a signal that has ended it.
+    ///
+    /// # Errors
+    /// That one came.
+    pub(crate) fn stop_if_end_asked(&self) -> Result<(), Error> {
+        match self.is_end_asked() && !self.are_bound() {
+            true => Err(Error::interrupted()),
+            false => Ok(()),
+        }
+    }
+
     /// Returns why a call ends, when it has to.
     pub async fn next(&mut self) -> Error {
         let Some(bound) = &mut self.bound else {

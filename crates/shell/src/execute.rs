@@ -27,15 +27,19 @@ use csi_rpc::Called;
 use csi_rpc::facts::{IdKind, Making};
 use csi_sys::waits;
 use rustix::fd::OwnedFd;
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::future::Future;
-use std::io::Write;
+use std::io::{self, Write};
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
 /// The columns of help that no terminal shows.
 const WIDTH: usize = 80;
+
+/// How long a program that the shell waits for may take to end after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(1);
 
 /// Whether more lines are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,7 +352,8 @@ impl Shell {
         self.ids.all(&driver, kind)
     }
 
-    /// Ends the programs when one of `signals` comes: the shell waits for them, and some do not end by themselves.
+    /// Ends the programs when one of `signals` comes: the shell waits for them, and some do not end by themselves. Those that outlive
+    /// SIGTERM are killed.
     pub(super) fn end_with_shell(
         &self,
         programs: Vec<OwnedFd>,
@@ -356,18 +361,39 @@ impl Shell {
     ) -> JoinHandle<()> {
         self.runtime.spawn(async move {
             signals.next().await;
-            for program in &programs {
-                // This fails only where it has ended.
-                let _ = pidfd_send_signal(program, Signal::TERM);
+            for signal in [Signal::TERM, Signal::KILL] {
+                for program in &programs {
+                    // This fails only where it has ended.
+                    let _ = pidfd_send_signal(program, signal);
+                }
+                tokio::time::sleep(TERM_GRACE).await;
             }
         })
     }
 
-    /// The signals from now on that end these programs. None where there are no programs, or where they belong to what was deferred,
-    /// which has its time.
-    pub(super) fn end_signals(&self, programs: &[Vec<String>]) -> Option<Signals> {
+    /// The signals from now on that end programs. None for those of what was deferred, which has its time.
+    pub(super) fn end_signals(&self) -> Option<Signals> {
         let _context = self.runtime.enter();
-        (!programs.is_empty() && !self.interrupts.are_bound()).then(Signals::watch_end)
+        (!self.interrupts.are_bound()).then(Signals::watch_end)
+    }
+
+    /// Waits for a program that has the terminal.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(super) fn ended(&self, mut program: Child) -> io::Result<ExitStatus> {
+        let ender = match self.end_signals() {
+            Some(signals) => {
+                let handle = pidfd_open(Pid::from_child(&program), PidfdFlags::empty())?;
+                Some(self.end_with_shell(vec![handle], signals))
+            }
+            None => None,
+        };
+        let status = program.wait();
+        if let Some(ender) = ender {
+            ender.abort();
+        }
+        status
     }
 
     /// What a command says that has failed: that it was interrupted, where a signal has ended its wait for a file.

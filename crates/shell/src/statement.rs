@@ -129,7 +129,7 @@ impl Shell {
         let is_piped = !expanded.programs.is_empty();
         self.may_be_open |= is_piped && expanded.file.is_none();
         // Before the programs start: one of them may send such a signal at once.
-        let signals = self.end_signals(&expanded.programs);
+        let signals = is_piped.then(|| self.end_signals()).flatten();
         // A signal that came earlier ends no program: the shell would wait for it.
         self.interrupts.stop_if_asked()?;
         let pipeline = Pipeline::start(&expanded.programs, expanded.file)?;
