@@ -400,11 +400,11 @@ fn a_restart_command_that_fails_is_told_with_its_words() {
     for (command, told) in [
         (
             "false",
-            "the restart command failed: false ended with exit status: 1, without a word\n",
+            "the restart command failed: false exited with code 1, without a word\n",
         ),
         (
             "'echo no such unit >&2; exit 5'",
-            "exit 5 ended with exit status: 5: no such unit\n",
+            "exit 5 exited with code 5: no such unit\n",
         ),
     ] {
         let more = format!("--filter restart-in-mid-call --restart-command {command}");

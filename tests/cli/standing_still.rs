@@ -235,6 +235,27 @@ fn two_signals_leave_no_program_of_an_endpoint() {
 }
 
 #[test]
+fn a_signal_ends_what_restarts_the_driver() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let csi = Csi::at("mock:");
+        let restart = "sleep 1000 & echo $! > new; mv new started; wait";
+        let mut command = csi.command();
+        command.args([
+            "sanity",
+            "--filter",
+            "restart",
+            "--restart-command",
+            restart,
+        ]);
+        let mut process = Process::start(&mut command);
+        let program = started(&csi);
+        process.signal(signal);
+        is_gone(program);
+        process.kill();
+    }
+}
+
+#[test]
 fn certificates_that_stand_still_have_the_time_of_a_call() {
     let csi = Csi::at("https://127.0.0.1:1");
     fifo(&csi);

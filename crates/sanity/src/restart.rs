@@ -9,16 +9,15 @@ use super::run::Run;
 use super::settings::Access;
 use super::steps::Step;
 use super::verdict::{Failure, Stop, Verdict, unjudged_unless};
-use csi_call::process_group::Stderr;
+use csi_call::process_group::{ExecOutcome, ProcessGroup, ended};
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
 use std::fmt::Write as _;
 use std::io;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::process::Command;
 use tonic::Code;
 
 /// The case about what a driver remembers over a restart. Whatever follows one depends on it.
@@ -26,6 +25,9 @@ const REMEMBERS: &str = "lifecycle/restart-between-any-two-steps";
 
 /// How long the command may take, and the driver after it until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long what a run has cut short may take after SIGTERM.
+const TERM_GRACE: Duration = Duration::from_secs(1);
 
 /// How long the old driver may hold its connections once the command has returned: one that was killed is not gone at once.
 /// Behind a proxy nothing of it is seen; then it may also end later.
@@ -225,21 +227,23 @@ impl Context {
 
     fn run_command(&self, command: &str) -> Verdict {
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).kill_on_drop(true);
+        shell.arg("-c").arg(command);
         shell.stdin(Stdio::null()).stdout(Stdio::null());
         // What it leaves running, such as the driver, may hold its stderr.
         let ended = self.wait(async {
-            let mut shell = shell.stderr(Stdio::piped()).spawn()?;
-            let stderr = shell.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
-            let stderr = Stderr::keep(stderr.into_owned_fd()?)?;
-            let status = tokio::time::timeout(PATIENCE, shell.wait()).await?;
-            io::Result::Ok((status?, stderr.since(0)))
+            let mut group = ProcessGroup::start(&mut shell, TERM_GRACE)?;
+            let stderr = group.stderr()?;
+            let deadline = Instant::now() + PATIENCE;
+            let outcome = ended(group.pid(), Some(deadline)).await;
+            let outcome = outcome.ok_or(io::ErrorKind::TimedOut)?;
+            group.leave();
+            io::Result::Ok((outcome, stderr.since(0)))
         })?;
         let problem = match ended {
-            Ok((status, _)) if status.success() => None,
-            Ok((status, words)) => match words.trim_end() {
-                "" => Some(format!("{command} ended with {status}, without a word")),
-                words => Some(format!("{command} ended with {status}: {words}")),
+            Ok((ExecOutcome::Exited(0), _)) => None,
+            Ok((outcome, words)) => match words.trim_end() {
+                "" => Some(format!("{command} {outcome}, without a word")),
+                words => Some(format!("{command} {outcome}: {words}")),
             },
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Some(format!("{command} ran for {PATIENCE:?}"))
