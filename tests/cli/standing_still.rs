@@ -11,6 +11,7 @@ use crate::unread::full_pipe;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::LocalModes;
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Stdio;
@@ -268,4 +269,20 @@ fn certificates_that_stand_still_have_the_time_of_a_call() {
     process.signal(Signal::HUP);
     let ended = process.wait_for_death();
     assert_eq!((ended.code(), ended.signal()), (Some(130), None));
+}
+
+#[test]
+fn a_proxy_whose_client_is_gone_ends_though_the_driver_hangs() {
+    let csi = Csi::new();
+    let driver = UnixListener::bind(csi.home().join("s.sock")).unwrap();
+    let mut command = csi.command();
+    command.args(["proxy", "--stdio", "unix:s.sock"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut proxy = command.spawn().unwrap();
+    let _connection = driver.accept().unwrap();
+    drop((proxy.stdin.take(), proxy.stdout.take()));
+    let ended = ends_within(&proxy, PATIENCE);
+    proxy.kill().unwrap();
+    proxy.wait().unwrap();
+    assert!(ended);
 }

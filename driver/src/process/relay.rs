@@ -2,7 +2,8 @@
 //! `csi`. It copies bytes and knows nothing of what they say.
 
 use csi_proto::socket_file::connect;
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -30,6 +31,14 @@ pub fn relay(socket: &Path) -> io::Result<()> {
         // A driver that takes no more may still have something to say; the end of the other direction is what counts.
         let _ = copy(input, &*upward);
         let _ = upward.shutdown(Shutdown::Write);
+    })?;
+    let (reader, end) = (own(rustix::stdio::stdout())?, Arc::clone(&driver));
+    std::thread::Builder::new().spawn(move || {
+        // A driver that hangs writes nothing, and nobody else notices that there is no reader.
+        let mut reader = [PollFd::new(&reader, PollFlags::empty())];
+        if retry_on_intr(|| poll(&mut reader, None)).is_ok() {
+            let _ = end.shutdown(Shutdown::Both);
+        }
     })?;
     match copy(&*driver, output) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -4,11 +4,15 @@
 
 use csi_call::Endpoint;
 use csi_call::endpoint::{ConnectOptions, EndpointError};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
+use std::future::Future;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::thread;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 const CHUNK: usize = 64 << 10;
 
@@ -35,9 +39,30 @@ pub async fn relay(endpoint: &Endpoint, options: &ConnectOptions) -> Result<(), 
     let driver = endpoint.open(options).await?;
     let broken = |cause| RelayError::Broken(endpoint.to_string(), cause);
     let input = read_in_thread(io::stdin()).map_err(broken)?;
-    copy(driver, input, tokio::io::stdout())
-        .await
-        .map_err(broken)
+    let reader_is_gone = reader_is_gone(rustix::stdio::stdout()).map_err(broken)?;
+    tokio::select! {
+        copied = copy(driver, input, tokio::io::stdout()) => copied.map_err(broken),
+        // A driver that hangs writes nothing, and the input has ended with the reader.
+        () = reader_is_gone => Ok(()),
+    }
+}
+
+/// Ends once nobody reads the output any more.
+fn reader_is_gone(output: impl AsFd + Send + 'static) -> io::Result<impl Future<Output = ()>> {
+    let (sender, receiver) = oneshot::channel();
+    thread::Builder::new()
+        .name("stdout".to_owned())
+        .spawn(move || {
+            let mut output = [PollFd::new(&output, PollFlags::empty())];
+            if retry_on_intr(|| poll(&mut output, None)).is_ok() {
+                let _ = sender.send(());
+            }
+        })?;
+    Ok(async {
+        if receiver.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
 }
 
 /// Reads `input` in a thread, chunk by chunk. A task of the runtime would do, but a runtime waits for its blocking reads when it is
