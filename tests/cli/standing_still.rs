@@ -8,6 +8,7 @@ use crate::support::process::{Process, ends_within};
 use crate::support::program::Csi;
 use crate::support::terminal::Terminal;
 use crate::unread::full_pipe;
+use csi_proto::place_lock::PlaceLock;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::LocalModes;
 use std::fs;
@@ -285,4 +286,16 @@ fn a_proxy_whose_client_is_gone_ends_though_the_driver_hangs() {
     proxy.kill().unwrap();
     proxy.wait().unwrap();
     assert!(ended);
+}
+
+#[test]
+fn a_lock_of_the_contexts_is_not_awaited_for_ever() {
+    let csi = Csi::new();
+    csi.run("context add a -e mock:").succeeds();
+    let path = csi.home().join("config/csi/contexts.toml");
+    let lock = PlaceLock::take(&path).unwrap();
+    let run = csi.run("context add b -e mock:");
+    run.says("the contexts cannot be changed: process ");
+    drop(lock);
+    csi.run("context add b -e mock:").succeeds();
 }

@@ -18,11 +18,11 @@ use csi_arguments::toml::{self as syntax, TomlError};
 use csi_call::user_folders;
 use csi_error::Error;
 use csi_output::shell_word::word;
-use rustix::fs::{FlockOperation, flock};
+use csi_proto::place_lock::{PlaceLock, PlaceLockError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -82,6 +82,9 @@ pub enum ContextsError {
         #[source]
         cause: io::Error,
     },
+    /// Others change the contexts.
+    #[error("the contexts cannot be changed: {0}")]
+    Locked(PlaceLockError),
     /// The file is damaged.
     #[error("{}: {problem}; mend that line, or remove the file and add the contexts anew", path.display())]
     Damaged {
@@ -176,9 +179,7 @@ impl Contexts {
         let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
         user_folders::make_private(&folder).map_err(failed(&folder))?;
         // Held until the end of this function.
-        let lock = File::open(&folder).map_err(failed(&folder))?;
-        let locked = flock(&lock, FlockOperation::LockExclusive);
-        locked.map_err(|error| failed(&folder)(error.into()))?;
+        let _lock = PlaceLock::take(&path).map_err(ContextsError::Locked)?;
         let mut contexts = Self::read(&path)?;
         let result = change(&mut contexts)?;
         contexts.write(&path)?;
