@@ -72,7 +72,8 @@ impl Tries {
         Self {
             one,
             all,
-            also_after: &[],
+            // Of a limit of calls at a time, or in a time.
+            also_after: &[Code::ResourceExhausted],
             pending: all,
             answers_or_never: false,
         }
@@ -168,6 +169,8 @@ mod tests {
             (usual, Code::FailedPrecondition, No, 0, 0, NextTry::Failed),
             (soon_told, Code::Aborted, No, 5, 3, again(2000)),
             (soon_told, Code::Aborted, No, 5, 4, NextTry::Failed),
+            (usual, Code::ResourceExhausted, No, 0, 0, again(20)),
+            (usual, Code::ResourceExhausted, No, 5, 4, NextTry::Failed),
             (strict, Code::Internal, No, 0, 0, again(20)),
             (strict, Code::Aborted, No, 5, 2, again(2000)),
             (strict, Code::Aborted, No, 5, 3, NextTry::Failed),
