@@ -4,6 +4,7 @@
 mod cut_short;
 mod own_driver;
 mod shown;
+mod unusual;
 mod verdicts;
 
 use crate::support::PATIENCE;

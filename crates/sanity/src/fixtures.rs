@@ -9,7 +9,7 @@ use super::need::needs::{
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, same_id, skip_unless, status_text};
 use csi_output::shell_word::word;
-use csi_proto::v1::volume_capability::AccessMode;
+use csi_proto::v1::volume_capability::{AccessMode, access_mode::Mode};
 use csi_proto::{Request as _, v1};
 use std::collections::BTreeMap;
 use std::fs;
@@ -251,6 +251,16 @@ impl Context {
     ) -> Result<Volume, Stop> {
         let volume = self.volume_or(request, codes)?;
         volume.ok_or_else(|| Stop::skipped(reason))
+    }
+
+    /// A new volume that is used with this access mode, where the driver has any: the mode is not that of `--cap`.
+    ///
+    /// # Errors
+    /// When it has none, or as [`Context::ok_or`].
+    pub fn volume_for_mode(&self, mode: Mode) -> Result<Volume, Stop> {
+        let reason = format!("the driver has no volumes for {}", mode.as_str_name());
+        let request = self.create_for_mode(mode)?;
+        self.volume_or_skip(request, &[Code::InvalidArgument], &reason)
     }
 
     /// Demands that the CreateVolume of a volume, repeated, leads to it.

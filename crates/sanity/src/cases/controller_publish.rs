@@ -51,7 +51,7 @@ pub fn cases(list: &mut Cases) {
     list.error("ControllerPublishVolume of a volume for one node to a second one answers FAILED_PRECONDITION");
     list.also(&[OTHER_NODE]).changes("to-two-nodes", |c| {
         c.has_node_id()?;
-        let volume = c.volume_of(c.create_for_mode(Mode::SingleNodeWriter)?)?;
+        let volume = c.volume_for_mode(Mode::SingleNodeWriter)?;
         let mut request = c.attach_request(&volume);
         c.ok(request.clone())?;
         request.node_id = c.settings().other_node_id.clone().unwrap_or_default();
@@ -112,9 +112,7 @@ pub fn cases(list: &mut Cases) {
     list.also(&[OTHER_NODE, PUBLISH_READONLY]);
     list.changes("leaves-other-nodes", |c| {
         c.has_node_id()?;
-        let request = c.create_for_mode(Mode::MultiNodeMultiWriter)?;
-        let reason = "the driver has no volumes for MULTI_NODE_MULTI_WRITER";
-        let volume = c.volume_or_skip(request, &[InvalidArgument], reason)?;
+        let volume = c.volume_for_mode(Mode::MultiNodeMultiWriter)?;
         let mut request = c.attach_request(&volume);
         c.ok(request.clone())?;
         request.node_id = c.settings().other_node_id.clone().unwrap_or_default();

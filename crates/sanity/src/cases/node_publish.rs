@@ -184,10 +184,7 @@ pub fn cases(list: &mut Cases) {
 
 /// A new volume for this access mode, published, and another target path for it.
 fn published_and_another(c: &Context, mode: Mode) -> Result<(Placed, Placed), Stop> {
-    let reason = format!("the driver has no volumes for {}", mode.as_str_name());
-    let request = c.create_for_mode(mode)?;
-    let volume = c.volume_or_skip(request, &[InvalidArgument], &reason)?;
-    let one = c.publish(volume)?;
+    let one = c.publish(c.volume_for_mode(mode)?)?;
     let mut other = one.clone();
     other.target = c.target()?;
     Ok((one, other))
