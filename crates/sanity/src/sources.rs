@@ -2,6 +2,7 @@
 //!
 //! As in `fixtures.rs`, nothing is taken down here.
 
+use super::again::Again;
 use super::context::Context;
 use super::creations::Creation;
 use super::fixtures::Volume;
@@ -11,6 +12,7 @@ use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use prost_types::Timestamp;
 use std::time::Duration;
+use tonic::{Code, Status};
 
 /// The case about the replies of ListSnapshots.
 const LIST_SNAPSHOTS_REPLIES: &str = "replies/list-snapshots";
@@ -132,8 +134,9 @@ impl Context {
         Ok(snapshot)
     }
 
-    /// Reads a list from a token on, page by page; `page` answers with the entries of one and the next token. That the next
-    /// token is a new one is what the case `replies` is about.
+    /// Reads a list from a token on, page by page; `page` answers with the entries of one and the next token, or with `None` where
+    /// it was refused with one of the codes that it is told. That the next token is a new one is what the case `replies` is about.
+    /// A token may become invalid at any time: then the list is begun again, for as long as one call may take.
     ///
     /// # Errors
     /// When a page is refused, or the list has no end.
@@ -141,12 +144,25 @@ impl Context {
         &self,
         replies: &'static str,
         mut token: String,
-        page: impl Fn(String) -> Result<(Vec<T>, String), Stop>,
+        page: impl Fn(String, &[Code]) -> Result<Option<(Vec<T>, String)>, Stop>,
     ) -> Result<Vec<T>, Stop> {
         self.one_step(|| {
+            let mut again = Again::within(self.settings().timeout);
             let mut found = Vec::new();
             for _ in 0..PAGES_AT_MOST {
-                let (entries, next) = page(token.clone())?;
+                let invalid = [Code::Aborted];
+                let codes = if token.is_empty() { &[][..] } else { &invalid };
+                let Some((entries, next)) = page(token.clone(), codes)? else {
+                    let status = Status::aborted("the token is not valid");
+                    let pause = again.after(&status, Duration::ZERO).ok_or_else(|| {
+                        let expected = "a list that is begun again comes to its end";
+                        Stop::failed(expected, "each time a starting_token of it was ABORTED")
+                    })?;
+                    self.pause(pause)?;
+                    found.clear();
+                    token.clear();
+                    continue;
+                };
                 found.extend(entries);
                 if next.is_empty() {
                     return Ok(found);
@@ -166,15 +182,19 @@ impl Context {
     /// # Errors
     /// As [`Context::pages`], or when one does not fit the filters of the request.
     pub fn listed(&self, request: v1::ListSnapshotsRequest) -> Result<Vec<v1::Snapshot>, Stop> {
-        let listed = self.pages(LIST_SNAPSHOTS_REPLIES, String::new(), |starting_token| {
-            let page = self.ok(v1::ListSnapshotsRequest {
+        let page = |starting_token: String, codes: &[Code]| {
+            let request = v1::ListSnapshotsRequest {
                 starting_token,
                 ..request.clone()
-            })?;
-            let entries = page.entries.into_iter();
-            let snapshots = entries.filter_map(|entry| entry.snapshot).collect();
-            Ok((snapshots, page.next_token))
-        })?;
+            };
+            let page = self.ok_or(request, codes)?;
+            Ok(page.map(|page| {
+                let entries = page.entries.into_iter();
+                let snapshots = entries.filter_map(|entry| entry.snapshot).collect();
+                (snapshots, page.next_token)
+            }))
+        };
+        let listed = self.pages(LIST_SNAPSHOTS_REPLIES, String::new(), page)?;
         self.fit(&request, &listed)?;
         Ok(listed)
     }

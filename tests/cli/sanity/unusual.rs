@@ -3,7 +3,7 @@
 use super::{is_clean, sanity};
 use crate::lifecycle::driver_with;
 use crate::support::program::Csi;
-use crate::support::scripted::Reply;
+use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -25,6 +25,16 @@ impl Volumes {
         Reply::message(&v1::CreateVolumeResponse {
             volume: Some(volume(name)),
         })
+    }
+
+    /// The driver deletes those that there are.
+    fn deleted_by(&self, driver: &ScriptedDriver) {
+        let volumes = self.clone();
+        driver.answer("DeleteVolume", move |request| {
+            let request: v1::DeleteVolumeRequest = request.decode();
+            volumes.list().remove(&request.volume_id);
+            Reply::bytes(Vec::new())
+        });
     }
 }
 
@@ -66,5 +76,65 @@ fn modes_that_a_driver_does_not_have_are_not_demanded() {
     let run = sanity(&csi, &line).succeeds();
     let told = "skipped: the driver has no volumes for SINGLE_NODE_WRITER";
     assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}
+
+#[test]
+fn a_list_is_begun_again_whose_token_has_become_invalid() {
+    let driver = driver_with(
+        &[
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::ListVolumes,
+        ],
+        &[],
+    );
+    let volumes = Volumes::default();
+    let made = volumes.clone();
+    driver.answer("CreateVolume", move |request| {
+        made.make(&request.decode::<v1::CreateVolumeRequest>().name)
+    });
+    volumes.deleted_by(&driver);
+    // Each list has tokens of its own, and those of every other one are not valid any more.
+    let mut lists = 0;
+    driver.answer("ListVolumes", move |request| {
+        let request: v1::ListVolumesRequest = request.decode();
+        let (list, after) = match request.starting_token.split_once(' ') {
+            None => {
+                lists += 1;
+                (lists, String::new())
+            }
+            Some((list, after)) => (list.parse().unwrap(), after.to_owned()),
+        };
+        if !after.is_empty() && list % 2 == 1 {
+            return Reply::error(Code::Aborted, "starting_token is not valid any more");
+        }
+        let list_of = |id: &String| v1::list_volumes_response::Entry {
+            volume: Some(volume(id)),
+            status: None,
+        };
+        let most = match request.max_entries {
+            0 => usize::MAX,
+            most => usize::try_from(most).unwrap(),
+        };
+        let rest: Vec<_> = volumes
+            .list()
+            .iter()
+            .filter(|id| **id > after)
+            .cloned()
+            .collect();
+        let page = &rest[..most.min(rest.len())];
+        let next_token = match page.last() {
+            Some(last) if page.len() < rest.len() => format!("{list} {last}"),
+            _ => String::new(),
+        };
+        Reply::message(&v1::ListVolumesResponse {
+            entries: page.iter().map(list_of).collect(),
+            next_token,
+        })
+    });
+    let csi = Csi::at(driver.endpoint());
+    let filter = "list-volumes/page-by-page --filter list-volumes/while";
+    let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
+    assert!(run.stdout.contains("\n2 passed "), "{run}");
     is_clean(&csi);
 }

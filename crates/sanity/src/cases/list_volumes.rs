@@ -56,7 +56,7 @@ pub fn cases(list: &mut Cases) {
             each(&ids, |id| find_once(&paged, id))
         })
     });
-    list.rule("A list that changes while it is read page by page comes to its end, or is ABORTED");
+    list.rule("A list that changes while it is read page by page comes to its end, or is ABORTED and begun again");
     list.alone("while-volumes-come-and-go", |c| {
         each(0..4, |_| c.volume())?;
         let goes = c.volume()?;
@@ -67,12 +67,7 @@ pub fn cases(list: &mut Cases) {
             return Ok(());
         }
         // What such pages have is expressly left open: volumes may be there twice, or not at all.
-        let rest = c.pages(REPLIES, first, |token| {
-            // ABORTED: it has become another list.
-            let reply = c.ok_or(page(2, token), &[Aborted])?.unwrap_or_default();
-            Ok((reply.entries, reply.next_token))
-        });
-        rest.map(drop)
+        entries_from(c, first, 2).map(drop)
     });
     list.rule("ListVolumes shows the nodes that the controller has published a volume to");
     list.needs(&[LIST_VOLUMES, LIST_VOLUMES_PUBLISHED_NODES]);
@@ -112,9 +107,14 @@ fn page(max_entries: i32, starting_token: impl Into<String>) -> v1::ListVolumesR
 
 /// All entries, by pages of that many.
 fn entries(c: &Context, max_entries: i32) -> Result<Vec<Entry>, Stop> {
-    c.pages(REPLIES, String::new(), |token| {
-        let reply = c.ok(page(max_entries, token))?;
-        Ok((reply.entries, reply.next_token))
+    entries_from(c, String::new(), max_entries)
+}
+
+/// The entries from a token on.
+fn entries_from(c: &Context, token: String, max_entries: i32) -> Result<Vec<Entry>, Stop> {
+    c.pages(REPLIES, token, |token, codes| {
+        let reply = c.ok_or(page(max_entries, token), codes)?;
+        Ok(reply.map(|reply| (reply.entries, reply.next_token)))
     })
 }
 
