@@ -12,6 +12,7 @@ use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapabil
 use drivers::{called, driver, thorough};
 pub use drivers::{driver as driver_with, thorough as thorough_driver};
 use std::fs;
+use tonic::Code;
 
 #[test]
 fn embedded() {
@@ -125,4 +126,17 @@ fn a_driver_that_knows_the_volume_is_asked_for_its_context() {
         .count();
     assert_eq!(asked, 1);
     assert!(!called(&driver, "DeleteVolume"));
+}
+
+#[test]
+fn a_call_that_the_driver_says_goes_on_is_made_again() {
+    let driver = thorough();
+    for rpc in ["ControllerPublishVolume", "NodePublishVolume"] {
+        let goes_on = || Reply::error(Code::Aborted, "it goes on");
+        driver.on_each(rpc, [goes_on(), goes_on(), Reply::bytes(Vec::new())]);
+    }
+    let run = Csi::at(driver.endpoint()).run("lifecycle").succeeds();
+    let told = "note: node publish: ABORTED, trying again\n";
+    assert_eq!(run.stderr.matches(told).count(), 1, "{run}");
+    assert_eq!(drivers::times_called(&driver, "NodePublishVolume"), 3);
 }

@@ -1,4 +1,4 @@
-//! Decides whether a call that failed is made again.
+//! Decides whether a call that failed is made again: one that takes something back, or one of a way that is gone step by step.
 
 use csi_call::CallError;
 use csi_call::session::{Lost, had_no_answer};
@@ -23,8 +23,9 @@ const PAUSES: [Duration; 5] = [
 /// The longest pause for a driver that nobody reaches, where one that is silent is not waited for.
 const BACK_WITHIN: Duration = Duration::from_millis(500);
 
-/// The codes of failures that may pass by themselves.
+/// The codes of failures that may pass by themselves, and those of calls that go on.
 const MAY_PASS: &[Code] = &[Code::Aborted, Code::Unavailable, Code::DeadlineExceeded];
+const PENDING: &[Code] = &[Code::Aborted, Code::DeadlineExceeded];
 
 /// The limits of the tries of a call: number and time.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,8 @@ pub struct Tries {
     pub one: Option<Duration>,
     /// For how long new tries are begun.
     pub all: Duration,
+    /// The codes after which a call is made again.
+    pub after: &'static [Code],
     /// The codes after which a call that takes something back is made again too. One that asks for something once more has
     /// been answered by them.
     pub also_after: &'static [Code],
@@ -72,8 +75,22 @@ impl Tries {
         Self {
             one,
             all,
+            after: MAY_PASS,
             // Of a limit of calls at a time, or in a time.
             also_after: &[Code::ResourceExhausted],
+            pending: all,
+            answers_or_never: false,
+        }
+    }
+
+    /// The tries of a call that goes on, as the driver says, for as long as one call may take.
+    pub fn of_pending(limit: Option<Duration>) -> Self {
+        let all = limit.unwrap_or(Duration::MAX);
+        Self {
+            one: limit,
+            all,
+            after: PENDING,
+            also_after: &[],
             pending: all,
             answers_or_never: false,
         }
@@ -116,13 +133,13 @@ impl Tries {
         let pause = match PAUSES.get(number) {
             Some(pause) => Some(*pause),
             None => {
-                let is_pending = matches!(code, Code::Aborted | Code::DeadlineExceeded);
+                let is_pending = PENDING.contains(&code);
                 (is_pending && silence == Silence::No && passed < self.pending).then_some(longest)
             }
         };
         let too_long = pause.is_none_or(|pause| pause > BACK_WITHIN);
         let silent = silence == Silence::Late || silence == Silence::Lost && too_long;
-        let may_pass = MAY_PASS.contains(&code) || !asks && self.also_after.contains(&code);
+        let may_pass = self.after.contains(&code) || !asks && self.also_after.contains(&code);
         match pause {
             _ if silent && self.answers_or_never => NextTry::Silent,
             Some(pause) if may_pass && passed + pause < self.all => NextTry::Again(pause),
@@ -156,6 +173,8 @@ mod tests {
             pending: Duration::from_secs(4),
             ..usual
         };
+        let up = Tries::of_pending(Some(Duration::from_secs(60)));
+        let for_ever = Tries::of_pending(None);
         let again = |milliseconds| NextTry::Again(Duration::from_millis(milliseconds));
         for (tries, code, silence, number, seconds, expected) in [
             (usual, Code::Aborted, No, 0, 0, again(20)),
@@ -171,6 +190,13 @@ mod tests {
             (soon_told, Code::Aborted, No, 5, 4, NextTry::Failed),
             (usual, Code::ResourceExhausted, No, 0, 0, again(20)),
             (usual, Code::ResourceExhausted, No, 5, 4, NextTry::Failed),
+            (up, Code::Aborted, No, 30, 55, again(2000)),
+            (up, Code::Aborted, No, 30, 59, NextTry::Failed),
+            (up, Code::DeadlineExceeded, No, 0, 0, again(20)),
+            (up, Code::DeadlineExceeded, Late, 0, 60, NextTry::Failed),
+            (up, Code::Unavailable, No, 0, 0, NextTry::Failed),
+            (up, Code::ResourceExhausted, No, 0, 0, NextTry::Failed),
+            (for_ever, Code::Aborted, No, 9999, 99999, again(2000)),
             (strict, Code::Internal, No, 0, 0, again(20)),
             (strict, Code::Aborted, No, 5, 2, again(2000)),
             (strict, Code::Aborted, No, 5, 3, NextTry::Failed),

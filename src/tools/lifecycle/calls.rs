@@ -12,6 +12,7 @@ use csi_proto::{Method, Request, escaped, lock};
 use csi_rpc::context::RequestContext;
 use csi_rpc::validation::{self, Checks, Replies};
 use csi_undo::Made;
+use csi_undo::tries::{NextTry, Tries};
 use prost::Message as _;
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -158,7 +159,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         let driver = run.driver(method);
         // Before it is sent: a call that is interrupted may take effect.
         let number = lock(&run.made).asked(method, &sent);
-        let result = call(driver, run.log, method, sent.clone()).await;
+        let result = self.called(method, &sent).await;
         if let Some(number) = number {
             let (code, reply) = match &result {
                 Ok(reply) => (Code::Ok, reply.clone()),
@@ -173,6 +174,31 @@ impl<W: Write> StepRunner<'_, '_, W> {
             .check(&bytes)
             .map_err(|error| Error::local(error.to_string()).doing(&name))?;
         Ok(reply)
+    }
+
+    /// Makes a call, and again as long as the driver says that it goes on.
+    async fn called(&self, method: &'static Method, request: &Bytes) -> Result<Bytes, CallError> {
+        let driver = self.run.driver(method);
+        let tries = Tries::of_pending(driver.session.timeout());
+        let began = Instant::now();
+        let mut number = 0;
+        loop {
+            let sent = Instant::now();
+            let error = match call(driver, self.run.log, method, request.clone()).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            match tries.after(&error, false, number, sent.elapsed(), began.elapsed()) {
+                NextTry::Again(pause) => {
+                    if number == 0 {
+                        say_again(method, error.status.code());
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+                _ => return Err(error),
+            }
+            number += 1;
+        }
     }
 
     pub(super) fn skipped(&self, name: &str, why: &str) -> Result<(), Error> {
@@ -199,6 +225,12 @@ impl<W: Write> StepRunner<'_, '_, W> {
         };
         csi_output::written(self.run.steps.borrow_mut().step(&step))
     }
+}
+
+/// Says that a call is made again.
+pub(super) fn say_again(method: &Method, code: Code) {
+    let (name, code) = (step_name(method), code_name(code));
+    say!("note: {name}: {code}, trying again");
 }
 
 /// The command that makes the same call.

@@ -1,12 +1,12 @@
 //! The way down of a lifecycle: stops the writer, takes back each step, and reports what stays.
 
-use super::calls::{Lifecycle, call, step_name, text};
+use super::calls::{Lifecycle, call, say_again, step_name, text};
 use super::data::{Exercise, Work};
 use super::volume::TARGET;
 use super::writer::WriterThread;
 use bytes::Bytes;
 use csi_call::{CallError, Connection, call_error};
-use csi_error::{Error, code_name, say};
+use csi_error::{Error, say};
 use csi_output::shell_word::word;
 use csi_output::steps::{Step, StepOutcome};
 use csi_proto::{Method, contents, escaped, lock};
@@ -170,8 +170,7 @@ impl<W: Write> Tool for WayDown<'_, '_, W> {
     }
 
     fn tries_again(&self, method: &'static Method, code: Code) {
-        let (name, code) = (step_name(method), code_name(code));
-        say!("note: {name}: {code}, trying again");
+        say_again(method, code);
     }
 
     fn called(&self, call: &Called<'_>) {

@@ -49,6 +49,23 @@ fn what_is_made_has_the_run_s_name_and_is_taken_back() {
 }
 
 #[test]
+fn a_limit_of_calls_in_a_time_leaves_nothing() {
+    let driver = driver();
+    let mut refused = BTreeSet::new();
+    driver.answer("DeleteVolume", move |request| {
+        let id = request.decode::<v1::DeleteVolumeRequest>().volume_id;
+        match refused.insert(id) {
+            true => Reply::error(Code::ResourceExhausted, "too many calls"),
+            false => Reply::bytes(Vec::new()),
+        }
+    });
+    let csi = Csi::at(driver.endpoint());
+    let run = csi.run("bench create-volume '{i}' --count 3").succeeds();
+    assert!(!run.stderr.contains("left:"), "{run}");
+    assert_eq!(calls(&driver, "DeleteVolume"), 6);
+}
+
+#[test]
 fn a_volume_for_each_worker_stands_ready() {
     let driver = driver();
     let csi = Csi::at(driver.endpoint());
