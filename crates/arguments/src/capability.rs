@@ -239,6 +239,13 @@ fn mode_names() -> String {
     names.join(", ")
 }
 
+/// Whether a volume that is published for this may be written.
+pub fn allows_writes(capability: &VolumeCapability) -> bool {
+    let read_only = [Mode::SingleNodeReaderOnly, Mode::MultiNodeReaderOnly];
+    let mode = capability.access_mode.as_ref().map(|one| one.mode);
+    !read_only.into_iter().any(|one| mode == Some(one.into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,6 +436,23 @@ mod tests {
         fn nothing_panics(text in ".*", fields in "[0-9a-z=,\"]{0,20}") {
             let _ = parse(&text);
             let _ = parse(&fields);
+        }
+    }
+
+    #[test]
+    fn a_volume_is_written_where_its_access_mode_allows_that() {
+        for (mode, expected) in [
+            (Mode::SingleNodeWriter, true),
+            (Mode::SingleNodeReaderOnly, false),
+            (Mode::MultiNodeReaderOnly, false),
+            (Mode::MultiNodeSingleWriter, true),
+            (Mode::MultiNodeMultiWriter, true),
+        ] {
+            let capability = VolumeCapability {
+                access_mode: Some(AccessMode { mode: mode.into() }),
+                ..VolumeCapability::default()
+            };
+            assert_eq!(allows_writes(&capability), expected, "{mode:?}");
         }
     }
 }

@@ -5,9 +5,8 @@ use super::fixtures::{Placed, Volume};
 use super::paths::{FileKind, look, mounts_below, on_disk};
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, each, ensure, skip_unless};
+use csi_arguments::capability::allows_writes;
 use csi_output::shell_word::word;
-use csi_proto::v1::VolumeCapability;
-use csi_proto::v1::volume_capability::access_mode::Mode;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
@@ -206,13 +205,6 @@ fn read_at(placed: &Placed, size: usize, offset: u64) -> Result<Vec<u8>, Stop> {
     })
 }
 
-/// Whether a volume that is published for this may be written.
-fn allows_writes(capability: &VolumeCapability) -> bool {
-    let read_only = [Mode::SingleNodeReaderOnly, Mode::MultiNodeReaderOnly];
-    let mode = capability.access_mode.as_ref().map(|one| one.mode);
-    !read_only.into_iter().any(|one| mode == Some(one.into()))
-}
-
 fn access_of(placed: &Placed) -> Access {
     Access::of(&placed.volume.capability)
 }
@@ -241,24 +233,6 @@ pub fn is_device(path: &str) -> Result<bool, Stop> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::v1::volume_capability::AccessMode;
-
-    #[test]
-    fn a_volume_is_written_where_its_access_mode_allows_that() {
-        for (mode, expected) in [
-            (Mode::SingleNodeWriter, true),
-            (Mode::SingleNodeReaderOnly, false),
-            (Mode::MultiNodeReaderOnly, false),
-            (Mode::MultiNodeSingleWriter, true),
-            (Mode::MultiNodeMultiWriter, true),
-        ] {
-            let capability = VolumeCapability {
-                access_mode: Some(AccessMode { mode: mode.into() }),
-                ..VolumeCapability::default()
-            };
-            assert_eq!(allows_writes(&capability), expected, "{mode:?}");
-        }
-    }
 
     #[test]
     fn a_mount_is_at_its_own_path_alone() {

@@ -5,8 +5,10 @@ use super::data::{Exercise, Exercised, TargetKind, Work};
 use super::plan::{ABNORMAL, Plan};
 use super::volume::{Placed, Volume};
 use super::writer::WriterThread;
+use csi_arguments::capability::allows_writes;
 use csi_error::{Error, OrError};
 use csi_output::steps::StepOutcome;
+use csi_proto::v1;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,6 +25,12 @@ impl<W: Write> StepRunner<'_, '_, W> {
         const NAME: &str = "write and read back";
         if volume.abnormal.is_some() {
             self.skipped(NAME, ABNORMAL)?;
+            return Ok(None);
+        }
+        let given: v1::NodePublishVolumeRequest = self.request();
+        let capability = given.volume_capability;
+        if capability.is_some_and(|one| !allows_writes(&one)) {
+            self.skipped(NAME, "the access mode allows no writes")?;
             return Ok(None);
         }
         let (flags, target) = (self.run.flags, &placed.target);

@@ -61,6 +61,17 @@ fn the_device_of_another_is_only_read() {
         .says("--volume-id");
 }
 
+#[test]
+fn nothing_is_written_where_the_access_mode_allows_no_writes() {
+    let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let found = publishes_device(&driver, "precious");
+    let csi = Csi::at(driver.endpoint());
+    let output = csi.run("lifecycle --cap SINGLE_NODE_READER_ONLY,block");
+    let words = "skipped  the access mode allows no writes\n";
+    assert!(output.succeeds().stdout.contains(words));
+    assert_eq!(found.recv().unwrap(), b"precious");
+}
+
 /// A file system that never answers, as that of a dead server: a FUSE whose other end nobody reads.
 struct Silent {
     device: Arc<Mutex<Option<OwnedFd>>>,
