@@ -98,7 +98,7 @@ impl Lack {
         match self {
             Self::Room => (
                 "no room",
-                "a smaller --volume-size needs less",
+                "where bytes are lacking, a smaller --volume-size needs less",
                 Some("lifecycle/gives-room-back"),
             ),
             Self::Places => (
@@ -182,7 +182,8 @@ fn lack(method: &Method, size: Option<i64>, code: Code, largest: i64) -> Option<
             true => Lack::Room,
             false => Lack::Places,
         }),
-        (Code::ResourceExhausted, _) => size.map(|_| Lack::Room),
+        // What needs no room may have a limit of calls in a time.
+        (Code::ResourceExhausted, _) => Some(size.map_or(Lack::Service, |_| Lack::Room)),
         _ => None,
     }
 }
@@ -242,8 +243,18 @@ mod tests {
                 Some(Lack::Places),
             ),
             // Nothing that is asked or given back needs room.
-            ("DeleteVolume", Bytes::new(), ResourceExhausted, None),
-            ("ListVolumes", Bytes::new(), ResourceExhausted, None),
+            (
+                "DeleteVolume",
+                Bytes::new(),
+                ResourceExhausted,
+                Some(Lack::Service),
+            ),
+            (
+                "ListVolumes",
+                Bytes::new(),
+                ResourceExhausted,
+                Some(Lack::Service),
+            ),
             // Eight bytes have worked.
             ("CreateVolume", sized(9), OutOfRange, Some(Lack::Size)),
             ("CreateVolume", sized(8), OutOfRange, None),

@@ -138,3 +138,30 @@ fn a_list_is_begun_again_whose_token_has_become_invalid() {
     assert!(run.stdout.contains("\n2 passed "), "{run}");
     is_clean(&csi);
 }
+
+#[test]
+fn a_limit_of_calls_in_a_time_is_no_failure() {
+    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let volumes = Volumes::default();
+    let made = volumes.clone();
+    driver.answer("CreateVolume", move |request| {
+        made.make(&request.decode::<v1::CreateVolumeRequest>().name)
+    });
+    let mut count = 0;
+    driver.answer("DeleteVolume", move |request| {
+        count += 1;
+        // After what is tried before this case.
+        if count == 3 {
+            return Reply::error(Code::ResourceExhausted, "too many calls");
+        }
+        let request: v1::DeleteVolumeRequest = request.decode();
+        volumes.list().remove(&request.volume_id);
+        Reply::bytes(Vec::new())
+    });
+    let csi = Csi::at(driver.endpoint());
+    let line = cases(Mode::SingleNodeWriter, "delete-volume/is-idempotent");
+    let run = sanity(&csi, &line).succeeds();
+    let told = "\nok controller/delete-volume/is-idempotent ";
+    assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}

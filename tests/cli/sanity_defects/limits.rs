@@ -42,7 +42,10 @@ fn lacking(report: &Report) -> usize {
         .filter(|reason| reason.contains("RESOURCE_EXHAUSTED"))
         .collect();
     for reason in &of_limits {
-        let advice = ["a smaller --volume-size needs less", "takes more volumes"];
+        let advice = [
+            "where bytes are lacking, a smaller --volume-size needs less",
+            "takes more volumes",
+        ];
         assert!(advice.iter().any(|one| reason.ends_with(one)), "{reason}");
     }
     of_limits.len()
