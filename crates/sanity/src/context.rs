@@ -25,6 +25,7 @@ use csi_proto::lock::lock;
 use csi_proto::path::contents;
 use csi_proto::random;
 use csi_proto::schema::Method;
+use csi_undo::made::Item;
 use prost::Message;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -147,10 +148,11 @@ impl Context {
         request: Q,
     ) -> Result<Result<Q::Reply, Status>, Stop> {
         self.between_steps()?;
-        let answer = self.wait(self.exchanged(Q::METHOD, encoded(&request), limit, &[]))??;
+        let request = encoded(&request);
+        let answer = self.wait(self.exchanged(Q::METHOD, request.clone(), limit, &[]))??;
         let has_ended = |status: &Status| status.code() == Code::DeadlineExceeded;
         if answer.as_ref().is_err_and(has_ended) {
-            lock(&self.run.losses).gave_up(&self.case, Q::METHOD.name);
+            self.gave_up(Q::METHOD, request);
         }
         self.decoded::<Q>(answer)
     }
@@ -234,13 +236,26 @@ impl Context {
     pub fn cancelled<Q: Request>(&self, request: Q, after: Duration) -> Verdict {
         self.between_steps()?;
         let limit = self.run.settings.timeout;
-        let call = self.exchanged(Q::METHOD, encoded(&request), limit, &[]);
+        let request = encoded(&request);
+        let call = self.exchanged(Q::METHOD, request.clone(), limit, &[]);
         // Made within the runtime, which has the clock.
         let answer = self.wait(async { tokio::time::timeout(after, call).await })?;
         if answer.is_err() {
-            lock(&self.run.losses).gave_up(&self.case, Q::METHOD.name);
+            self.gave_up(Q::METHOD, request);
         }
         answer.map_or(Ok(()), |answer| answer.map(drop))
+    }
+
+    /// Notes that a call was given up: the driver may still work on it, also when all that the case has made is taken down.
+    fn gave_up(&self, method: &'static Method, request: Bytes) {
+        lock(&self.run.losses).gave_up(&self.case, method.name);
+        if let Some(making) = csi_rpc::making(method).filter(|making| making.has_own_id()) {
+            lock(&self.run.given_up).push(Item::Asked {
+                method,
+                making,
+                requests: vec![request],
+            });
+        }
     }
 
     /// Waits.

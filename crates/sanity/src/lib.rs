@@ -189,6 +189,7 @@ pub async fn run_watched(
         sizes: [AtomicI64::new(size), AtomicI64::new(size)],
         journal,
         postponed: Mutex::default(),
+        given_up: Mutex::default(),
         left: Mutex::default(),
         seen: Mutex::default(),
         given_ids: Mutex::default(),

@@ -107,6 +107,8 @@ pub struct Run {
     pub(super) journal: Journal,
     /// What cases have made that were cut off, by the cases' names: the next try takes it down.
     pub(super) postponed: Mutex<Vec<(String, Item)>>,
+    /// What was asked for in calls that were given up: it may be made at any time.
+    pub(super) given_up: Mutex<Vec<Item>>,
     /// The items that could not be taken down, with the reasons, by the cases' names.
     pub(super) left: Mutex<Vec<(String, String)>>,
     pub(super) seen: Mutex<CallCounts>,

@@ -13,6 +13,7 @@ use super::report::CaseResult;
 use super::restart::bring_back;
 use super::room::Lack;
 use super::run::{BrokenCall, Run};
+use super::taking_down::MadeItems;
 use super::trial::{Ended, execute, times};
 use super::verdict::Stop;
 use csi_output::figure::counted;
@@ -58,6 +59,9 @@ pub async fn run(
         if !again.is_empty() {
             phases.push_front((again, 1));
         }
+    }
+    if running.cut_short.is_none() {
+        running.take_down_late().await;
     }
     running.end()
 }
@@ -266,6 +270,21 @@ impl Running<'_> {
             self.observer.case_ended(result);
         }
         failed
+    }
+
+    /// Takes down what calls have made that were given up, and of which the driver has made something after their cases' ends.
+    async fn take_down_late(&mut self) {
+        let items = std::mem::take(&mut *lock(&self.run.given_up));
+        let made = MadeItems::of(self.run, None, &items);
+        let problems = tokio::select! {
+            problems = made.take_down() => problems,
+            () = times(&mut self.asked, 1) => {
+                self.cut_short = Some("interrupted".to_owned());
+                return;
+            }
+        };
+        let problems = problems.into_iter().map(|one| (String::new(), one));
+        lock(&self.run.left).extend(problems);
     }
 
     /// The end of the run: its results, and why it ended early.

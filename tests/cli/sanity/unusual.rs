@@ -7,8 +7,9 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tonic::Code;
 
 /// The ids of the volumes that a driver has, which are their names.
@@ -163,5 +164,35 @@ fn a_limit_of_calls_in_a_time_is_no_failure() {
     let run = sanity(&csi, &line).succeeds();
     let told = "\nok controller/delete-volume/is-idempotent ";
     assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}
+
+#[test]
+fn what_a_call_makes_that_was_given_up_goes_when_it_comes_late() {
+    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let (volumes, late) = (Volumes::default(), Volumes::default());
+    let (made, mut begun, under_way) = (volumes.clone(), HashSet::new(), late.clone());
+    driver.answer("CreateVolume", move |request| {
+        let name = request.decode::<v1::CreateVolumeRequest>().name;
+        // Cases before this one make one volume each.
+        if name.ends_with("-0") || !begun.insert(name.clone()) {
+            return made.make(&name);
+        }
+        // One that was given up before it was sent is made again by a caller who waits longer.
+        under_way.make(&name).after(Duration::from_secs(30))
+    });
+    // The call has its effect when all that its case has made was deleted.
+    let here = volumes.clone();
+    driver.answer("DeleteVolume", move |request| {
+        let id = request.decode::<v1::DeleteVolumeRequest>().volume_id;
+        here.list().remove(&id);
+        here.list().extend(late.list().take(&id));
+        Reply::bytes(Vec::new())
+    });
+    let csi = Csi::at(driver.endpoint());
+    let line = cases(Mode::SingleNodeWriter, "create-volume/given-up");
+    let run = sanity(&csi, &line).succeeds();
+    let left = volumes.list().clone();
+    assert_eq!(left, BTreeSet::new(), "{run}");
     is_clean(&csi);
 }
