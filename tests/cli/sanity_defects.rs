@@ -437,6 +437,18 @@ fn a_defect_fails_one_case_of_all() {
 }
 
 #[test]
+fn snapshots_that_never_become_ready_are_one_failure() {
+    let defect = Defect::SnapshotNeverReady;
+    let filter = ["snapshot/", "from-snapshot", "becomes-ready"].map(str::to_owned);
+    let report = run_with(defect, driver_with(defect), filter.into(), 0, 1);
+    assert_eq!(
+        failed_in(&report),
+        BTreeSet::from([found_by(defect)]),
+        "{report}"
+    );
+}
+
+#[test]
 fn drivers_of_older_specifications_are_judged_by_what_they_advertise() {
     each(&[0, 2, 5], |&minor| {
         let options = Options {
