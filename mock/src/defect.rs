@@ -137,6 +137,8 @@ defects! {
     CreateVolumeIgnoresRequiredBytes,
     /// Volumes are larger than limit_bytes.
     CreateVolumeIgnoresLimitBytes,
+    /// CreateVolume rounds a size up to whole MiB, also beyond limit_bytes.
+    CreateVolumeRoundsBeyondLimit,
     /// A size that is too large for the driver is INTERNAL.
     CreateVolumeImpossibleSizeIsInternal,
     /// A limit below the required size is taken as if it were not there.
@@ -211,6 +213,8 @@ defects! {
     DeleteVolumeKeepsVolume,
     /// DeleteVolume takes the volume's snapshots with it.
     DeleteVolumeTakesSnapshots,
+    /// DeleteVolume deletes the clones of the volume.
+    DeleteVolumeTakesClones,
 
     // ControllerPublishVolume and ControllerUnpublishVolume.
     /// ControllerPublishVolume needs no volume id.
@@ -279,6 +283,8 @@ defects! {
     ListVolumesContextDiffers,
     /// ListVolumes shows volumes without their topology.
     ListVolumesTopologyMissing,
+    /// ListVolumes shows a volume with the size that it was created with.
+    ListVolumesShowsOldSize,
     /// ListVolumes does not show the nodes that a volume is attached to, though it says so.
     PublishedNodesMissing,
     /// ListVolumes has no volume condition, though it says so.

@@ -118,6 +118,12 @@ impl Core {
                 let medium = shown.volume_context.entry("medium".to_owned());
                 *medium.or_default() = "disk".to_owned();
             }
+            if let Some(range) = volume.asked.range.as_ref()
+                && self.has(Defect::ListVolumesShowsOldSize)
+                && range.required_bytes > 0
+            {
+                shown.capacity_bytes = range.required_bytes;
+            }
             if self.has(Defect::ListVolumesTopologyMissing) {
                 shown.accessible_topology.clear();
             }

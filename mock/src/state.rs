@@ -229,6 +229,14 @@ impl Volume {
         }
     }
 
+    pub(crate) fn is_clone_of(&self, id: &str) -> bool {
+        let source = self.asked.source.as_ref();
+        match source.and_then(|source| source.r#type.as_ref()) {
+            Some(Source::Volume(volume)) => volume.volume_id == id,
+            _ => false,
+        }
+    }
+
     pub(crate) fn reply(&self) -> v1::Volume {
         v1::Volume {
             capacity_bytes: self.capacity,

@@ -25,6 +25,8 @@ struct Content {
     least: i64,
 }
 
+const MIB: i64 = 1 << 20;
+
 impl Core {
     pub(crate) async fn create(&self, request: CreateVolumeRequest) -> Result<v1::Volume, Status> {
         self.needs(ControllerCapability::CreateDeleteVolume)?;
@@ -330,6 +332,9 @@ impl Core {
         if self.has(Defect::CreateVolumeIgnoresLimitBytes) && range.limit_bytes > 0 {
             return Ok(range.limit_bytes + 1);
         }
+        if self.has(Defect::CreateVolumeRoundsBeyondLimit) {
+            return Ok((capacity + MIB - 1) / MIB * MIB);
+        }
         Ok(capacity)
     }
 
@@ -418,6 +423,9 @@ impl Core {
         }
         if self.has(Defect::DeleteVolumeTakesSnapshots) {
             state.snapshots.retain(|_, snapshot| snapshot.source != id);
+        }
+        if self.has(Defect::DeleteVolumeTakesClones) {
+            state.volumes.retain(|_, volume| !volume.is_clone_of(id));
         }
         data::remove(&self.data(id));
         Ok(())

@@ -70,6 +70,7 @@ found_by! {
     CreateVolumeIgnoresLimitOnRepeat => "controller/create-volume/with-another-size",
     CreateVolumeIgnoresSourceOnRepeat => "controller/create-volume/name-of-a-volume-from-elsewhere",
     CreateVolumeIgnoresRequiredBytes => "replies/create-volume" by "controller/create-volume/has-required-bytes",
+    CreateVolumeRoundsBeyondLimit => "replies/create-volume" by "controller/create-volume/of-an-odd-size",
     CreateVolumeIgnoresLimitBytes => "replies/create-volume" by "controller/create-volume/keeps-limit-bytes",
     CreateVolumeImpossibleSizeIsInternal => "controller/create-volume/of-an-impossible-size",
     CreateVolumeReversedRange => "controller/create-volume/of-a-reversed-range",
@@ -108,6 +109,7 @@ found_by! {
     DeleteVolumeWithoutId => "controller/delete-volume/without-id",
     DeleteVolumeUnknownIsNotFound => "controller/delete-volume/is-idempotent",
     DeleteVolumeKeepsVolume => "controller/delete-volume/deletes",
+    DeleteVolumeTakesClones => "controller/delete-volume/leaves-clones-whole",
     DeleteVolumeTakesSnapshots => "controller/delete-volume/leaves-snapshots-whole",
 
     // ControllerPublishVolume and ControllerUnpublishVolume.
@@ -145,6 +147,7 @@ found_by! {
     ListVolumesNegativeMaxEntries => "controller/list-volumes/with-negative-max-entries",
     ListVolumesForgetsNewest => "controller/list-volumes/shows-every-volume-once",
     ListVolumesContextDiffers => "controller/list-volumes/shows-every-volume-once",
+    ListVolumesShowsOldSize => "controller/expand/expands",
     ListVolumesTopologyMissing => "controller/list-volumes/shows-every-volume-once",
     PublishedNodesMissing => "controller/list-volumes/shows-published-nodes",
     VolumeConditionMissing => "controller/list-volumes/shows-conditions",

@@ -98,6 +98,20 @@ pub fn cases(list: &mut Cases) {
             let copy = c.volume_of(c.clone_of(volume.id())?)?;
             c.is_made_again(&copy)
         });
+    list.about("controller/delete-volume", "DeleteVolume");
+    list.needs(&[CLONE_VOLUME, CREATE_DELETE_VOLUME]);
+    list.rule("DeleteVolume of a volume leaves its clones, or answers FAILED_PRECONDITION");
+    list.changes("leaves-clones-whole", |c| {
+        let volume = c.volume()?;
+        let copy = c.volume_of(c.clone_of(volume.id())?)?;
+        let delete = c.delete_request(volume.id());
+        match c.ok_or(delete, &[FailedPrecondition])? {
+            // To ask for it by its name would need the source.
+            Some(_) => c.ok(c.validate_request(&copy)).map(drop),
+            None => Ok(()),
+        }
+    });
+    list.about("controller/create-volume", "CreateVolume");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
     list.error("CreateVolume with the name of a volume that came from another source answers ALREADY_EXISTS");
     list.changes("name-of-a-volume-from-elsewhere", |c| {

@@ -46,10 +46,12 @@ pub fn cases(list: &mut Cases) {
         let limit = c.size();
         c.ok_or(c.create_sized(0, limit)?, &[OutOfRange])
     });
-    list.rule("The volume of a size that is no multiple of anything is not smaller than that");
+    list.rule("The volume of a size that is no multiple of anything is not smaller than that, and not larger where that is the limit");
     list.changes("of-an-odd-size", |c| {
         let odd = c.size() + 1 + i64::try_from(c.random(4095)).unwrap_or(0);
-        c.ok_or(c.create_sized(odd, 0)?, &[OutOfRange])
+        each([0, odd], |limit| {
+            c.ok_or(c.create_sized(odd, limit)?, &[OutOfRange])
+        })
     });
     list.error("CreateVolume of a size that no storage has answers OUT_OF_RANGE, unless the plugin knows no limit");
     list.changes("of-an-impossible-size", |c| {
