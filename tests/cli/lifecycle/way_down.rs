@@ -162,7 +162,7 @@ fn a_creation_that_is_refused_in_the_end_leaves_nothing() {
             Reply::error(Code::OutOfRange, "the source has shrunk"),
         ],
     );
-    let run = Csi::at(driver.endpoint()).run("lifecycle").exits(64 + 4);
+    let run = Csi::at(driver.endpoint()).run("lifecycle").exits(64 + 11);
     let run = run.says("the source has shrunk");
     assert!(!run.stderr.contains("left:"), "{run}");
     assert!(!called(&driver, "DeleteVolume"), "{:?}", driver.calls());
