@@ -67,6 +67,9 @@ pub(super) fn old_flags(flags: MountFlags) -> Flags {
 
 /// Gives the folder that is mounted at `target` an owner and a mode.
 pub(super) fn dress(target: &Path, ownership: Ownership, say: Say<'_>) -> Result<(), Failure> {
+    if ownership == Ownership::default() {
+        return Ok(());
+    }
     say(format!("changing owner and mode of {}", target.display()));
     let folder = open_target(target)?;
     let dressed = (|| {

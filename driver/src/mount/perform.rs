@@ -4,7 +4,7 @@
 use crate::mount::bind;
 use crate::mount::kernel;
 use crate::mount::nfs;
-use crate::mount::task::{Done, Failure, Say, Task, asking_usage};
+use crate::mount::task::{Done, Failure, Place, Say, Task, asking_usage};
 
 /// Does `task`.
 ///
@@ -15,6 +15,12 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<Done, Failure> {
     match task {
         Task::MountNfs { source, place } => {
             done = nfs::mount_nfs(source, place, say)?;
+            if let Place::At {
+                target, ownership, ..
+            } = place
+            {
+                kernel::dress(target, *ownership, say)?;
+            }
         }
         Task::Bind {
             root,
@@ -22,6 +28,7 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<Done, Failure> {
             target,
             flags,
             without,
+            ownership,
             is_nfs,
         } => {
             if *is_nfs {
@@ -30,6 +37,7 @@ pub fn perform(task: &Task, say: Say<'_>) -> Result<Done, Failure> {
             }
             say(format!("binding {}", target.display()));
             bind::bind((root, below), *is_nfs, target, *flags, without.as_deref())?;
+            kernel::dress(target, *ownership, say)?;
         }
         Task::SetOwnership { target, ownership } => {
             say(format!("asking the server of {}", target.display()));

@@ -32,6 +32,8 @@ pub enum Task {
         flags: MountFlags,
         /// A name that must not be in what appears there.
         without: Option<String>,
+        /// What the folder that appears there is given. The mount stays where it cannot be.
+        ownership: Ownership,
         /// Whether an NFS export is mounted at `root`, whose server has to know it still.
         is_nfs: bool,
     },
@@ -85,6 +87,8 @@ pub enum Place {
         below: PathBuf,
         /// A name that must not be in what appears there.
         without: Option<String>,
+        /// What the folder that appears there is given. The mount stays where it cannot be.
+        ownership: Ownership,
     },
     /// Nowhere: the answer has its root folder.
     Nowhere {

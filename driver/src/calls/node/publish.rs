@@ -317,6 +317,7 @@ impl Volumes {
             target: target.to_owned(),
             flags: request.options.flags,
             without: hidden(request),
+            ownership: request.ownership,
             is_nfs,
         };
         let (task, bound) = match source {
@@ -330,6 +331,7 @@ impl Volumes {
                     target: target.to_owned(),
                     below: request.arguments.below(),
                     without: hidden(request),
+                    ownership: request.ownership,
                 };
                 (Task::MountNfs { source, place }, bounds.mount)
             }
@@ -349,7 +351,7 @@ impl Volumes {
                     let fields = [("export", export.into()), ("vers", version.as_str().into())];
                     self.log.event(Level::Debug, "mounted", &fields);
                 }
-                return self.give_ownership(request, target).await.map(|()| None);
+                return Ok(None);
             }
             Err(error) => error,
         };
