@@ -202,19 +202,19 @@ impl Interrupts {
     pub async fn next(&mut self) -> Error {
         let Some(bound) = &mut self.bound else {
             tokio::select! {
-                () = self.interrupt.next() => {}
+                () = press(&mut self.interrupt, &self.pressed) => {}
                 () = self.end.next() => {}
             }
             return Error::interrupted();
         };
         let Some(ending) = &self.ending else {
-            self.interrupt.next().await;
+            press(&mut self.interrupt, &self.pressed).await;
             return Error::interrupted();
         };
         if bound.until.is_none() && ending.until().is_none() {
             tokio::select! {
                 // One that has woken the line editor may come late.
-                () = self.interrupt.next() => if ending.until().is_none() {
+                () = press(&mut self.interrupt, &self.pressed) => if ending.until().is_none() {
                     return Error::interrupted();
                 },
                 () = self.end.next() => {}
@@ -228,6 +228,14 @@ impl Interrupts {
         sleep_until(until.into()).await;
         Error::local("there was no time left for it: the shell was asked to end")
     }
+}
+
+/// Waits for Ctrl-C. The runtime tells of one later than its handler does: what was forgotten meanwhile ends nothing.
+async fn press(interrupt: &mut Signals, pressed: &AtomicBool) {
+    while {
+        interrupt.next().await;
+        !pressed.load(Ordering::SeqCst)
+    } {}
 }
 
 /// The end of the time for the first of `count` commands: an equal share for each.
