@@ -11,8 +11,8 @@ use crate::share::database::{Share, now};
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::open::blocked;
 use crate::share::records::format::{self, FORMAT};
+use crate::share::records::leftovers;
 use crate::share::records::record::{Record, State};
-use crate::share::records::removal;
 use crate::share::records::size::Size;
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::measure_name;
@@ -257,7 +257,7 @@ fn put(share: &Share, found: &Found<Volume>, measure: &Measure) -> Result<bool, 
         _ => {}
     }
     let _ = fs::unlinkat(&found.folder, &name, AtFlags::empty());
-    removal::remove_folder::<Volume>(share, key, Some(nonce));
+    leftovers::remove_folder::<Volume>(share, key, Some(nonce));
     Ok(false)
 }
 

@@ -9,10 +9,10 @@ use crate::share::error::ShareError;
 use crate::share::life::{self, Life};
 use crate::share::limits::{self, Answered};
 use crate::share::records::record::{Kind, State};
-use crate::share::records::removal;
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::volume::Volume;
+use crate::share::records::{leftovers, removal};
 use crate::share::token::NameKey;
 use crate::share::trash;
 
@@ -135,7 +135,7 @@ fn recover_kind<K: Life, G>(
 ) -> Result<Vec<NameKey>, ShareError> {
     go_through(share, store::keys::<K>(share)?, failures, |key, found| {
         let Some(found): Option<Found<K>> = found else {
-            return removal::clear_leftovers::<K>(share, key);
+            return leftovers::clear_leftovers::<K>(share, key);
         };
         store::prune_leftovers(&found);
         match found.record.state {

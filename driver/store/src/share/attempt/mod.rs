@@ -19,6 +19,7 @@ use crate::files::copying::{self, Progress};
 use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
+use crate::share::records::leftovers;
 use crate::share::records::origin::Source;
 use crate::share::records::record::{Copying, Kind, Record};
 use crate::share::records::removal;
@@ -216,7 +217,7 @@ pub(in crate::share) fn make<K: Kind>(
         let _ = trash::discard(share, &claimed.folder, name, promise);
     }
     // It may have been deleted meanwhile, and then this attempt has kept the folder.
-    removal::remove_folder::<K>(share, claimed.record.key(), None);
+    leftovers::remove_folder::<K>(share, claimed.record.key(), None);
     result
 }
 

@@ -2,6 +2,7 @@
 //! The rooms that use a record decide what its state means.
 
 pub mod format;
+pub mod leftovers;
 pub mod origin;
 pub mod promise;
 pub mod record;

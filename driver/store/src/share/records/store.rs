@@ -17,8 +17,8 @@ use crate::files::crash_points::step;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::paths::sub_path::RECORDS_FOLDER;
+use crate::share::records::leftovers;
 use crate::share::records::record::{Kind, Record};
-use crate::share::records::removal;
 use crate::share::records::text::{
     self, MAX_RECORD, data_name, is_attempt, measure_name, parse_file_name,
 };
@@ -387,7 +387,7 @@ fn draft_and_rename<K: Kind>(
                 if !matches!(error, Errno::EXIST | Errno::NOTEMPTY) {
                     return Err(error).context(|| "publishing the record".to_owned());
                 }
-                removal::clear_leftovers::<K>(share, key)?;
+                leftovers::clear_leftovers::<K>(share, key)?;
             }
         }
     }
@@ -477,7 +477,7 @@ fn is_late<K: Kind>(share: &Share, found: &Found<K>, next: &Record<K>) -> std::i
         return Ok(false);
     }
     let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
-    removal::remove_folder::<K>(share, next.key(), Some(next.nonce));
+    leftovers::remove_folder::<K>(share, next.key(), Some(next.nonce));
     Ok(true)
 }
 
