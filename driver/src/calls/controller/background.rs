@@ -23,11 +23,10 @@ use csi_nfs_store::share::token::NameKey;
 use csi_nfs_store::share::trash::{self, DRAFT_LIFE, Purged, Tries};
 use csi_proto::lock::lock;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 /// How long to wait before a purge is tried again that files held open have stopped, or that is left to an agent. After the
 /// last time a controller purges what the agent has not.
@@ -45,15 +44,6 @@ const RECOVERY: &str = "the recovery after a restart";
 
 /// For clocks that go a little differently.
 const SWEEP_MARGIN: Duration = Duration::from_secs(30);
-
-/// What runs in the background, and how it is told to come to an end.
-#[derive(Default)]
-pub(super) struct BackgroundTasks {
-    tasks: Mutex<JoinSet<()>>,
-    /// How many wait for the background now: while above zero, background tasks skip their delays.
-    hurry: watch::Sender<usize>,
-    stopping: AtomicBool,
-}
 
 impl Controller {
     /// For the end of a process: gives up all work in the background, which the next start takes up. Copies end where they

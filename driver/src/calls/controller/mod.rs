@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 mod background;
+mod background_tasks;
 mod capacity;
 mod changing;
 pub mod config;

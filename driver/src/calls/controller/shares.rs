@@ -1,7 +1,7 @@
 //! The shares that this process knows, and work on them. Owns which share a request means, what was learned of each since
 //! the start (its UUID, its mount options). What no call waits for is in `background`, what lies in what in `neighbours`.
 
-use super::background::BackgroundTasks;
+use super::background_tasks::BackgroundTasks;
 use super::config::{ControllerConfig, NamedShare, Role};
 use super::copies::Copies;
 use super::error::ControllerError;
