@@ -75,7 +75,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
-        let mut signals = Signals::watch_each(defaults).or_because(interrupt::UNWATCHED)?;
+        let mut signals =
+            Signals::watch_each(defaults.in_shell).or_because(interrupt::UNWATCHED)?;
         let connecting = sides(bench, &prepared, &endpoints, controller.as_ref(), globals);
         let sides = tokio::select! {
             sides = connecting => sides?,

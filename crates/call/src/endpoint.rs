@@ -29,7 +29,6 @@ pub use pod::Pod;
 pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
-use crate::listen::SOCKET_PATH_MAX;
 use cluster::Sought;
 use inside::Inside;
 use state::Folder;
@@ -40,6 +39,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 use watched::LastError;
+
+/// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
+pub const SOCKET_PATH_MAX: usize = 107;
 
 /// The forms of an endpoint, for help and errors.
 pub(crate) const FORMS: &str = "unix:///PATH, PATH, unix-abstract:NAME, tcp://HOST:PORT, HOST:PORT, dns:///HOST:PORT, https://HOST[:PORT], exec:COMMAND, pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR] or mock:[DIR]";

@@ -2,7 +2,7 @@
 //!
 //! Owns files of sockets: none is removed that is not this process's own. Must not know what connections carry.
 
-use super::endpoint::{ByteStream, socket_spelled_out};
+use super::endpoint::{ByteStream, SOCKET_PATH_MAX, socket_spelled_out};
 use csi_proto::socket_file::SocketFile;
 use csi_proto::socket_place::{SocketError, SocketPlace};
 use std::io;
@@ -19,9 +19,6 @@ const REMEDY: &str = "listen elsewhere";
 
 /// The schemes of endpoints that are written without slashes, and that nobody can listen on.
 const NO_PLACES: [&str; 6] = ["exec", "pod", "kubectl", "embedded", "mock", "dns"];
-
-/// The longest path that the kernel takes for a socket: `sun_path` without its NUL.
-pub const SOCKET_PATH_MAX: usize = 107;
 
 /// Why nobody can listen there.
 #[derive(Debug, Error)]

@@ -5,7 +5,6 @@
 //! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second. Programs that it
 //! has started then die with it.
 
-use super::defaults::Defaults;
 use csi_sys::end_signals::is_ignored;
 use csi_sys::{process_groups, waits};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -122,8 +121,8 @@ impl Signals {
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn watch_each(defaults: &Defaults) -> io::Result<Self> {
-        if defaults.in_shell {
+    pub fn watch_each(in_shell: bool) -> io::Result<Self> {
+        if in_shell {
             return Ok(Self::watch());
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;

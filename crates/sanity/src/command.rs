@@ -15,7 +15,7 @@ use csi_invocation::connect;
 use csi_invocation::contexts::chosen::{Chosen, Selection};
 use csi_invocation::defaults::{self, Defaults};
 use csi_invocation::globals::Globals;
-use csi_invocation::interrupt::{self, Signals};
+use csi_invocation::interrupt::{Signals, UNWATCHED};
 use csi_invocation::parse::Offered;
 use csi_invocation::parse::{self, with_flags};
 use csi_output::colour::{self, Brush};
@@ -315,7 +315,7 @@ fn execute(
     let mut progress = Progress::new(stdout(), shown, known.clone());
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
-        let mut signals = Signals::watch_each(defaults).or_because(interrupt::UNWATCHED)?;
+        let mut signals = Signals::watch_each(defaults.in_shell).or_because(UNWATCHED)?;
         if let (Some(endpoint), true) = (&endpoint, globals.wait.is_some()) {
             tokio::select! {
                 ready = connect::session(endpoint, &globals) => drop(ready?),

@@ -53,7 +53,8 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     let drawn = u64::from_ne_bytes(drawn);
     let runtime = connect::runtime()?;
     let ran = runtime.block_on(async {
-        let mut signals = Signals::watch_each(defaults).or_because(interrupt::UNWATCHED)?;
+        let mut signals =
+            Signals::watch_each(defaults.in_shell).or_because(interrupt::UNWATCHED)?;
         let connecting = async {
             let node = Connection {
                 session: connect::session(&endpoint, globals).await?,

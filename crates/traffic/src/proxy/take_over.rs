@@ -1,7 +1,8 @@
 //! The driver's own socket when the proxy takes it over: the driver gets its path back.
 
+use csi_call::endpoint::SOCKET_PATH_MAX;
 use csi_call::endpoint::aside;
-use csi_call::listen::{ListenAddress, ListenError, Listener, SOCKET_PATH_MAX, at, socket_place};
+use csi_call::listen::{ListenAddress, ListenError, Listener, at, socket_place};
 use csi_proto::socket_file::SocketState;
 use csi_proto::socket_place::{SocketError, SocketPlace};
 use std::os::unix::fs::MetadataExt;
