@@ -183,7 +183,7 @@ impl Context {
     /// A call that changes nothing and is no step of the case.
     ///
     /// # Errors
-    /// When the case is over.
+    /// When the case is over, or the driver goes away.
     pub(super) fn unrecorded(
         &self,
         session: &Session,
@@ -191,6 +191,7 @@ impl Context {
         request: Bytes,
     ) -> Result<Result<Bytes, Status>, Stop> {
         self.allowed(method)?;
+        let before = self.restarts.mark();
         let answer = self.wait(async {
             let mut again = Again::within(self.run.settings.timeout);
             loop {
@@ -203,6 +204,11 @@ impl Context {
                 }
             }
         })?;
+        let lost = answer.as_ref().err().and_then(Lost::of);
+        if let Some(lost) = lost.filter(|_| !self.restarts.cut_off(before)) {
+            let failure = self.made.lose(&self.case, method, &request, lost);
+            return Err(Stop::Failed(failure));
+        }
         Ok(answer.map(|messages| messages.into_iter().next().unwrap_or_default()))
     }
 

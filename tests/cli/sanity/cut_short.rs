@@ -234,6 +234,39 @@ fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
 }
 
 #[test]
+fn a_driver_that_goes_away_in_a_question_beside_the_steps_has_failed_no_case() {
+    let driver = ScriptedDriver::unix();
+    // The third is the one that goes to the controller's endpoint.
+    driver.on_each(
+        "GetPluginInfo",
+        [info(), info(), Reply::disconnect(), info()],
+    );
+    driver.on("GetPluginCapabilities", with_a_controller());
+    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    let none = v1::ControllerGetCapabilitiesResponse::default();
+    driver.on("ControllerGetCapabilities", Reply::message(&none));
+    let csi = Csi::at(driver.endpoint());
+    let case = "identity/plugin-info/is-the-same-at-the-controller";
+    let run = sanity(&csi, &format!("--filter {case}")).succeeds();
+    let told = format!("the driver went away in {case} (GetPluginInfo), which runs again alone");
+    assert!(run.stderr.contains(&told), "{run}");
+    assert!(run.stdout.contains(&format!("\nok {case} ")), "{run}");
+}
+
+/// The answer to GetPluginCapabilities of a driver with a controller.
+fn with_a_controller() -> Reply {
+    let service = v1::plugin_capability::Service {
+        r#type: v1::plugin_capability::service::Type::ControllerService.into(),
+    };
+    let service = v1::PluginCapability {
+        r#type: Some(v1::plugin_capability::Type::Service(service)),
+    };
+    Reply::message(&v1::GetPluginCapabilitiesResponse {
+        capabilities: vec![service],
+    })
+}
+
+#[test]
 fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
     let (node, controller) = (ScriptedDriver::unix(), ScriptedDriver::unix());
     let listing = v1::controller_service_capability::Rpc {
@@ -245,18 +278,9 @@ fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
     let capabilities = v1::ControllerGetCapabilitiesResponse {
         capabilities: vec![listing],
     };
-    let service = v1::plugin_capability::Service {
-        r#type: v1::plugin_capability::service::Type::ControllerService.into(),
-    };
-    let service = v1::PluginCapability {
-        r#type: Some(v1::plugin_capability::Type::Service(service)),
-    };
-    let plugin = v1::GetPluginCapabilitiesResponse {
-        capabilities: vec![service],
-    };
     for driver in [&node, &controller] {
         driver.on("GetPluginInfo", info());
-        driver.on("GetPluginCapabilities", Reply::message(&plugin));
+        driver.on("GetPluginCapabilities", with_a_controller());
         driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     }
     controller.on("ControllerGetCapabilities", Reply::message(&capabilities));
