@@ -10,6 +10,7 @@ pub mod listen;
 pub mod log;
 pub mod pages;
 pub mod process_group;
+pub mod redacted;
 pub mod secrets;
 pub mod session;
 pub mod status_details;

@@ -1,5 +1,6 @@
 //! The history of typed lines, in a file that only its owner can read, without lines that carry a secret.
 
+use csi_call::redacted::redacted;
 use csi_call::user_folders;
 use csi_invocation::private_file;
 use std::fmt::Write as _;
@@ -152,55 +153,18 @@ fn unescaped(line: &str) -> String {
     out
 }
 
-/// Words that, as a key, say that a secret follows.
-const SECRET_WORDS: [&str; 9] = [
-    "secret",
-    "passw",
-    "token",
-    "credential",
-    "authorization",
-    "apikey",
-    "api-key",
-    "api_key",
-    "private",
-];
+/// Flags and settings that are called as a secret is, and hold none.
+const HARMLESS: [&str; 3] = ["secrets-file", "--secrets-prompt", "--starting-token"];
 
-/// Flags that hold such a word and no secret.
-const HARMLESS: [&str; 4] = [
-    "--secrets-file",
-    "--secrets-prompt",
-    "--starting-token",
-    "secrets-file",
-];
-
-/// Whether a line seems to carry a secret: a key that is called so with a value behind it, in a map, in JSON or as a flag.
-/// Rather one line too many is left out than one too few.
+/// Whether a line seems to carry a secret. Rather one line too many is left out than one too few.
 pub(super) fn has_secret(line: &str) -> bool {
-    let mut line = line.to_lowercase();
+    let words = line.split_whitespace().filter(|word| *word != "\\");
+    // What psql's `\set NAME VALUE` sets stands in the next word, as that of a flag.
+    let mut line = Vec::from_iter(words).join(" ").replace("set ", "set --");
     for harmless in HARMLESS {
         line = line.replace(harmless, "");
     }
-    SECRET_WORDS.iter().any(|word| {
-        line.match_indices(word).any(|(at, word)| {
-            let rest = &line[at + word.len()..];
-            let key_end = rest.find(|c: char| !c.is_alphanumeric() && !"_-./".contains(c));
-            let after = key_end.map_or("", |end| &rest[end..]);
-            // The value of a flag, and of psql's `\set NAME`, may stand in the next word.
-            let mut before = line[..at].rsplit(char::is_whitespace);
-            let is_flag = before.next().is_some_and(|word| word.starts_with('-'))
-                || before
-                    .find(|word| !word.trim_matches('\\').is_empty())
-                    .is_some_and(|word| word.ends_with("set"));
-            let after = after.trim_start_matches(['"', '\'', '\\']).trim_start();
-            match after.strip_prefix(['=', ':']) {
-                Some(value) => {
-                    let value = value.trim_start();
-                    !value.is_empty() && !value.starts_with("{}")
-                }
-                None => is_flag && !after.is_empty(),
-            }
-        })
-    })
+    redacted(&line, &[]) != line
 }
 
 #[cfg(test)]
@@ -223,6 +187,7 @@ mod tests {
             r"identity probe;\set  my_token 'hunter2'",
             "\\set \\\n token hunter2",
             "set token hunter2 $nope",
+            "controller create-volume x --params passphrase=hunter2",
         ] {
             assert!(has_secret(line), "{line}");
         }

@@ -1,7 +1,7 @@
 //! The bundle for a bug report: an archive of what was found, of the driver's log, and of what this program was told by
 //! its environment. Secrets are taken out of all of it.
 
-use super::redacted::redacted;
+use csi_call::redacted::redacted;
 use std::env;
 use std::fs::{self, File};
 use std::io::{self, Write as _};

@@ -2,7 +2,7 @@
 //!
 //! Owns the command and the order of the checks. Each check has a file, in which looking and judging are apart: `socket.rs`,
 //! `process.rs`, `driver.rs` with `meaning.rs`, `sizes.rs`, `kubelet.rs`, `leftovers.rs`, `mounts.rs`; for a driver in a pod
-//! `pod.rs` has those that would look at this machine. `finding.rs` is what they say. What goes into a bug report is in `bundle.rs`, with `log.rs` and `redacted.rs`. Nothing here changes anything, nor waits
+//! `pod.rs` has those that would look at this machine. `finding.rs` is what they say. What goes into a bug report is in `bundle.rs`, with `log.rs`. Nothing here changes anything, nor waits
 //! longer than its limit.
 
 mod bundle;
@@ -15,7 +15,6 @@ mod meaning;
 mod mounts;
 mod pod;
 mod process;
-mod redacted;
 mod sizes;
 mod socket;
 

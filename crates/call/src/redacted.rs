@@ -1,15 +1,14 @@
-//! Takes secrets out of a text that goes into a bug report: values that are known to be secret, values behind words that
-//! secrets are called by, and keys in PEM.
+//! Takes secrets out of a text that goes into a bug report or a history: values that are known to be secret, values behind words
+//! that secrets are called by, and keys in PEM.
 //!
 //! What is not called a secret and is none of the known ones stays; whoever sends the report reads it first.
 
-use csi_call::secrets::masked;
+use crate::secrets::masked;
 use csi_proto::value::MASK;
 
 /// How secrets are called, in lower case.
-const WORDS: [&str; 10] = [
-    "password",
-    "passwd",
+const WORDS: [&str; 9] = [
+    "passw",
     "passphrase",
     "secret",
     "token",
@@ -17,7 +16,7 @@ const WORDS: [&str; 10] = [
     "authorization",
     "api_key",
     "apikey",
-    "private_key",
+    "private",
 ];
 
 /// The text without `secrets`, and without what is called one.
@@ -89,9 +88,13 @@ fn value(behind: &str, is_flag: bool) -> (&str, &str, &str) {
     };
     let given = given.trim_start_matches(' ');
     if given.starts_with(['{', '[']) {
-        // What is in there has names of its own.
         let (kept, rest) = behind.split_at(behind.len() - given.len());
-        return (kept, "", rest);
+        let (group, after) = rest.split_at(group_length(rest));
+        let is_empty = group[1..].starts_with(['}', ']']);
+        return match is_empty {
+            true => (&behind[..kept.len() + group.len()], "", after),
+            false => (kept, group, after),
+        };
     }
     let quotes = given.len() - given.trim_start_matches(['"', '\'', '\\']).len();
     let start = behind.len() - given.len() + quotes;
@@ -111,6 +114,23 @@ fn value(behind: &str, is_flag: bool) -> (&str, &str, &str) {
     let (kept, rest) = behind.split_at(start);
     let (value, after) = rest.split_at(length);
     (kept, value, after)
+}
+
+/// The length of the map or list at the beginning of a text; of all of the text where it does not end.
+fn group_length(text: &str) -> usize {
+    let (mut depth, mut in_quotes) = (0, false);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '"' => in_quotes = !in_quotes,
+            '{' | '[' if !in_quotes => depth += 1,
+            '}' | ']' if !in_quotes => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    text.trim_end_matches('\n').len()
 }
 
 #[cfg(test)]
@@ -139,6 +159,18 @@ mod tests {
             ("api-key=1&x=2", "api-key=MASK&x=2"),
             ("the secret is out", "the secret is out"),
             ("secrets: {}", "secrets: {}"),
+            (
+                r#"{"secrets": {"k": "a}b", "l": {}}, "n": 1}"#,
+                r#"{"secrets": MASK, "n": 1}"#,
+            ),
+            (
+                r#"msg="{\"secrets\":{\"k\":\"x\"},\"n\":1}""#,
+                r#"msg="{\"secrets\":MASK,\"n\":1}""#,
+            ),
+            ("tokens: [a, b", "tokens: MASK"),
+            ("the passphrase is: x", "the passphrase is: x"),
+            ("nfsPassphrase=x", "nfsPassphrase=MASK"),
+            ("privateKey: x", "privateKey: MASK"),
             ("token=a token=b", "token=MASK token=MASK"),
             ("starting_token: ", "starting_token: "),
             ("ä password=ö", "ä password=MASK"),
