@@ -546,3 +546,22 @@ fn fail_fast_ends_after_the_first_failure_and_shuffle_is_told_by_the_seed() {
     assert_eq!(order("1"), order("1"));
     assert_ne!(order("1"), order("2"));
 }
+
+#[test]
+fn a_journal_that_cannot_be_written_any_more_is_not_the_driver_s_mistake() {
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let mut command = Command::new("sh");
+    // Files of at most a kibibyte, as on a disk that is full then.
+    let limited = "trap '' XFSZ; ulimit -f 2; exec \"$0\" \"$@\"";
+    let own = csi.command();
+    command.args(["-c", limited]).arg(own.get_program());
+    let set = own.get_envs();
+    command.envs(set.filter_map(|(name, value)| Some((name, value?))));
+    command.args(arguments(&csi, "--filter create-volume --filter node/publish").split(' '));
+    let run = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&run.stdout);
+    assert_eq!(run.status.code(), Some(4), "{stdout}");
+    let told = "the journal of what is made cannot be written: File too large";
+    assert!(stdout.contains(told), "{stdout}");
+}

@@ -75,6 +75,9 @@ pub struct CallError {
     pub secrets: Vec<String>,
 }
 
+/// The message of the status of a call that had no answer in time.
+pub const NO_ANSWER: &str = "no answer within the deadline";
+
 /// There was no connection for a call, or it was lost before the answer came: no word of the driver's. The source of such
 /// a status, whose code is UNAVAILABLE.
 #[derive(Debug, Error)]
@@ -320,10 +323,7 @@ impl Session {
             None => work.await.map_err(judged),
             Some(end) => match timeout_at(end, work).await {
                 Ok(result) => result.map_err(judged),
-                Err(_) => Err((
-                    None,
-                    Status::deadline_exceeded("no answer within the deadline"),
-                )),
+                Err(_) => Err((None, Status::deadline_exceeded(NO_ANSWER))),
             },
         };
         result.map_err(|(teller, status)| {
@@ -384,7 +384,7 @@ fn judged(mut status: Status) -> (Option<Teller>, Status) {
 /// say something else as the driver's.
 fn unanswered(status: Status) -> Status {
     if status.code() == Code::Cancelled && status.message() == "Timeout expired" {
-        return Status::deadline_exceeded("no answer within the deadline");
+        return Status::deadline_exceeded(NO_ANSWER);
     }
     let Some(source) = status.source() else {
         return Unreadable::status(status.message());

@@ -147,8 +147,10 @@ impl Losses {
 impl Absence {
     /// The calls that were under way, or just given up, when the driver went away, in words.
     pub(super) fn suspects(&self) -> String {
-        let calls = self.calls.iter();
-        let calls = calls.map(|one| format!("{} of {}", one.method.name, one.case));
+        let calls = self.calls.iter().map(|one| match &*one.case {
+            "" => format!("{} before the cases", one.method.name),
+            case => format!("{} of {case}", one.method.name),
+        });
         let given_up = self.given_up.iter();
         let given_up = given_up.map(|one| format!("{} of {} (given up)", one.method, one.case));
         Vec::from_iter(calls.chain(given_up)).join(", ")
@@ -176,6 +178,9 @@ mod tests {
         assert_eq!(losses.unexplained()[0].suspects(), told);
         losses.note(lost("in/the/same/moment"));
         assert_eq!((losses.count(), losses.unexplained().len()), (1, 1));
+        losses.note(lost(""));
+        let told = losses.unexplained()[0].suspects();
+        assert!(told.contains(", DeleteVolume before the cases, "), "{told}");
         losses.explain("gives/up");
         assert_eq!(losses.killers(), ["gives/up"]);
         assert!(losses.unexplained().is_empty());

@@ -82,7 +82,15 @@ async fn find(run: &Arc<Run>, access: Access) -> bool {
     let usual = given.unwrap_or(DEFAULT_SIZE);
     run.set_size(access, found.unwrap_or(usual));
     // The first case tries the usual one for mount.
-    found.is_some() || access == Access::Mount || tried(run, access, usual).await != Tried::Refused
+    if found.is_some() || access == Access::Mount {
+        return true;
+    }
+    let mut usable = tried(run, access, usual).await;
+    if usable == Tried::Lost {
+        // Whether such calls take the driver down is shown by the cases; somebody may have restarted it just then.
+        usable = tried(run, access, usual).await;
+    }
+    usable != Tried::Refused
 }
 
 /// The smallest size that counts.

@@ -1,7 +1,7 @@
 //! The end of a case: passed, failed (with the expected and the actual answer), or skipped.
 
 use csi_call::secrets::masked;
-use csi_call::session::Lost;
+use csi_call::session::{Lost, NO_ANSWER};
 use csi_error::code_name;
 use csi_proto::schema::Method;
 use serde::{Deserialize, Serialize};
@@ -194,6 +194,7 @@ pub fn status_text(status: &Status) -> String {
         return format!("it did not answer: UNAVAILABLE: {lost}");
     }
     let message = match status.message() {
+        NO_ANSWER => return format!("it did not answer: {NO_ANSWER}"),
         "" => "(no message)",
         message => message,
     };

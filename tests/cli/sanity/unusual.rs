@@ -6,6 +6,7 @@ use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -195,4 +196,28 @@ fn what_a_call_makes_that_was_given_up_goes_when_it_comes_late() {
     let left = volumes.list().clone();
     assert_eq!(left, BTreeSet::new(), "{run}");
     is_clean(&csi);
+}
+
+#[test]
+fn a_driver_that_goes_away_once_while_block_is_tried_is_not_taken_to_have_that() {
+    let driver = crate::lifecycle::thorough_driver();
+    let mut is_first = true;
+    driver.answer("CreateVolume", move |request| {
+        let request = request.decode::<v1::CreateVolumeRequest>();
+        match &request.volume_capabilities[0].access_type {
+            Some(AccessType::Block(_)) if std::mem::take(&mut is_first) => Reply::disconnect(),
+            Some(AccessType::Block(_)) => {
+                Reply::error(Code::InvalidArgument, "volumes are folders")
+            }
+            _ => Reply::message(&v1::CreateVolumeResponse {
+                volume: Some(v1::Volume {
+                    volume_id: "vol-1".into(),
+                    ..Default::default()
+                }),
+            }),
+        }
+    });
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--volume-size 1Gi --filter lifecycle/make-and-remove");
+    assert!(!run.stdout.contains("volumes are folders"), "{run}");
 }
