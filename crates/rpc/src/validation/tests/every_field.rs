@@ -200,7 +200,11 @@ fn the_fields_whose_documentation_says_so_are_required() {
             let mut rules = rules.iter();
             let has_rule = message.required.contains(&field.name)
                 || rules.any(|rule| matches!(rule, Rule::Required(of) if *of == field.name));
-            assert_eq!(has_rule, documented, "{name}.{}: {}", field.name, field.doc);
+            let field_of = format!("{name}.{}: {}", field.name, field.doc);
+            assert_eq!(
+                has_rule, documented,
+                "{field_of}: a required number has a rule Required(…), or may be zero"
+            );
             required += usize::from(has_rule);
         }
     }
