@@ -20,7 +20,7 @@ impl Identity for Core {
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
         let mut reply = GetPluginInfoResponse {
             name: NAME.to_owned(),
-            vendor_version: "1.0.0".to_owned(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
             manifest: [("storage".to_owned(), "memory".to_owned())].into(),
         };
         if self.has(Defect::PluginNameInvalid) {

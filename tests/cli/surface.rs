@@ -28,7 +28,7 @@ fn members(value: &Value, path: &str, found: &mut BTreeSet<String>) {
 #[test]
 fn every_member_of_json_that_a_release_has_promised_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let recording = root.join("tests/formats/0.1.0/recording/calls.jsonl");
+    let recording = root.join("tests/formats/1.0.0/recording/calls.jsonl");
     let recording = recording.display();
     let sanity = |cases: &str, driver: &str| {
         format!("sanity --filter {cases} -- {BINARY} mock --endpoint {{}} --defect {driver}")
