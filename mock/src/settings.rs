@@ -28,6 +28,9 @@ const ALIKE: f64 = 0.8;
 /// The most bytes of a node's id: NodeGetInfoResponse.
 const MAX_NODE_ID: usize = 256;
 
+/// The most bytes of a file.
+const MOST: u64 = 16 << 20;
+
 /// The word for every capability.
 const ALL: &str = "all";
 
@@ -427,9 +430,13 @@ impl SettingsFile {
     /// When it cannot be used.
     pub fn read(&mut self) -> Result<Rules, SettingsError> {
         self.seen = self.stamp();
-        let text = match fs::read_to_string(&self.path) {
+        let text = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            text => text?,
+            // Calls wait for this file: one that stands still, or has no end, would hold up all of them.
+            Ok(found) if !found.is_file() || found.len() > MOST => {
+                return Err(io::Error::other("it is not a file of at most 16 MiB").into());
+            }
+            _ => fs::read_to_string(&self.path)?,
         };
         let settings = self.flags.clone().and(Settings::of_file(&text)?);
         let mut rules = settings.rules(self.named)?;
@@ -465,6 +472,7 @@ impl SettingsFile {
 mod tests {
     use super::*;
     use csi_proto::methods::named;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::sync::mpsc;
 
     fn with(capability: &[&str]) -> Result<Options, SettingsError> {
@@ -576,6 +584,14 @@ mod tests {
         assert_eq!(
             file.changed().unwrap().options.defect,
             Some(Defect::ProbeFails)
+        );
+        // Nobody writes to it: reading it would never end.
+        mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        assert!(file.changed().is_none());
+        let warning = warnings.try_recv().unwrap();
+        assert!(
+            warning.ends_with("it is not a file of at most 16 MiB"),
+            "{warning}"
         );
     }
 }
