@@ -229,6 +229,7 @@ fn what_is_demanded_and_not_so_fails() {
             "the socket /nowhere.sock does not exist",
         ),
         ("source nowhere.csi", 2, "nowhere.csi cannot be read"),
+        ("source /dev/zero", 1, "a line holds 16 MiB or more"),
         ("desc Volum", 2, "there is Volume"),
         ("shell x.csi", 2, "source FILE runs a script here"),
         ("proxy --stdio x", 2, "for outside of it"),

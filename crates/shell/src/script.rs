@@ -3,10 +3,11 @@
 use super::execute::{self, Flow, Shell};
 use super::line::{self, Statement};
 use super::statement::without_secret;
+use csi_arguments::text::LIMIT;
 use csi_error::{Error, ErrorKind, OrError};
 use csi_output::terminal::cut;
 use csi_sys::waits;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 
 /// The columns that the command of a failed line may take in its error.
@@ -83,8 +84,8 @@ fn whole_line(
     loop {
         let mut next = String::new();
         let read = match source {
-            None => waits::stdin().read_line(&mut next),
-            Some(source) => source.read_line(&mut next),
+            None => read_line(&mut *waits::stdin(), &mut next),
+            Some(source) => read_line(source, &mut next),
         };
         read.or_because(format_args!("{name} cannot be read"))
             .map_err(Shell::cut_short)?;
@@ -99,6 +100,16 @@ fn whole_line(
         if next.is_empty() || !line::goes_on(text.trim_end_matches(['\n', '\r'])) {
             return Ok((text, start, next.is_empty()));
         }
+    }
+}
+
+fn read_line(input: &mut dyn BufRead, line: &mut String) -> io::Result<()> {
+    match input.take(LIMIT).read_line(line)? as u64 {
+        LIMIT => Err(io::Error::other(format!(
+            "a line holds {} MiB or more",
+            LIMIT >> 20
+        ))),
+        _ => Ok(()),
     }
 }
 

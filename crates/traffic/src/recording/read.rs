@@ -1,6 +1,7 @@
 //! Reads a recording.
 
 use super::VERSION;
+use csi_arguments::text::LIMIT;
 use csi_output::recorded::{Recorded, RecordedOutcome};
 use csi_proto::codes::NAMES as CODE_NAMES;
 use csi_proto::methods;
@@ -55,9 +56,17 @@ impl Recording {
     /// When it cannot be read, is none, or is of another version. A last line that is cut off is none of these.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let mut bytes = Vec::new();
+        let mut read = |input: &mut dyn Read| {
+            Read::take(&mut *input, LIMIT).read_to_end(&mut bytes)?;
+            // What is no recording may have no end either.
+            match bytes.len() as u64 == LIMIT && Self::parse(path, &bytes).is_ok() {
+                true => input.read_to_end(&mut bytes),
+                false => Ok(0),
+            }
+        };
         let read = match path.to_str() {
-            Some("-") => waits::stdin().read_to_end(&mut bytes),
-            _ => waits::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+            Some("-") => read(&mut *waits::stdin()),
+            _ => waits::open(path).and_then(|mut file| read(&mut file)),
         };
         read.map_err(|cause| ReadError::Io(path.to_owned(), cause))?;
         Self::parse(path, &bytes)
@@ -221,6 +230,22 @@ mod tests {
             };
             assert_eq!(read.calls[0].outcome, expected);
         }
+    }
+
+    #[test]
+    fn what_never_ends_is_no_recording() {
+        let error = Recording::read(Path::new("/dev/zero")).expect_err("endless");
+        assert!(error.to_string().contains("is not a recording"), "{error}");
+    }
+
+    #[test]
+    fn one_that_is_long_is_read_to_its_end() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let call = CALL.replace("true", &format!("\"{}\"", "x".repeat(1 << 20)));
+        let calls = format!("{call}\n").repeat(20);
+        std::fs::write(file.path(), format!("{HEADER}\n{calls}")).expect("written");
+        let read = Recording::read(file.path()).expect("a recording");
+        assert_eq!((read.calls.len(), read.is_cut), (20, false));
     }
 
     #[test]
