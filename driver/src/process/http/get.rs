@@ -37,9 +37,32 @@ fn converse(mut stream: impl Read + Write, path: &str) -> io::Result<(bool, Stri
     // With 1.0 the answer comes in one piece, and its end is that of the connection.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let read = stream.read_to_string(&mut answer);
+    read.map_err(|error| match error.kind() {
+        // What Linux calls a time that is over.
+        io::ErrorKind::WouldBlock => io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer within {PATIENCE:?}"),
+        ),
+        _ => error,
+    })?;
     let not_http = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
     let (head, text) = answer.split_once("\r\n\r\n").ok_or_else(not_http)?;
     let status = head.split(' ').nth(1).ok_or_else(not_http)?;
     Ok((status == "200", text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn that_nobody_answers_in_time_is_said() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_millis(1)))
+            .unwrap();
+        let error = converse(ours, "/healthz").unwrap_err();
+        assert_eq!(error.to_string(), "no answer within 30s");
+    }
 }
