@@ -98,20 +98,22 @@ impl Commands<'_> {
         command + &subjects
     }
 
-    /// The command that takes back what has no id yet: the same name and arguments lead to the same thing.
+    /// The command that takes back what has no id yet.
     fn ask_and_undo(&self, method: &Method, making: &Making, request: &Bytes) -> String {
         let undo = self.csi(making.undone_by, "");
-        let arguments = arguments(method, request);
-        match making.id_path.len() {
-            // The flag comes first: a name that begins like one ends them.
-            0 | 1 => {
-                let ask = self.csi(method, " -o name");
-                format!("{undo} \"$({ask} {arguments})\"")
+        let sources = ["source_volume_id", "source_volume_ids"].into_iter();
+        let mut sources = sources.flat_map(|field| contents(method.request, request, field));
+        match sources.next() {
+            // It may be there without its source, of which nobody can ask for it again then.
+            Some(source) => {
+                let list = self.csi(&tables::CONTROLLER_LIST_SNAPSHOTS, "");
+                let source = word(&text(source));
+                format!("{list} --source-volume-id {source} tells its id, {undo} deletes it")
             }
-            // The ids of its parts are in the reply alone.
-            _ => {
-                let ask = self.csi(method, "");
-                format!("{ask} {arguments} tells its ids, {undo} deletes it")
+            // The same name and arguments lead to the same thing. The flag comes first: a name that begins like one ends them.
+            None => {
+                let (ask, arguments) = (self.csi(method, " -o name"), arguments(method, request));
+                format!("{undo} \"$({ask} {arguments})\"")
             }
         }
     }
@@ -238,6 +240,7 @@ mod tests {
         };
         let group = v1::CreateVolumeGroupSnapshotRequest {
             name: "g".into(),
+            source_volume_ids: vec!["v 1".into(), "v 2".into()],
             ..Default::default()
         };
         let csi = "csi -e unix:///c --secrets-file s";
@@ -255,8 +258,8 @@ mod tests {
                 item(&tables::CONTROLLER_CREATE_SNAPSHOT, &snapshot),
                 "perhaps a snapshot named s",
                 format!(
-                    "{csi} controller delete-snapshot \"$({csi_name} controller create-snapshot --request \
-                     '{{\"sourceVolumeId\":\"v\",\"name\":\"s\",\"parameters\":{{}}}}')\""
+                    "{csi} controller list-snapshots --source-volume-id v tells its id, \
+                     {csi} controller delete-snapshot deletes it"
                 ),
             ),
             (
@@ -277,8 +280,7 @@ mod tests {
                 ),
                 "perhaps a group snapshot named g",
                 format!(
-                    "{csi} group-controller create-volume-group-snapshot --request \
-                     '{{\"name\":\"g\",\"sourceVolumeIds\":[],\"parameters\":{{}}}}' tells its ids, \
+                    "{csi} controller list-snapshots --source-volume-id 'v 1' tells its id, \
                      {csi} group-controller delete-volume-group-snapshot deletes it"
                 ),
             ),
