@@ -71,7 +71,7 @@ pub enum OptionError {
     Name,
     /// No NFS client of Linux knows it. Its name is not said: it may be a word of a secret's.
     #[error(
-        "the mount option number {number} is none that the kernel's NFS client knows (its name is not told, since options may come from a secret){}: correct it, or name it in --allow-mount-option if this kernel is newer",
+        "the mount option number {number} is none that the kernel's NFS client knows (its name is not told, since options may come from a secret){}: correct it, or name it in --allow-mount-option of csi-nfs if this kernel is newer",
         meant.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
     )]
     Unknown {

@@ -151,8 +151,9 @@ impl FromStr for NamedShare {
             }
         }
         let words = || mount_options.iter().map(String::as_str);
-        MountOptions::parse(words(), &Policy::default())
-            .and_then(|_| control_options::refuse_without_effect(words()))
+        // In this order: an option that nobody knows has no effect here either, whatever --allow-mount-option names.
+        control_options::refuse_without_effect(words())
+            .and_then(|()| MountOptions::parse(words(), &Policy::default()))
             .map_err(|error| unusable(&error.to_string()))?;
         Ok(Self {
             name: name.to_owned(),
@@ -405,6 +406,10 @@ mod tests {
         assert_eq!(share.mount_options, ["tcp"]);
         for (options, why) in [
             ("nocto", "nocto"),
+            (
+                "foo=1",
+                "\"foo\" has no effect on the controller's own mount",
+            ),
             ("uuid=4g2v0", "26 characters"),
             (&format!("uuid={uuid},tcp,uuid={uuid}"), "given twice"),
         ] {
