@@ -15,6 +15,9 @@ pub(crate) struct TallyRow {
     pub succeeded: u64,
     /// The calls that failed.
     pub failed: u64,
+    shortest: Duration,
+    longest: Duration,
+    total: Duration,
     /// Nanoseconds.
     histogram: Histogram<u64>,
 }
@@ -51,6 +54,9 @@ impl TallyRow {
         Self {
             succeeded: 0,
             failed: 0,
+            shortest: Duration::MAX,
+            longest: Duration::ZERO,
+            total: Duration::ZERO,
             histogram,
         }
     }
@@ -60,6 +66,9 @@ impl TallyRow {
             true => self.succeeded += 1,
             false => self.failed += 1,
         }
+        self.shortest = self.shortest.min(took);
+        self.longest = self.longest.max(took);
+        self.total += took;
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         // It grows as it needs.
         let _ = self.histogram.record(nanoseconds);
@@ -68,6 +77,9 @@ impl TallyRow {
     fn merge(&mut self, other: &Self) {
         self.succeeded += other.succeeded;
         self.failed += other.failed;
+        self.shortest = self.shortest.min(other.shortest);
+        self.longest = self.longest.max(other.longest);
+        self.total += other.total;
         // Both grow as they need; the one that cannot is the one beyond 2^63 nanoseconds.
         let _ = self.histogram.add(&other.histogram);
     }
@@ -79,33 +91,41 @@ impl TallyRow {
 
     /// The latency that this part of all calls, 0 to 1, did not exceed.
     pub(crate) fn quantile(&self, quantile: f64) -> Duration {
-        Duration::from_nanos(self.histogram.value_at_quantile(quantile))
+        self.told(self.histogram.value_at_quantile(quantile))
+    }
+
+    /// The latency that a number in the histogram stands for, which is rounded up.
+    fn told(&self, nanoseconds: u64) -> Duration {
+        Duration::from_nanos(nanoseconds).min(self.longest)
     }
 
     /// The shortest latency.
     pub fn min(&self) -> Duration {
-        Duration::from_nanos(self.histogram.min())
+        self.shortest.min(self.longest)
     }
 
     /// The longest latency.
     pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.histogram.max())
+        self.longest
     }
 
     /// The mean latency.
     pub fn mean(&self) -> Duration {
-        Duration::from_secs_f64(self.histogram.mean() / 1e9)
+        self.total.div_f64(self.calls().max(1) as f64)
     }
 
     /// The number of calls that took longer than `from` and at most `to`; the lowest bar holds the shortest too.
     pub fn between(&self, from: Duration, to: Duration) -> u64 {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let (from, to) = (nanoseconds(from), nanoseconds(to));
         let all = self.histogram.iter_recorded();
-        all.map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
-            .filter(|(value, _)| (from < *value || from == 0) && *value <= to)
-            .map(|(_, count)| count)
-            .sum()
+        all.map(|step| {
+            (
+                self.told(step.value_iterated_to()),
+                step.count_since_last_iteration(),
+            )
+        })
+        .filter(|(value, _)| (from < *value || from.is_zero()) && *value <= to)
+        .map(|(_, count)| count)
+        .sum()
     }
 }
 
@@ -232,7 +252,10 @@ mod tests {
             );
         }
         assert!((row.mean().as_secs_f64() / 0.5005 - 1.0).abs() < 0.001);
-        assert!(row.min() <= Duration::from_millis(1) && row.max() >= Duration::from_millis(1000));
+        assert_eq!(
+            (row.min(), row.max()),
+            (Duration::from_millis(1), Duration::from_millis(1000))
+        );
         let half = Duration::from_micros(500_500);
         let (low, high) = (
             row.between(Duration::ZERO, half),
@@ -240,6 +263,16 @@ mod tests {
         );
         assert_eq!(low + high, 1000);
         assert!((499..=501).contains(&low), "{low}");
+    }
+
+    #[test]
+    fn of_one_call_all_latencies_are_its_own() {
+        let mut row = TallyRow::new();
+        let took = Duration::from_nanos(10_534_999);
+        row.add(took, true);
+        let all = [row.min(), row.mean(), row.quantile(0.5), row.max()];
+        assert_eq!(all, [took; 4]);
+        assert_eq!(row.between(Duration::ZERO, took), 1);
     }
 
     #[test]
