@@ -155,6 +155,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         let path = path.display();
         note!("warning: {path} is not there; it is read as soon as it is");
     }
+    let (first, most) = (flags.volumes, rules.options.max_volumes);
+    if (1..first).contains(&most) {
+        let problem = format!("--volumes {first} is more than max-volumes, which is {most}");
+        return Err(Error::usage(problem));
+    }
     let storage = match &flags.dir {
         Some(folder) => Storage::open(folder).or_because("the state cannot be kept there")?,
         None => Storage::temporary().or_because("there is no place for the data of volumes")?,

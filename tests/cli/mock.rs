@@ -187,6 +187,10 @@ fn what_is_wrong_is_said_before_anything_is_served() {
         ("--fail create-volume=WRONG", "is no code of a failure"),
         ("--delay nonsense=1s", "is no RPC of CSI"),
         ("--pace 5", "has no unit"),
+        (
+            "--volumes 3 --max-volumes 2",
+            "--volumes 3 is more than max-volumes, which is 2",
+        ),
     ] {
         csi.run(&format!("-e unix:m.sock mock {flags}"))
             .exits(2)
