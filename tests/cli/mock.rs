@@ -80,6 +80,12 @@ fn a_lifecycle_inside_uses_every_capability() {
 }
 
 #[test]
+fn an_empty_tmpdir_names_no_folder() {
+    let csi = Csi::at("mock:").env("TMPDIR", "");
+    csi.run("lifecycle --only stats").succeeds();
+}
+
+#[test]
 fn settings_of_the_endpoint_stand_in_its_folder() {
     let csi = Csi::at("mock:d");
     csi.run("identity probe").succeeds();

@@ -8,6 +8,7 @@ use super::template::{Template, TemplateError};
 use bytes::Bytes;
 use csi_call::Advertised;
 use csi_call::endpoint::absolute;
+use csi_call::user_folders;
 use csi_error::{Error, OrError};
 use csi_invocation::rpc_command;
 use csi_proto::{Method, Request, contents, v1};
@@ -521,7 +522,7 @@ impl CycleParts<'_> {
     /// A path of this run in the folder for targets.
     fn path(&self, name: &str) -> String {
         let parent = self.flags.mount_parent.clone();
-        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        let parent = parent.unwrap_or_else(user_folders::temporary);
         let parent = absolute(&parent).to_string_lossy().into_owned();
         let parent = parent.replace('{', "{{").replace('}', "}}");
         format!("{}/{NAME_PREFIX}{name}", parent.trim_end_matches('/'))

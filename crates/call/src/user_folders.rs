@@ -1,5 +1,5 @@
-//! The folders of a user: that of the state, such as the history of the shell and the share of the embedded driver, and that
-//! of the configuration.
+//! The folders of a user: that of the state, such as the history of the shell and the share of the embedded driver, that of the
+//! configuration, and the temporary one.
 
 use std::env;
 use std::ffi::OsString;
@@ -20,6 +20,12 @@ pub fn state() -> Option<PathBuf> {
 /// The folder for the configuration of the user who runs this, if there is one.
 pub fn config() -> Option<PathBuf> {
     folder(env::var_os("XDG_CONFIG_HOME"), env::home_dir(), ".config")
+}
+
+/// The folder for what is needed for a short time. An empty TMPDIR names none.
+pub fn temporary() -> PathBuf {
+    let named = Some(env::temp_dir()).filter(|folder| !folder.as_os_str().is_empty());
+    named.unwrap_or_else(|| "/tmp".into())
 }
 
 /// A folder of a user. One that is named relatively is ignored, as the specification of these variables says.

@@ -8,6 +8,7 @@ use csi_call::endpoint::{Endpoint, EndpointError};
 use csi_call::error::connection_error;
 use csi_call::process_group::{ExecOutcome, ProcessGroup, Stderr, outcome};
 use csi_call::session::Session;
+use csi_call::user_folders;
 use csi_error::{Error, StderrLines};
 use csi_output::shell_word::word;
 use csi_proto::lock::lock;
@@ -116,7 +117,7 @@ impl OwnDriver {
     /// When there is no place for the folder.
     pub(super) fn of(command: &[String]) -> io::Result<Self> {
         let number = u64::from_ne_bytes(random::from_kernel()?);
-        let folder = std::env::temp_dir().join(format!("csi-driver-{number:016x}"));
+        let folder = user_folders::temporary().join(format!("csi-driver-{number:016x}"));
         fs::DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self {
             command: command.to_vec(),

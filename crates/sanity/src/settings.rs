@@ -8,6 +8,7 @@ use clap::{ArgAction, ArgMatches, Args, FromArgMatches as _};
 use csi_arguments::map::{self, MapError};
 use csi_arguments::{capability, size};
 use csi_call::endpoint::ConnectOptions;
+use csi_call::user_folders;
 use csi_proto::duration;
 use csi_proto::v1::VolumeCapability;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -260,7 +261,8 @@ impl Settings {
 
     /// The folder in which target paths are made.
     pub(super) fn mount_folder(&self) -> PathBuf {
-        let parent = self.mount_parent.clone().unwrap_or_else(std::env::temp_dir);
+        let parent = self.mount_parent.clone();
+        let parent = parent.unwrap_or_else(user_folders::temporary);
         std::path::absolute(&parent).unwrap_or(parent)
     }
 

@@ -1,6 +1,7 @@
 //! `edit`: opens a request as commented JSON in an editor.
 
 use super::describe;
+use csi_call::user_folders;
 use csi_error::{Error, OrError};
 use csi_proto::Method;
 use csi_proto::schema::{Cardinality, Field, Kind, Message, summary};
@@ -48,7 +49,7 @@ impl Drafts {
             csi_rpc::of_method(method).ok_or_else(|| Error::local("the RPC has no command"))?;
         let file = |end: &str| {
             let name = format!("csi-{}-{}{end}.json", method.kebab_name, std::process::id());
-            std::env::temp_dir().join(name)
+            user_folders::temporary().join(name)
         };
         let draft = self.0.get(method.name).filter(|_| !anew).cloned();
         let (draft, before) = match draft {

@@ -2,6 +2,7 @@
 
 use super::calls::{Lifecycle, StepRunner, text};
 use csi_call::endpoint::absolute;
+use csi_call::user_folders;
 use csi_error::{Error, OrError, say};
 use csi_invocation::run_folder;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -41,7 +42,7 @@ impl<W: Write> Lifecycle<'_, W> {
     /// The folder of this run.
     fn folder(&self) -> PathBuf {
         let parent = self.flags.mount_parent.clone();
-        let parent = parent.unwrap_or_else(std::env::temp_dir);
+        let parent = parent.unwrap_or_else(user_folders::temporary);
         absolute(&parent).join(&self.name)
     }
 

@@ -4,7 +4,6 @@ use super::error::EndpointError;
 use crate::user_folders;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
-use std::env;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -54,7 +53,7 @@ impl Folder {
         let temporary = format!("csi-{driver}-{}", geteuid().as_raw());
         Self::Default {
             state: user_folders::state().map(|state| state.join("csi").join(driver)),
-            temporary: env::temp_dir().join(temporary),
+            temporary: user_folders::temporary().join(temporary),
         }
     }
 
