@@ -344,6 +344,17 @@ fn sends_nothing_and_says_ok() {
 }
 
 #[test]
+fn answers_twice() {
+    let driver = ScriptedDriver::unix();
+    let probes = [true, false].map(|ready| ProbeResponse { ready: Some(ready) });
+    driver.on("Probe", Reply::messages(&probes));
+    Csi::at(driver.endpoint())
+        .run("identity probe")
+        .exits(1)
+        .says("the reply is not valid: it has more than one message");
+}
+
+#[test]
 fn is_not_there() {
     let csi = Csi::new();
     let missing = csi.home().join("csi.sock");

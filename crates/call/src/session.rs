@@ -192,7 +192,7 @@ impl Session {
     pub async fn call(&self, method: &'static Method, request: Bytes) -> Result<Answer, CallError> {
         let taken = self.taken(method, &request, |mut client, request, path| async move {
             client.ready().await.map_err(not_ready)?;
-            client.unary(request, path, RawCodec).await
+            client.unary(request, path, RawCodec::of_one()).await
         });
         self.bounded(method, &request, self.end(), taken).await
     }
@@ -227,7 +227,9 @@ impl Session {
         let end = self.end();
         let taken = self.taken(method, &request, |mut client, request, path| async move {
             client.ready().await.map_err(not_ready)?;
-            client.server_streaming(request, path, RawCodec).await
+            client
+                .server_streaming(request, path, RawCodec::default())
+                .await
         });
         let answer = self.bounded(method, &request, end, taken);
         Ok(answer.await?.map(|stream| Messages { stream, end }))
@@ -424,7 +426,17 @@ fn not_ready(error: tonic::transport::Error) -> Status {
 
 /// Passes messages as the bytes that they are.
 #[derive(Clone, Copy, Debug, Default)]
-struct RawCodec;
+struct RawCodec {
+    /// How many messages may still come; `None` for any number.
+    left: Option<u32>,
+}
+
+impl RawCodec {
+    /// For a reply of one message.
+    fn of_one() -> Self {
+        Self { left: Some(1) }
+    }
+}
 
 impl Codec for RawCodec {
     type Encode = Bytes;
@@ -433,11 +445,11 @@ impl Codec for RawCodec {
     type Decoder = Self;
 
     fn encoder(&mut self) -> Self {
-        Self
+        *self
     }
 
     fn decoder(&mut self) -> Self {
-        Self
+        *self
     }
 }
 
@@ -456,6 +468,11 @@ impl Decoder for RawCodec {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+        if let Some(left) = &mut self.left {
+            // Which of them is the answer nobody can tell.
+            let less = left.checked_sub(1);
+            *left = less.ok_or_else(|| Status::internal("it has more than one message"))?;
+        }
         Ok(Some(buffer.copy_to_bytes(buffer.remaining())))
     }
 }
