@@ -195,13 +195,19 @@ fn wrapper(out: &mut Vec<u8>, field: &Field, value: i64) {
     wire::put_bytes(out, field.number, &nested);
 }
 
-/// A whole number that is given as a number or as text, as canonical JSON has 64 bit numbers.
+/// A whole number that is given as a number or as text, as canonical JSON has 64 bit numbers; with an exponent or zeros behind the
+/// point too.
 fn integer<T: TryFrom<i64>>(value: &Json, at: &str) -> Result<T, JsonError> {
-    let number = match value {
-        Json::Number(number) => number.as_i64(),
-        Json::String(text) => text.parse().ok(),
-        _ => None,
+    let text = match value {
+        Json::Number(number) => number.to_string(),
+        Json::String(text) => text.clone(),
+        _ => String::new(),
     };
+    // From 2^53 on a floating number may have been rounded.
+    let is_whole = |number: &f64| number.fract() == 0.0 && number.abs() < 2_f64.powi(53);
+    let floating = || text.parse().ok().filter(is_whole);
+    let number = text.parse().ok();
+    let number = number.or_else(|| floating().map(|number| number as i64));
     match number.and_then(|number| T::try_from(number).ok()) {
         Some(number) => Ok(number),
         None => error(

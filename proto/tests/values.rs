@@ -139,6 +139,21 @@ fn what_does_not_fit_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_whole_number_may_have_an_exponent_or_zeros_behind_its_point() {
+    let bytes = |text: &str| {
+        let document = serde_json::from_str(&format!("{{\"requiredBytes\":{text}}}")).unwrap();
+        encode(&tables::CAPACITY_RANGE, &document)
+    };
+    for text in ["1e3", "1000.0", "\"1e3\"", "\"1000.0\"", "0.1E4"] {
+        assert_eq!(bytes(text), bytes("1000"), "{text}");
+    }
+    // Of these nobody knows what was written.
+    for text in ["1e-1", "1e19", "9007199254740993.0", "\"nan\"", "\"inf\""] {
+        assert!(bytes(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn enums_have_any_case_and_null_excludes_nothing() {
     let capability = |json| encode(&tables::VOLUME_CAPABILITY, &json).unwrap();
     assert_eq!(
