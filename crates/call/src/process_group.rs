@@ -63,11 +63,11 @@ impl ProcessGroup {
     /// # Errors
     /// When it cannot be started.
     pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
-        let child = command.process_group(0).stderr(Stdio::piped()).spawn()?;
-        let noted = i32::try_from(child.id()).ok().map(process_groups::note);
+        let (child, noted) =
+            process_groups::start(command.process_group(0).stderr(Stdio::piped()))?;
         Ok(Self {
             child,
-            noted,
+            noted: Some(noted),
             patience,
         })
     }
