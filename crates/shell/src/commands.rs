@@ -66,8 +66,11 @@ impl Shell {
             Builtin::Defer { command } => self.defer_words(command.command)?,
             Builtin::Desc { name } => self.describe(name)?,
             Builtin::Edit { new, rpc } => {
+                // In this order, as before a pipeline: a signal that comes while the editor starts is not lost.
+                let signals = self.end_signals();
+                self.interrupts.stop_if_end_asked()?;
                 let mut drafts = std::mem::take(&mut self.drafts);
-                let edited = drafts.edit(&rpc, new, |editor| self.ended(editor));
+                let edited = drafts.edit(&rpc, new, |editor| self.ended(editor, signals));
                 self.drafts = drafts;
                 self.interrupts.stop_if_end_asked()?;
                 let Some(edited) = edited? else {

@@ -377,12 +377,16 @@ impl Shell {
         (!self.interrupts.are_bound()).then(Signals::watch_end)
     }
 
-    /// Waits for a program that has the terminal.
+    /// Waits for a program that has the terminal, and that `signals` end.
     ///
     /// # Errors
     /// When the system refuses.
-    pub(super) fn ended(&self, mut program: Child) -> io::Result<ExitStatus> {
-        let ender = match self.end_signals() {
+    pub(super) fn ended(
+        &self,
+        mut program: Child,
+        signals: Option<Signals>,
+    ) -> io::Result<ExitStatus> {
+        let ender = match signals {
             Some(signals) => {
                 let handle = pidfd_open(Pid::from_child(&program), PidfdFlags::empty())?;
                 Some(self.end_with_shell(vec![handle], signals))
