@@ -3,6 +3,7 @@
 
 mod cut_short;
 mod own_driver;
+mod questions;
 mod shown;
 mod unusual;
 mod verdicts;

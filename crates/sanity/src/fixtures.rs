@@ -9,8 +9,8 @@ use super::need::needs::{
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, same_id, skip_unless, status_text};
 use csi_output::shell_word::word;
+use csi_proto::v1;
 use csi_proto::v1::volume_capability::{AccessMode, access_mode::Mode};
-use csi_proto::{Request as _, v1};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -378,22 +378,6 @@ impl Context {
             readonly: false,
             secrets: self.secrets(),
             volume_context: volume.volume.volume_context.clone(),
-        }
-    }
-
-    /// Demands that the node has an id, which the case about the replies of NodeGetInfo judges.
-    ///
-    /// # Errors
-    /// When it has none.
-    pub fn has_node_id(&self) -> Verdict {
-        let has_id = !self.driver().node_info.node_id.is_empty();
-        match has_id {
-            true => Ok(()),
-            false => Err(self.cannot_use(
-                v1::NodeGetInfoRequest::METHOD,
-                "NodeGetInfo answers with a node_id",
-                "it answered without",
-            )),
         }
     }
 

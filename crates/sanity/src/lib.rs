@@ -91,7 +91,7 @@ use journal::Journal;
 use observer::Silent;
 use own_driver::OwnDriver;
 use room::Limits;
-use run::{Ends, Run};
+use run::{Ends, Run, Unanswered};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -184,6 +184,7 @@ pub async fn run_watched(
         node,
         controller,
         driver,
+        unanswered,
         own_driver,
         accesses: OnceLock::new(),
         sizes: [AtomicI64::new(size), AtomicI64::new(size)],
@@ -199,7 +200,7 @@ pub async fn run_watched(
         is_never_ready: AtomicBool::new(false),
         bringing_back: tokio::sync::Mutex::default(),
         broken_calls: Mutex::default(),
-        incomplete: Mutex::new(unanswered),
+        incomplete: Mutex::default(),
         lacking: Mutex::default(),
         limits,
         shown: OnceLock::new(),
@@ -264,7 +265,7 @@ impl Drop for UntilTheEnd {
 async fn questions(
     settings: &Settings,
     own: Option<&Arc<OwnDriver>>,
-) -> Result<(Connection, Connection, DriverInfo, Limits, BTreeSet<String>), Error> {
+) -> Result<(Connection, Connection, DriverInfo, Limits, Unanswered), Error> {
     if let Some(own) = own {
         own.comes_up(settings).await?;
     }
@@ -276,7 +277,7 @@ async fn questions(
     let mut ends = Ends {
         node: &node,
         controller: &controller,
-        unanswered: BTreeSet::new(),
+        unanswered: Unanswered::new(),
     };
     let driver = DriverInfo::ask(&mut ends, settings.controller_endpoint.is_some()).await?;
     let limits = Limits::ask(&mut ends, settings, &driver).await?;

@@ -9,13 +9,13 @@ use super::dependencies::Subject;
 use super::driver_info::DriverInfo;
 use super::given_ids::GivenIds;
 use super::journal::Journal;
-use super::losses::Losses;
+use super::losses::{Losses, SOON};
 use super::own_driver::OwnDriver;
 use super::room::{Limits, Shortage};
 use super::settings::{Access, Settings};
 use super::verdict::{Stop, Verdict, status_text};
 use bytes::Bytes;
-use csi_call::advertised::{Asks, DriverEnd};
+use csi_call::advertised::{Asks, DriverEnd, if_served};
 use csi_call::error::call_error;
 use csi_call::session::{Connection, Lost, Session};
 use csi_error::Error;
@@ -30,16 +30,28 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-/// Both ends, to ask what the driver can do. What it does not serve, or answers with nonsense, counts as not advertised.
+/// Both ends, to ask what the driver can do. What was not answered counts as not advertised.
 pub struct Ends<'a> {
     pub(super) node: &'a Connection,
     pub(super) controller: &'a Connection,
-    /// The RPCs that were UNAVAILABLE, each with its answer, in sentences.
-    pub(super) unanswered: BTreeSet<String>,
+    pub(super) unanswered: Unanswered,
 }
 
-/// The words before the answer of an RPC that never worked.
+/// The RPCs that were asked before the cases and not answered with OK, by their names.
+pub type Unanswered = BTreeMap<&'static str, Refusal>;
+
+/// The answer that came instead.
+#[derive(Debug)]
+pub struct Refusal {
+    /// In words.
+    pub(super) told: String,
+    /// Whether the driver says that it does not serve the RPC. Another answer tells nothing of what it can do.
+    pub(super) is_not_served: bool,
+}
+
+/// The words before the answer of an RPC that never worked, and of one that did not before the cases.
 const UNKNOWN: &str = "never worked, so that nothing is known of it: ";
+const UNANSWERED: &str = "it told nothing when it was asked what the driver can do: ";
 
 impl Asks for Ends<'_> {
     type Error = Error;
@@ -56,33 +68,45 @@ impl Asks for Ends<'_> {
         let rpc = Q::METHOD.name;
         let limit = peer.session.timeout();
         let mut again = Again::within(limit.unwrap_or(Duration::MAX));
-        let error = loop {
+        let mut is_asked_again = false;
+        let (error, passes) = loop {
             let begun = Instant::now();
             let error = match peer.session.ask(&request).await {
                 Ok(reply) => return Ok(Some(reply)),
                 Err(error) => error,
             };
+            let code = error.status.code();
+            let passes = matches!(
+                code,
+                Code::Aborted | Code::Unavailable | Code::DeadlineExceeded
+            );
             match again.after(&error.status, begun.elapsed()) {
                 Some(pause) => tokio::time::sleep(pause).await,
-                None => break error,
+                // As an accident, or of a driver that is about to end.
+                None if !passes
+                    && code != Code::Unimplemented
+                    && !std::mem::replace(&mut is_asked_again, true) =>
+                {
+                    tokio::time::sleep(SOON).await;
+                }
+                None => break (error, passes),
             }
         };
         let status = &error.status;
-        if !matches!(
-            status.code(),
-            Code::Aborted | Code::Unavailable | Code::DeadlineExceeded
-        ) {
-            return Ok(None);
-        }
         // Without its capabilities nothing can be demanded of a driver.
-        let is_vital = rpc.ends_with("Capabilities");
+        let is_vital = passes && rpc.ends_with("Capabilities");
         let is_silent = status.code() == Code::DeadlineExceeded || Lost::of(status).is_some();
         if is_vital || is_silent {
             let doing = format!("asking {rpc} what the driver can do");
             return Err(call_error(&error, &peer.endpoint).doing(doing));
         }
-        let told = format!("{UNKNOWN}{rpc}: {}", status_text(status));
-        self.unanswered.insert(told);
+        let told = status_text(status);
+        let is_not_served = if_served(Err::<(), _>(error)).is_ok();
+        let refusal = Refusal {
+            told,
+            is_not_served,
+        };
+        self.unanswered.insert(rpc, refusal);
         Ok(None)
     }
 }
@@ -98,6 +122,7 @@ pub struct Run {
     pub(super) node: Connection,
     pub(super) controller: Connection,
     pub(super) driver: DriverInfo,
+    pub(super) unanswered: Unanswered,
     /// The driver, where the run has started it itself.
     pub(super) own_driver: Option<Arc<OwnDriver>>,
     /// The access types that the driver supports, once that is known.
@@ -187,6 +212,9 @@ impl Run {
             .filter(|(method, _)| !seen.worked.contains(**method));
         let mut all = lock(&self.incomplete).clone();
         all.extend(never.map(|(_, told)| format!("{UNKNOWN}{told}")));
+        let unanswered = self.unanswered.iter();
+        let unanswered = unanswered.filter(|(_, one)| !one.is_not_served);
+        all.extend(unanswered.map(|(rpc, one)| format!("{UNANSWERED}{rpc}: {}", one.told)));
         all.into_iter().collect()
     }
 

@@ -1,6 +1,7 @@
 //! NodeGetInfo.
 
 use crate::vocabulary::*;
+use csi_proto::Request as _;
 
 /// The cases.
 pub fn cases(list: &mut Cases) {
@@ -35,6 +36,10 @@ pub fn cases(list: &mut Cases) {
     list.rule("Only a plugin that advertises VOLUME_ACCESSIBILITY_CONSTRAINTS answers with an accessible_topology");
     list.reads("topology-is-advertised", |c| {
         let place = info(c)?.accessible_topology;
+        if place.is_some() {
+            let about = "identity/plugin-capabilities/are-known-and-constant";
+            c.has_told(v1::GetPluginCapabilitiesRequest::METHOD, about)?;
+        }
         let kept = place.is_none() || c.has(TOPOLOGY);
         ensure(kept, "no accessible_topology", "it has one")
     });
