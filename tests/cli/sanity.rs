@@ -1,6 +1,7 @@
 //! `csi sanity` as its user sees it: against the NFS driver, embedded and as a process, and against drivers that misbehave.
 //! Whether it finds defects is shown by `sanity_defects`.
 
+mod away;
 mod cut_short;
 mod own_driver;
 mod questions;

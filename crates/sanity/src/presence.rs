@@ -1,6 +1,6 @@
 //! Whether the driver is there: the calls in which it went away, whether it answers, and whether somebody else uses it.
 
-use super::losses::Loss;
+use super::losses::{Loss, SOON};
 use super::own_driver::{DriverDeath, NOT_YET};
 use super::run::{Run, call};
 use super::steps::request_text;
@@ -93,15 +93,29 @@ impl Run {
 
 /// Waits for that long, in which a driver may go away after its answer, or by itself; the reason to say that it has.
 pub async fn goes_away(run: &Run, time: Duration) -> Option<String> {
+    let ended = disconnects(run, time).await;
+    let there = answers(run, Duration::ZERO).await;
+    ended.or(there.err())
+}
+
+/// Waits for a driver to go away that may have been about to end when it answered; the reason to say that it has. A Probe that
+/// hangs is none: whether it succeeds is a case's rule.
+pub async fn was_about_to_end(run: &Run) -> Option<String> {
+    let ended = disconnects(run, SOON).await;
+    let there = tokio::time::timeout(SOON, answers(run, Duration::ZERO)).await;
+    ended.or_else(|| there.ok()?.err())
+}
+
+/// Waits for that long until a connection to the driver has ended; why.
+async fn disconnects(run: &Run, time: Duration) -> Option<String> {
     let end = Instant::now() + time;
     while Instant::now() < end && !run.is_disconnected() {
         tokio::time::sleep(LOOK).await;
     }
-    // Somebody else may have started it again meanwhile.
+    // Somebody else may start it again meanwhile.
     let peers = run.peers().map(|peer| peer.endpoint.last_error());
     let ended = peers.into_iter().flatten().next();
-    let there = answers(run, Duration::ZERO).await;
-    ended.map(|error| error.to_string()).or(there.err())
+    ended.map(|error| error.to_string())
 }
 
 /// Waits until the calls are over that make something and have begun until now: the answer to one may tell that the driver gave it

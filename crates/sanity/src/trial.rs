@@ -9,7 +9,7 @@ use super::dependencies::Dependencies;
 use super::losses::{Loss, SOON};
 use super::observer::Asked;
 use super::plan::Planned;
-use super::presence::{goes_away, makings_end};
+use super::presence::{goes_away, makings_end, was_about_to_end};
 use super::report::CaseResult;
 use super::restart::bring_back;
 use super::restarts::Restarts;
@@ -131,10 +131,23 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     }
     let mut lost = context.made.lost.get().cloned();
     let answered = answered_last(lock(&context.steps).all(), &tidied);
-    if one.cut_off
-        && lost.is_none()
-        && let Some((last, problem)) = answered.last().zip(goes_away(&run, SOON).await)
-    {
+    // A driver that is about to end may answer otherwise than it would, as to calls that it cancels.
+    let failed = match &end {
+        Err(Stop::Failed(failure)) if lost.is_none() && context.restarts.last().is_none() => {
+            Some(failure.clone())
+        }
+        _ => None,
+    };
+    let mut went_away = None;
+    // What the driver lacks accuses nobody by one try.
+    if failed.is_some() && on.shortage.is_none() && losses() == losses_before {
+        let last = last_call(lock(&context.steps).all(), &tidied);
+        went_away = last.zip(was_about_to_end(&run).await);
+    } else if one.cut_off && lost.is_none() {
+        let last = answered.last().copied();
+        went_away = last.zip(goes_away(&run, SOON).await);
+    }
+    if let Some((last, problem)) = went_away {
         lost = Some(run.lost_after(&one.name(), last, &problem));
         gone = bring_back(&run).await.err();
     }
@@ -185,6 +198,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         if !answered.is_empty() && !lost.answered {
             let names = list_text(answered.iter().map(|method| method.name));
             let _ = write!(failure.actual, "; before that it had answered {names}");
+        }
+        if let Some(failed) = &failed {
+            let _ = write!(failure.actual, "; before that: expected {failed}");
         }
         lock(&run.losses).tell(&context.case, failure);
     }
@@ -268,6 +284,12 @@ fn answered_last(steps: &[Step], taken_down: &[Step]) -> Vec<&'static Method> {
     last.truncate(SUSPECTS);
     last.reverse();
     last
+}
+
+/// The RPC that was called last.
+fn last_call(steps: &[Step], taken_down: &[Step]) -> Option<&'static Method> {
+    let mut calls = steps.iter().chain(taken_down).filter_map(Step::call).rev();
+    calls.next().map(|call| call.method)
 }
 
 /// Adds to the steps of a case what it found, and how what it made is taken down.

@@ -178,7 +178,7 @@ fn a_driver_that_ends_in_the_middle_ends_the_run() {
 }
 
 /// The answer of a driver to GetPluginInfo.
-fn info() -> Reply {
+pub(super) fn info() -> Reply {
     Reply::message(&v1::GetPluginInfoResponse {
         name: "mortal.example.org".into(),
         vendor_version: "1".into(),
