@@ -311,7 +311,8 @@ pub async fn taken_down(context: &Context, mut losses: usize) -> (Vec<String>, O
     let (made, count) = (&context.made, || lock(&context.run.losses).count());
     let mut is_first = true;
     loop {
-        if count() != losses {
+        // Where the case met a driver that was away already, nothing more is counted.
+        if count() != losses || (is_first && made.lost.get().is_some()) {
             losses = count();
             if let Err(gone) = bring_back(&context.run).await {
                 return (made.take_down().await, Some(gone));

@@ -1,11 +1,19 @@
 //! Runs of `csi sanity` against a driver that ends in order, or is away for a while: what it answers then accuses nobody.
 
-use super::cut_short::info;
+use super::cut_short::{info, with_a_controller, with_lists};
 use super::sanity;
+use crate::support::patience::received;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_cli::sanity::{CaseResult, Observer, Settings, run_watched};
 use csi_proto::v1;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, mpsc};
 use tonic::Code;
+
+/// How many looks for it a driver is away that is away for long: in as much time several cases could begin and end.
+const LOOKS: usize = 300;
 
 /// What a driver answers that cancels its calls, and then ends.
 fn cancelled() -> Reply {
@@ -49,4 +57,91 @@ fn a_driver_that_answers_wrongly_and_ends_each_time_fails() {
     assert!(run.stdout.contains(&format!("\nfailed: {case}\n")), "{run}");
     let told = "it answered INTERNAL: context canceled";
     assert!(run.stdout.contains(told), "{run}");
+}
+
+/// Tells of the end of a case, and lets the next one begin when the driver is known to be away.
+struct Between {
+    case: &'static str,
+    ended: mpsc::Sender<()>,
+    is_known: mpsc::Receiver<()>,
+    notes: Vec<String>,
+}
+
+impl Observer for Between {
+    fn case_ended(&mut self, result: &CaseResult) {
+        if result.name == self.case {
+            self.ended.send(()).unwrap();
+            received("the driver is known to be away", &self.is_known);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+}
+
+#[test]
+fn a_case_that_begins_while_the_driver_is_away_waits_for_it() {
+    let (node, controller) = (ScriptedDriver::unix(), ScriptedDriver::unix());
+    for driver in [&node, &controller] {
+        driver.on("GetPluginCapabilities", with_a_controller());
+        driver.on("Probe", ready());
+    }
+    controller.on("GetPluginInfo", info());
+    controller.on("ControllerGetCapabilities", with_lists());
+    let lists = v1::ListVolumesResponse::default();
+    controller.on("ListVolumes", Reply::message(&lists));
+    let (ended, has_ended) = mpsc::channel();
+    let (known, is_known) = mpsc::channel();
+    // How many calls have met that it is away: since the second it is away for so many looks.
+    let met = Arc::new(AtomicUsize::new(0));
+    let is_away = Arc::new(AtomicBool::new(false));
+    let (meets, away) = (Arc::clone(&met), Arc::clone(&is_away));
+    let mut calls = 0;
+    node.answer("GetPluginInfo", move |_| {
+        calls += 1;
+        if calls == 2 {
+            received("the case beside it has ended", &has_ended);
+            away.store(true, SeqCst);
+        }
+        if !away.load(SeqCst) {
+            return info();
+        }
+        meets.fetch_add(1, SeqCst);
+        Reply::disconnect()
+    });
+    let mut looks = 0;
+    node.answer("Probe", move |_| {
+        let _ = known.send(());
+        looks += usize::from(met.load(SeqCst) >= 2);
+        if looks == LOOKS {
+            is_away.store(false, SeqCst);
+        }
+        match is_away.load(SeqCst) {
+            true => Reply::disconnect(),
+            false => ready(),
+        }
+    });
+    let csi = Csi::new();
+    let mut settings = Settings::of(node.endpoint());
+    settings.controller_endpoint = Some(controller.endpoint().to_owned());
+    settings.mount_parent = Some(csi.home().to_owned());
+    let lists = "controller/list-volumes/lists";
+    let others = ["names-the-driver", "protocol/unknown", "protocol/broken"];
+    let filters = others.into_iter().chain([lists]);
+    settings.filter = filters.map(str::to_owned).collect();
+    settings.jobs = 2;
+    let mut between = Between {
+        case: lists,
+        ended,
+        is_known,
+        notes: Vec::new(),
+    };
+    let (_asks, asked) = tokio::sync::watch::channel(0);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let report = runtime.block_on(run_watched(settings, &mut between, asked));
+    let report = report.unwrap();
+    let notes = between.notes.iter();
+    let again = notes.filter(|note| note.ends_with(" runs again alone"));
+    assert_eq!(again.count(), 2, "{:?}: {report}", between.notes);
 }

@@ -254,7 +254,7 @@ fn a_driver_that_goes_away_in_a_question_beside_the_steps_has_failed_no_case() {
 }
 
 /// The answer to GetPluginCapabilities of a driver with a controller.
-fn with_a_controller() -> Reply {
+pub(super) fn with_a_controller() -> Reply {
     let service = v1::plugin_capability::Service {
         r#type: v1::plugin_capability::service::Type::ControllerService.into(),
     };
@@ -266,24 +266,28 @@ fn with_a_controller() -> Reply {
     })
 }
 
-#[test]
-fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
-    let (node, controller) = (ScriptedDriver::unix(), ScriptedDriver::unix());
+/// The answer to ControllerGetCapabilities of a driver that lists its volumes.
+pub(super) fn with_lists() -> Reply {
     let listing = v1::controller_service_capability::Rpc {
-        r#type: v1::controller_service_capability::rpc::Type::ListVolumes.into(),
+        r#type: ControllerCapability::ListVolumes.into(),
     };
     let listing = v1::ControllerServiceCapability {
         r#type: Some(v1::controller_service_capability::Type::Rpc(listing)),
     };
-    let capabilities = v1::ControllerGetCapabilitiesResponse {
+    Reply::message(&v1::ControllerGetCapabilitiesResponse {
         capabilities: vec![listing],
-    };
+    })
+}
+
+#[test]
+fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
+    let (node, controller) = (ScriptedDriver::unix(), ScriptedDriver::unix());
     for driver in [&node, &controller] {
         driver.on("GetPluginInfo", info());
         driver.on("GetPluginCapabilities", with_a_controller());
         driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
     }
-    controller.on("ControllerGetCapabilities", Reply::message(&capabilities));
+    controller.on("ControllerGetCapabilities", with_lists());
     let (listed, is_listing) = mpsc::channel();
     let (probed, is_lost) = mpsc::channel();
     // One end goes away while the other one answers, which answers once the loss is known: the driver is probed then.
