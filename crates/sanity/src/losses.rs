@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 /// The time within which a driver that a call takes down is expected to be gone, where nobody waits for the answer.
 pub const SOON: Duration = Duration::from_millis(250);
 
+/// The longest look at a driver that nobody calls, unless it was there for longer before, and then.
+const IDLE_AT_MOST: Duration = Duration::from_secs(6);
+const LONGER_AT_MOST: Duration = Duration::from_secs(60);
+
 /// A call that was cut off.
 #[derive(Clone, Debug)]
 pub struct Loss {
@@ -54,6 +58,8 @@ pub struct Losses {
     back: Option<Instant>,
     /// How long it was there before the last of them; `None` where it had not gone away before.
     was_there: Option<Duration>,
+    /// The longest of the longer looks in which it stayed.
+    stayed: Duration,
 }
 
 impl Losses {
@@ -117,9 +123,16 @@ impl Losses {
         self.back = None;
     }
 
-    /// How long the driver was there before it went away for the last time.
-    pub(super) fn was_there(&self) -> Option<Duration> {
-        self.was_there
+    /// For how long nobody is to call the driver, to see whether it goes away without a call as well.
+    pub(super) fn idle_look(&self) -> Duration {
+        idle_look(self.was_there, self.stayed)
+    }
+
+    /// It did not, in that time.
+    pub(super) fn stayed_idle(&mut self, time: Duration) {
+        if time > IDLE_AT_MOST {
+            self.stayed = self.stayed.max(time);
+        }
     }
 
     /// A case has led to it alone: every time that it ran is explained.
@@ -154,6 +167,21 @@ impl Absence {
         let given_up = self.given_up.iter();
         let given_up = given_up.map(|one| format!("{} of {} (given up)", one.method, one.case));
         Vec::from_iter(calls.chain(given_up)).join(", ")
+    }
+}
+
+/// The time of a look at a driver that nobody calls, which was there for so long before it went away for the last time, and has stayed
+/// that long in a look before.
+fn idle_look(was_there: Option<Duration>, stayed: Duration) -> Duration {
+    let Some(time) = was_there else {
+        return IDLE_AT_MOST;
+    };
+    // What ends it after a while comes sooner or later each time, more so on a busy machine.
+    let usual = (3 * time + SOON).min(IDLE_AT_MOST);
+    // What ends it after that time would have done so in that look. The look itself is in the time, so that looks get longer without this.
+    match time <= stayed + stayed / 10 {
+        true => usual,
+        false => usual.max((time + SOON).min(LONGER_AT_MOST)),
     }
 }
 
@@ -198,5 +226,31 @@ mod tests {
             losses.unexplained()[0].suspects(),
             "DeleteVolume of beside/it"
         );
+    }
+
+    #[test]
+    fn nobody_calls_a_driver_for_longer_than_it_was_there_until_it_has_stayed_for_that() {
+        let ms = Duration::from_millis;
+        for (was_there, stayed, expected) in [
+            (None, 0, 6_000),
+            (Some(100), 0, 550),
+            (Some(3_000), 0, 6_000),
+            (Some(7_500), 0, 7_750),
+            (Some(90_000), 0, 60_000),
+            (Some(8_000), 7_750, 6_000),
+            (Some(60_500), 60_000, 6_000),
+            // Some other thing may end it after that time.
+            (Some(20_000), 7_750, 20_250),
+        ] {
+            let time = idle_look(was_there.map(ms), ms(stayed));
+            assert_eq!(time, ms(expected), "{was_there:?}, {stayed}");
+        }
+        // A short one tells nothing of a longer time.
+        let mut losses = Losses::default();
+        losses.stayed_idle(IDLE_AT_MOST);
+        assert_eq!(losses.stayed, Duration::ZERO);
+        losses.stayed_idle(ms(7_750));
+        losses.stayed_idle(ms(7_000));
+        assert_eq!(losses.stayed, ms(7_750));
     }
 }

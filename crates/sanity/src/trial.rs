@@ -34,9 +34,6 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// The most RPCs that a failure names of those that may have taken the driver down after their answer.
 const SUSPECTS: usize = 3;
 
-/// The longest look at a driver that nobody calls.
-const IDLE_AT_MOST: Duration = Duration::from_secs(6);
-
 /// The expectation of every case.
 const COMES_TO_ITS_END: &str = "the case comes to its end";
 
@@ -154,13 +151,13 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     // Whether it does so too where nobody calls, for longer than it was there before.
     let mut goes_anyway = false;
     if one.cut_off && lost.is_some() && gone.is_none() {
-        let was_there = lock(&run.losses).was_there();
-        // What ends it after a while comes sooner or later each time, more so on a busy machine.
-        let time = was_there.map_or(IDLE_AT_MOST, |time| (3 * time + SOON).min(IDLE_AT_MOST));
+        let time = lock(&run.losses).idle_look();
         goes_anyway = goes_away(&run, time).await.is_some();
         if goes_anyway {
             lock(&run.losses).gone_idle();
             gone = bring_back(&run).await.err();
+        } else {
+            lock(&run.losses).stayed_idle(time);
         }
     }
     if let Some(lost) = &lost {
