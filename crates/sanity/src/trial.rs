@@ -4,6 +4,7 @@
 use super::broken_rules::BrokenRule;
 use super::case::{Case, Stop};
 use super::case_states::CutOff;
+use super::cases::protocol::STAYS_THERE;
 use super::context::Context;
 use super::dependencies::Dependencies;
 use super::losses::{Loss, SOON};
@@ -173,7 +174,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         // Best one that nothing else explains. What depends on what the driver lacks recommends nothing.
         let first = warnings.iter().find(|(_, rest)| rest.is_empty());
         let lacking = warnings.iter().find(|(_, rest)| rest.shortage.is_some());
-        let strict = first.or(warnings.first()).filter(|_| run.settings.strict);
+        let is_strict = run.settings.strict && one.case.name != STAYS_THERE;
+        let strict = first.or(warnings.first()).filter(|_| is_strict);
         if let Some((first, rest)) = strict.or(lacking) {
             end = Err(Stop::Failed(first.clone()));
             on.clone_from(rest);

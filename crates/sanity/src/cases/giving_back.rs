@@ -1,6 +1,7 @@
 //! What a driver takes for a call or for a volume, and must give back: room, places on the node, locks.
 
 use super::named;
+use super::protocol::STAYS_THERE;
 use crate::case::CaseKind;
 use crate::vocabulary::*;
 use csi_proto::lock::lock;
@@ -41,7 +42,7 @@ fn is_tidy(c: &Context) -> Verdict {
     unjudged_unless(left.is_empty(), names(&left), reason)?;
     let losses = lock(&c.run.losses);
     let (killers, was_there) = (names(losses.killers()), losses.count() == 0);
-    let about = killers.into_iter().chain(["protocol/driver-stays-there"]);
+    let about = killers.into_iter().chain([STAYS_THERE]);
     let reason = "the driver went away, and something may be left of that";
     unjudged_unless(was_there, about, reason)
 }

@@ -26,7 +26,7 @@ mod node_publish;
 mod node_stage;
 mod node_stats;
 mod node_unpublish;
-mod protocol;
+pub(super) mod protocol;
 mod replies;
 mod secrets;
 mod snapshot_metadata;

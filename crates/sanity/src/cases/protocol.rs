@@ -11,6 +11,9 @@ use csi_proto::{tables, wire};
 /// A number that no field of the specification has.
 const NO_FIELD: u32 = 12_345;
 
+/// The case about a driver that goes away. What it warns of is no recommendation: somebody may have restarted the driver.
+pub const STAYS_THERE: &str = "protocol/driver-stays-there";
+
 /// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("protocol", "Versioning");
