@@ -2,12 +2,9 @@
 //!
 //! A driver that answers nonsense here is taken to advertise nothing more: the cases about these RPCs tell what is wrong.
 
-use super::context::Context;
 use super::need::Need;
-use super::verdict::{Stop, Verdict};
 use csi_call::advertised::{Advertised, Asks, DriverEnd};
-use csi_proto::schema::Method;
-use csi_proto::{Request as _, v1};
+use csi_proto::v1;
 use csi_rpc::facts::{Capability, PluginCapability};
 
 /// The driver's name, version and capabilities.
@@ -71,45 +68,5 @@ impl DriverInfo {
     /// Whether published volumes can be expanded.
     pub(super) fn expands_online(&self) -> bool {
         self.advertised.expands_online()
-    }
-}
-
-impl Context {
-    /// Demands that an RPC, which another case is about, was answered when the driver was asked what it can do, be it that it does
-    /// not serve that.
-    ///
-    /// # Errors
-    /// When it was not: what rests on that answer cannot be judged.
-    pub fn has_told(&self, method: &Method, about: &'static str) -> Verdict {
-        let refusal = self.run.unanswered.get(method.name);
-        match refusal.filter(|refusal| !refusal.is_not_served) {
-            Some(refusal) => {
-                let told = format!("{} told nothing before the cases", method.name);
-                let reason = format!("{told}: {}", refusal.told);
-                Err(Stop::Unjudged(vec![about], reason))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Demands that the node has an id, which the cases about NodeGetInfo judge.
-    ///
-    /// # Errors
-    /// When it has none.
-    pub fn has_node_id(&self) -> Verdict {
-        const ABOUT: &str = "node/info/has-an-id";
-        if !self.driver().node_info.node_id.is_empty() {
-            return Ok(());
-        }
-        let method = v1::NodeGetInfoRequest::METHOD;
-        self.has_told(method, ABOUT)?;
-        let expected = "NodeGetInfo answers with a node_id";
-        match self.run.unanswered.get(method.name) {
-            Some(refusal) => {
-                self.depends_on(ABOUT);
-                Err(Stop::failed(expected, &refusal.told))
-            }
-            None => Err(self.cannot_use(method, expected, "it answered without")),
-        }
     }
 }

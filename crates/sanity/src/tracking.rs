@@ -11,10 +11,11 @@ use super::dependencies::{Dependencies, Subject, UnderWay};
 use super::given_ids::case_about_ids;
 use super::room::{Lack, Shortage};
 use super::steps::Step;
-use super::verdict::Stop;
+use super::verdict::{Stop, Verdict};
 use bytes::Bytes;
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
+use csi_proto::{Request as _, v1};
 use csi_rpc::facts::{Capability, Effect};
 use csi_undo::requests::name;
 use std::collections::BTreeSet;
@@ -182,5 +183,43 @@ impl Context {
         let own = without_access(&self.case);
         let mut all = self.run.subjects.iter();
         all.any(|one| one.is_first && one.name == own)
+    }
+
+    /// Demands that an RPC, which another case is about, was answered when the driver was asked what it can do, be it that it does
+    /// not serve that.
+    ///
+    /// # Errors
+    /// When it was not: what rests on that answer cannot be judged.
+    pub fn has_told(&self, method: &Method, about: &'static str) -> Verdict {
+        let refusal = self.run.unanswered.get(method.name);
+        match refusal.filter(|refusal| !refusal.is_not_served) {
+            Some(refusal) => {
+                let told = format!("{} told nothing before the cases", method.name);
+                let reason = format!("{told}: {}", refusal.told);
+                Err(Stop::Unjudged(vec![about], reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Demands that the node has an id, which the cases about NodeGetInfo judge.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub fn has_node_id(&self) -> Verdict {
+        const ABOUT: &str = "node/info/has-an-id";
+        if !self.driver().node_info.node_id.is_empty() {
+            return Ok(());
+        }
+        let method = v1::NodeGetInfoRequest::METHOD;
+        self.has_told(method, ABOUT)?;
+        let expected = "NodeGetInfo answers with a node_id";
+        match self.run.unanswered.get(method.name) {
+            Some(refusal) => {
+                self.depends_on(ABOUT);
+                Err(Stop::failed(expected, &refusal.told))
+            }
+            None => Err(self.cannot_use(method, expected, "it answered without")),
+        }
     }
 }
