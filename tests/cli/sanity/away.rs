@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use tonic::Code;
 
 /// How many looks for it a driver is away that is away for long: in as much time several cases could begin and end.
-const LOOKS: usize = 300;
+const LOOKS: usize = 40;
 
 /// What a driver answers that cancels its calls, and then ends.
 fn cancelled() -> Reply {
