@@ -7,8 +7,8 @@ use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_cli::sanity::{CaseResult, Observer, Settings, run_watched};
 use csi_proto::v1;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, mpsc};
 use tonic::Code;
 
@@ -93,10 +93,8 @@ fn a_case_that_begins_while_the_driver_is_away_waits_for_it() {
     controller.on("ListVolumes", Reply::message(&lists));
     let (ended, has_ended) = mpsc::channel();
     let (known, is_known) = mpsc::channel();
-    // How many calls have met that it is away: since the second it is away for so many looks.
-    let met = Arc::new(AtomicUsize::new(0));
     let is_away = Arc::new(AtomicBool::new(false));
-    let (meets, away) = (Arc::clone(&met), Arc::clone(&is_away));
+    let away = Arc::clone(&is_away);
     let mut calls = 0;
     node.answer("GetPluginInfo", move |_| {
         calls += 1;
@@ -104,23 +102,24 @@ fn a_case_that_begins_while_the_driver_is_away_waits_for_it() {
             received("the case beside it has ended", &has_ended);
             away.store(true, SeqCst);
         }
-        if !away.load(SeqCst) {
-            return info();
+        match away.load(SeqCst) {
+            true => Reply::disconnect(),
+            false => info(),
         }
-        meets.fetch_add(1, SeqCst);
-        Reply::disconnect()
     });
     let mut looks = 0;
     node.answer("Probe", move |_| {
-        let _ = known.send(());
-        looks += usize::from(met.load(SeqCst) >= 2);
-        if looks == LOOKS {
-            is_away.store(false, SeqCst);
+        if !is_away.load(SeqCst) {
+            return ready();
         }
-        match is_away.load(SeqCst) {
-            true => Reply::disconnect(),
-            false => ready(),
+        looks += 1;
+        if looks == 1 {
+            known.send(()).unwrap();
+            // The next case's call ends this connection.
+            return Reply::never();
         }
+        is_away.store(looks < LOOKS, SeqCst);
+        Reply::disconnect()
     });
     let csi = Csi::new();
     let mut settings = Settings::of(node.endpoint());
