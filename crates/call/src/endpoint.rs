@@ -37,6 +37,7 @@ use std::net::Ipv6Addr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 use watched::LastError;
 
@@ -53,13 +54,14 @@ pub fn aside(path: &Path) -> PathBuf {
     aside.into()
 }
 
-/// The address of a driver, and the last error of a connection to it. Clones share that last error, and a driver in this
+/// The address of a driver, the number of connections to it, and the last error of one. Clones share both, and a driver in this
 /// process.
 #[derive(Clone)]
 pub struct Endpoint {
     text: String,
     target: Target,
     last_error: LastError,
+    connections: Arc<AtomicUsize>,
     /// Opened by the first connection; all of them reach the same driver.
     inside: Arc<OnceCell<Inside>>,
 }
@@ -122,6 +124,7 @@ impl Endpoint {
                 text: text.to_owned(),
                 target,
                 last_error: LastError::default(),
+                connections: Arc::default(),
                 inside: Arc::default(),
             }),
             Err(problem) => Err(EndpointError::Syntax {
@@ -228,6 +231,12 @@ impl Endpoint {
     /// fails returns.
     pub fn last_error(&self) -> Option<EndpointError> {
         self.last_error.get()
+    }
+
+    /// How many connections were made until now. A call that finds the last one lost makes another one: the driver may be another
+    /// one then.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
     }
 
     /// Waits until a driver in this process has done what outlives its calls, such as purging a deleted volume. To be awaited before

@@ -78,6 +78,8 @@ pub enum CutOff {
     /// It did not.
     #[default]
     No,
+    /// It may have, where no call was under way: a call found its connection closed, and made another one.
+    Reconnected,
     /// It did, in a call of another case.
     Meanwhile,
     /// It did in a call of this case.
@@ -110,17 +112,17 @@ pub fn decide(one: &Try) -> Next {
 }
 
 fn tried(one: &Try) -> Next {
-    use CutOff::{InCall, Meanwhile, No};
+    use CutOff::{InCall, Meanwhile, No, Reconnected};
     let kills = if one.dies_anyway { KILLS_ANYWAY } else { KILLS };
     let is_last = one.number + 1 >= CUT_OFF_AT_MOST;
     match one.cut_off {
         No if one.looks_after_calls && !is_last => return Next::AgainAlone,
         No => {}
-        Meanwhile if !one.failed => {}
+        Reconnected | Meanwhile if !one.failed => {}
         _ if one.gone => return Next::Interrupted,
         InCall if one.deaths >= kills => return Next::Kills,
-        InCall | Meanwhile if !is_last => return Next::AgainAlone,
-        InCall | Meanwhile => return Next::Interrupted,
+        _ if !is_last => return Next::AgainAlone,
+        _ => return Next::Interrupted,
     }
     let Some(lack) = one.lack.filter(|_| one.failed) else {
         return Next::Counts;
@@ -293,7 +295,7 @@ impl CaseStates {
             one.tries += 1;
             // The first time that counts, and as long as it comes after an answer.
             one.looks_after_calls = lost.is_some_and(|lost| lost.answered || !one.cut_off);
-            one.cut_off |= seen.cut_off != CutOff::No;
+            one.cut_off |= matches!(seen.cut_off, CutOff::Meanwhile | CutOff::InCall);
         }
         if let Next::AgainAfter(pause) = next {
             self.waited += pause;

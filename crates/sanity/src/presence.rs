@@ -39,6 +39,14 @@ impl Run {
         peers.any(|peer| peer.endpoint.last_error().is_some())
     }
 
+    /// How many connections to the driver were made until now.
+    pub(super) fn connections(&self) -> usize {
+        self.peers()
+            .map(|peer| peer.endpoint.connections())
+            .into_iter()
+            .sum()
+    }
+
     /// How the driver has ended by itself, where the run has started it.
     pub(super) fn death(&self) -> Option<DriverDeath> {
         self.own_driver.as_ref()?.death_until_now()

@@ -203,8 +203,13 @@ impl Running<'_> {
             Next::Interrupted => {
                 let reason = match ended.cut_off {
                     CutOff::No => "interrupted",
+                    CutOff::Reconnected => "interrupted: the driver closed the connection",
                     _ => "interrupted: the driver went away",
                 };
+                if self.cut_short.is_none() {
+                    let told = format!("{} was cut off in each of its tries", result.name);
+                    lock(&self.run.incomplete).insert(told);
+                }
                 result.skip(reason.to_owned());
                 on = Dependencies::default();
             }

@@ -94,6 +94,7 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     }
     let losses = || lock(&run.losses).count();
     let losses_before = losses();
+    let connections_before = run.connections();
     let started = Instant::now();
     let own = run.own_driver.clone();
     let mark = own.as_ref().map(|own| own.mark());
@@ -224,6 +225,10 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
     let cut_off = match &lost {
         Some(_) => CutOff::InCall,
         None if losses() != losses_before => CutOff::Meanwhile,
+        // Where the case has restarted it, that is its subject.
+        None if run.connections() != connections_before && context.restarts.last().is_none() => {
+            CutOff::Reconnected
+        }
         None => CutOff::No,
     };
     Ended {

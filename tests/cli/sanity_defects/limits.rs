@@ -1,11 +1,12 @@
 //! What a driver may limit, and may be slow at, is no failure; what it does not give back is one.
 
-use super::{each, run_to_the_end, settings_for, skipped};
+use super::{driver_with, each, run_to_the_end, settings_for, skipped};
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{CaseResult, Observer, Report, Settings, run_watched};
 use csi_mock::{Defect, Options};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// The size of the volumes of these runs.
@@ -318,6 +319,30 @@ impl Observer for Restarts<'_> {
             self.driver.restart();
         }
     }
+}
+
+#[test]
+fn a_driver_that_somebody_restarts_between_calls_is_accused_of_nothing() {
+    let driver = ReferenceDriver::start(Options {
+        // Nobody calls it between two looks.
+        looks_until_ready: 4,
+        ..driver_with(Defect::VolumesLostOnRestart)
+    });
+    let mut settings = small_volumes(&driver);
+    settings.jobs = 1;
+    settings.filter = vec!["controller/create-snapshot/*".to_owned()];
+    let report = std::thread::scope(|scope| {
+        let (_under_way, over) = channel::<()>();
+        let driver = &driver;
+        scope.spawn(move || {
+            while over.recv_timeout(Duration::from_millis(150)) == Err(RecvTimeoutError::Timeout) {
+                driver.restart();
+            }
+        });
+        run_to_the_end(settings)
+    });
+    assert_eq!(report.counts().failed, 0, "{report}");
+    assert!(driver.restarts() > 0, "{report}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
@@ -176,6 +177,7 @@ impl Connector {
         };
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
+        self.endpoint.connections.fetch_add(1, Ordering::SeqCst);
         let origin = StreamOrigin {
             endpoint: self.endpoint.to_string(),
             tls_address: match &self.endpoint.target {
