@@ -54,7 +54,7 @@ pub fn aside(path: &Path) -> PathBuf {
     aside.into()
 }
 
-/// The address of a driver, the number of connections to it, and the last error of one. Clones share both, and a driver in this
+/// The address of a driver, the number of connections to it, and the last error of one. Clones share them, and a driver in this
 /// process.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -62,6 +62,7 @@ pub struct Endpoint {
     target: Target,
     last_error: LastError,
     connections: Arc<AtomicUsize>,
+    errors: Arc<AtomicUsize>,
     /// Opened by the first connection; all of them reach the same driver.
     inside: Arc<OnceCell<Inside>>,
 }
@@ -125,6 +126,7 @@ impl Endpoint {
                 target,
                 last_error: LastError::default(),
                 connections: Arc::default(),
+                errors: Arc::default(),
                 inside: Arc::default(),
             }),
             Err(problem) => Err(EndpointError::Syntax {
@@ -233,10 +235,11 @@ impl Endpoint {
         self.last_error.get()
     }
 
-    /// How many connections were made until now. A call that finds the last one lost makes another one: the driver may be another
-    /// one then.
-    pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::SeqCst)
+    /// How many connections were made until now, and how many of them after an error. A call that finds the last one ended makes
+    /// another one: the driver may be another one then.
+    pub fn connections(&self) -> (usize, usize) {
+        let count = |of: &AtomicUsize| of.load(Ordering::SeqCst);
+        (count(&self.connections), count(&self.errors))
     }
 
     /// Waits until a driver in this process has done what outlives its calls, such as purging a deleted volume. To be awaited before

@@ -78,8 +78,10 @@ pub enum CutOff {
     /// It did not.
     #[default]
     No,
-    /// It may have, where no call was under way: a call found its connection closed, and made another one.
+    /// It may have, where no call was under way: a call found its connection ended in order, and made another one.
     Reconnected,
+    /// The same, and the connection was not ended in order.
+    Disconnected,
     /// It did, in a call of another case.
     Meanwhile,
     /// It did in a call of this case.
@@ -112,16 +114,18 @@ pub fn decide(one: &Try) -> Next {
 }
 
 fn tried(one: &Try) -> Next {
-    use CutOff::{InCall, Meanwhile, No, Reconnected};
+    use CutOff::{Disconnected, InCall, Meanwhile, No, Reconnected};
     let kills = if one.dies_anyway { KILLS_ANYWAY } else { KILLS };
     let is_last = one.number + 1 >= CUT_OFF_AT_MOST;
     match one.cut_off {
         No if one.looks_after_calls && !is_last => return Next::AgainAlone,
         No => {}
-        Reconnected | Meanwhile if !one.failed => {}
+        Reconnected | Disconnected | Meanwhile if !one.failed => {}
         _ if one.gone => return Next::Interrupted,
         InCall if one.deaths >= kills => return Next::Kills,
         _ if !is_last => return Next::AgainAlone,
+        // Some drivers and proxies do that to each connection after a while.
+        Reconnected => {}
         _ => return Next::Interrupted,
     }
     let Some(lack) = one.lack.filter(|_| one.failed) else {

@@ -39,12 +39,9 @@ impl Run {
         peers.any(|peer| peer.endpoint.last_error().is_some())
     }
 
-    /// How many connections to the driver were made until now.
-    pub(super) fn connections(&self) -> usize {
-        self.peers()
-            .map(|peer| peer.endpoint.connections())
-            .into_iter()
-            .sum()
+    /// How many connections to the driver were made until now, and how many of them after an error.
+    pub(super) fn connections(&self) -> [(usize, usize); 2] {
+        self.peers().map(|peer| peer.endpoint.connections())
     }
 
     /// How the driver has ended by itself, where the run has started it.

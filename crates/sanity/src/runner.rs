@@ -203,7 +203,9 @@ impl Running<'_> {
             Next::Interrupted => {
                 let reason = match ended.cut_off {
                     CutOff::No => "interrupted",
-                    CutOff::Reconnected => "interrupted: the driver closed the connection",
+                    CutOff::Reconnected | CutOff::Disconnected => {
+                        "interrupted: the connection to the driver ended"
+                    }
                     _ => "interrupted: the driver went away",
                 };
                 if self.cut_short.is_none() {

@@ -226,10 +226,8 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         Some(_) => CutOff::InCall,
         None if losses() != losses_before => CutOff::Meanwhile,
         // Where the case has restarted it, that is its subject.
-        None if run.connections() != connections_before && context.restarts.last().is_none() => {
-            CutOff::Reconnected
-        }
-        None => CutOff::No,
+        None if context.restarts.last().is_some() => CutOff::No,
+        None => reconnected(connections_before, run.connections()),
     };
     Ended {
         refused: match &lost {
@@ -242,6 +240,16 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
         on,
         gone,
         result,
+    }
+}
+
+/// Whether a new connection to one of the driver's ends was made between two counts of them.
+fn reconnected(before: [(usize, usize); 2], now: [(usize, usize); 2]) -> CutOff {
+    let errors = |ends: [(usize, usize); 2]| ends.map(|(_, errors)| errors);
+    match (now == before, errors(now) == errors(before)) {
+        (true, _) => CutOff::No,
+        (_, true) => CutOff::Reconnected,
+        (_, false) => CutOff::Disconnected,
     }
 }
 

@@ -167,6 +167,7 @@ impl Connector {
     }
 
     async fn open(&self, greeting: Greeting) -> Result<Watched, EndpointError> {
+        let after_error = self.endpoint.last_error.get().is_some();
         self.endpoint.last_error.set(None);
         let stream = match tokio::time::timeout(self.timeout, self.open_stream()).await {
             Ok(stream) => stream,
@@ -178,6 +179,8 @@ impl Connector {
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
         self.endpoint.connections.fetch_add(1, Ordering::SeqCst);
+        let errors = usize::from(after_error);
+        self.endpoint.errors.fetch_add(errors, Ordering::SeqCst);
         let origin = StreamOrigin {
             endpoint: self.endpoint.to_string(),
             tls_address: match &self.endpoint.target {

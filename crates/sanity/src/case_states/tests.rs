@@ -118,7 +118,7 @@ fn cut_off(cut_off: CutOff, number: usize) -> Try {
 
 #[test]
 fn a_try_counts_is_made_again_or_shows_nothing() {
-    use CutOff::{InCall, Meanwhile, Reconnected};
+    use CutOff::{Disconnected, InCall, Meanwhile, Reconnected};
     use Next::{AgainAlone, Counts, Interrupted, Kills, Lacks};
     let after = |milliseconds| Next::AgainAfter(Duration::from_millis(milliseconds));
     let beside = |one| Try {
@@ -235,11 +235,13 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
         (cut_off(Meanwhile, 5), Interrupted),
         (gone(cut_off(Meanwhile, 0)), Interrupted),
         (gone(passed(cut_off(Meanwhile, 0))), Counts),
-        // Or between two calls.
+        // Or between two calls; connections may be ended in order all the time.
         (cut_off(Reconnected, 0), AgainAlone),
         (passed(cut_off(Reconnected, 0)), Counts),
         (cut_off(Reconnected, 4), AgainAlone),
-        (cut_off(Reconnected, 5), Interrupted),
+        (cut_off(Reconnected, 5), Counts),
+        (cut_off(Disconnected, 4), AgainAlone),
+        (cut_off(Disconnected, 5), Interrupted),
         // What may happen only where the run waits after answers has shown nothing yet.
         (looking(4), AgainAlone),
         (looking(5), Counts),
