@@ -3,15 +3,18 @@
 
 use super::context::Context;
 use super::fixtures::Volume;
-use super::own_driver::{OwnDriver, Restarter};
+use super::losses::Loss;
+use super::own_driver::{DriverDeath, OwnDriver, Restarter};
 use super::presence::{BACK_WITHIN, answers};
 use super::run::Run;
 use super::settings::Access;
 use super::steps::Step;
 use super::verdict::{Failure, Stop, Verdict, unjudged_unless};
 use csi_call::process_group::{ExecOutcome, ProcessGroup, ended};
+use csi_proto::Request as _;
 use csi_proto::lock::lock;
 use csi_proto::text::escaped;
+use csi_proto::v1;
 use std::fmt::Write as _;
 use std::io;
 use std::process::{Command, Stdio};
@@ -25,6 +28,9 @@ const REMEMBERS: &str = "lifecycle/restart-between-any-two-steps";
 
 /// How long the command may take, and the driver after it until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a driver that the run has started is started where it dies before it answers.
+const STARTS: usize = 3;
 
 /// How long what a run has cut short may take after SIGTERM.
 const TERM_GRACE: Duration = Duration::from_secs(1);
@@ -184,6 +190,39 @@ impl Context {
 
     fn restart_by(&self, restarter: &Restarter) -> Verdict {
         lock(&self.steps).push(Step::Restart(restarter.clone()));
+        for _ in 1..STARTS {
+            match self.restart_once(restarter)? {
+                None => return Ok(()),
+                Some((failure, None)) => return Err(Stop::Failed(failure)),
+                // Somebody may have killed it.
+                Some((failure, Some(death))) => self.died_at_its_start(failure, death),
+            }
+        }
+        let failed = self.restart_once(restarter)?;
+        failed.map_or(Ok(()), |(failure, _)| Err(Stop::Failed(failure)))
+    }
+
+    /// Notes that the driver has died where the run had started it, which is started again.
+    fn died_at_its_start(&self, failure: Failure, death: DriverDeath) {
+        let mut losses = lock(&self.run.losses);
+        // Else what the driver went away in is noted.
+        if !self.case.is_empty() {
+            losses.note(Loss {
+                case: self.case.clone(),
+                method: v1::ProbeRequest::METHOD,
+                answered: false,
+                failure,
+            });
+        }
+        losses.died(death);
+        losses.came_back();
+    }
+
+    /// Restarts the driver; the failure where it does not answer then, and its death where it has died.
+    fn restart_once(
+        &self,
+        restarter: &Restarter,
+    ) -> Result<Option<(Failure, Option<DriverDeath>)>, Stop> {
         let begun = Instant::now();
         let patience = match restarter {
             Restarter::Command(command) => {
@@ -203,16 +242,18 @@ impl Context {
             self.run.is_never_ready.store(true, Ordering::Relaxed);
         }
         let Err(problem) = answered else {
-            return Ok(());
+            return Ok(None);
         };
         let mut failure = Failure::new("the driver answers after its restart", problem);
-        if let Restarter::Own(own) = restarter
-            && let Some(death) = own.death(begun)
-        {
+        let death = match restarter {
+            Restarter::Own(own) => own.death(begun),
+            Restarter::Command(_) => None,
+        };
+        if let Some(death) = &death {
             failure.actual = format!("it {}", death.outcome);
-            failure.stderr = death.said;
+            failure.stderr.clone_from(&death.said);
         }
-        Err(Stop::Failed(failure))
+        Ok(Some((failure, death)))
     }
 
     /// Starts the run's own driver anew.

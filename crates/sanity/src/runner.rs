@@ -5,7 +5,9 @@
 
 use super::case::{CaseKind, without_access};
 use super::case_states::{CaseStates, CutOff, Next, Try};
+use super::cases::protocol::STAYS_THERE;
 use super::dependencies::Dependencies;
+use super::losses::Losses;
 use super::observer::{Asked, Observer};
 use super::plan::{Planned, missing, phases};
 use super::presence::has_others;
@@ -315,6 +317,18 @@ impl Running<'_> {
             self.note_journal("that is noted");
         }
         let results = self.states.results();
+        let deaths = |losses: &Losses| {
+            let all = losses.unexplained().iter();
+            all.filter(|one| one.death.is_some()).count()
+        };
+        let deaths = deaths(&lock(&self.run.losses));
+        if deaths > 0 && results.iter().all(|one| one.name != STAYS_THERE) {
+            let times = counted(deaths, "time");
+            let told = format!(
+                "the driver ended by itself {times}: --filter {STAYS_THERE} tells in which calls"
+            );
+            lock(&self.run.incomplete).insert(told);
+        }
         // A failure tells itself what it leaves.
         let is_told = |case: &String| {
             let is_bad = |one: &CaseResult| one.is_failed() || one.rests_on.is_some();

@@ -174,6 +174,21 @@ fn one_that_dies_is_started_again_and_its_last_words_are_told() {
 }
 
 #[test]
+fn one_that_is_killed_where_it_is_restarted_fails_no_case_and_makes_the_run_incomplete() {
+    let csi = Csi::new();
+    let home = csi.home().display();
+    let line = format!(
+        "echo $$ >>{home}/pids; [ $(wc -l <{home}/pids) != 2 ] || kill -9 $$; exec {BINARY} mock --endpoint $CSI_ENDPOINT --dir {home}/mock"
+    );
+    let more = "--filter list-volumes/with-an-unknown-token --restart-between-steps";
+    let run = sanity(&csi, more, words(["sh", "-c", &line])).exits(4);
+    let told = "the driver ended by itself 1 time: --filter protocol/driver-stays-there tells";
+    assert!(run.stdout.contains(told), "{run}");
+    assert!(run.stdout.contains("\n1 passed "), "{run}");
+    assert!(ended(&csi) > 2);
+}
+
+#[test]
 fn a_signal_ends_it_and_all_that_it_has_started() {
     for signal in [Signal::INT, Signal::TERM] {
         let csi = Csi::new();
