@@ -332,9 +332,11 @@ fn a_lost_connection_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
         "\n"
     );
     csi.file("r.jsonl", recording);
-    csi.run("replay r.jsonl")
-        .exits(64 + 14)
-        .says("error: replay of #1 Probe: UNAVAILABLE");
+    let run = csi.run("replay r.jsonl --html page.html").exits(64 + 14);
+    let told = "error: replay of #1 Probe: UNAVAILABLE";
+    assert!(run.stderr.contains(told), "{run}");
+    assert!(run.stdout.starts_with("0 calls: 0 the same"), "{run}");
+    assert!(csi.home().join("page.html").exists());
 }
 
 #[test]

@@ -62,13 +62,37 @@ struct ReplayAnswer {
 }
 
 impl<'a, W: Write> Replay<'a, W> {
-    /// Sends every call and compares every answer.
+    /// Sends every call and compares every answer; what was compared until the driver is lost is summed up, too.
     ///
     /// # Errors
     /// When secrets are missing, the driver cannot be reached, stdout cannot be written, or anything differs.
     pub async fn run(mut self) -> Result<(), Error> {
         self.demand_secrets()?;
         let recording = Arc::clone(&self.recording);
+        let sent = self.send(&recording).await;
+        self.count.taken_over = self.names.count();
+        csi_output::written(self.printer.end(self.count))?;
+        if let Some(page) = self.page {
+            let (path, to) = (&self.flags.file, Some(self.endpoint.to_string()));
+            let timeline = drawn::timeline("csi replay", path, &recording, to, self.replays);
+            page.write(&timeline::page(&timeline))?;
+        }
+        sent.map_err(|error| {
+            error.hint("what these calls have made stays, also below folders that were made for targets: the next replay to this driver meets it")
+        })?;
+        match self.count.different {
+            0 => Ok(()),
+            1 => Err(Error::local(
+                "1 call was answered otherwise than in the recording",
+            )),
+            many => Err(Error::local(format!(
+                "{many} calls were answered otherwise than in the recording"
+            ))),
+        }
+    }
+
+    /// Sends every call, in the order of the recording, and judges every answer.
+    async fn send(&mut self, recording: &Recording) -> Result<(), Error> {
         let first = recording
             .calls
             .first()
@@ -104,22 +128,7 @@ impl<'a, W: Write> Replay<'a, W> {
         while !ends.is_empty() {
             self.next(&mut running, &mut ends).await?;
         }
-        self.count.taken_over = self.names.count();
-        csi_output::written(self.printer.end(self.count))?;
-        if let Some(page) = self.page {
-            let (path, to) = (&self.flags.file, Some(self.endpoint.to_string()));
-            let timeline = drawn::timeline("csi replay", path, &recording, to, self.replays);
-            page.write(&timeline::page(&timeline))?;
-        }
-        match self.count.different {
-            0 => Ok(()),
-            1 => Err(Error::local(
-                "1 call was answered otherwise than in the recording",
-            )),
-            many => Err(Error::local(format!(
-                "{many} calls were answered otherwise than in the recording"
-            ))),
-        }
+        Ok(())
     }
 
     /// Refuses a recording whose secrets are not given, before anything is sent.
