@@ -50,7 +50,7 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         "ok conditions    1 volume, none abnormal\n",
         "-- sizes         the driver does not say whether sizes are enforced\n",
         "-- registration  no kubelet's folder is visible here",
-        "ok leftovers     none\n",
+        "ok leftovers     no folders or volumes of earlier runs\n",
         "ok mounts        none of this driver are visible here\n",
         &format!("ok versions      csi {version}, CSI {SPEC_VERSION}, driver {version}, Linux "),
     ] {
@@ -248,7 +248,11 @@ fn what_runs_against_other_drivers_have_left_is_no_fault_and_can_be_removed() {
         csi.home().display()
     );
     let run = csi.run(&doctor).succeeds();
-    assert_eq!(check(&run, "leftovers")["text"], "none", "{run}");
+    assert_eq!(
+        check(&run, "leftovers")["text"],
+        "no folders or volumes of earlier runs",
+        "{run}"
+    );
     let named = run
         .stdout
         .matches(&format!("(driver: mock:{}/m)", csi.home().display()))
@@ -258,7 +262,7 @@ fn what_runs_against_other_drivers_have_left_is_no_fault_and_can_be_removed() {
         by_shell(&csi, &command);
     }
     let run = csi.run(&doctor).succeeds();
-    assert!(!run.stdout.contains("earlier runs"), "{run}");
+    assert!(!run.stdout.contains("not of this driver"), "{run}");
     assert!(
         !is_there("csi-lifecycle-", "") && !is_there("csi-sanity-", ""),
         "{run}"

@@ -224,7 +224,13 @@ pub fn findings(
     }
     let said = parts.join("; ");
     let mut findings = vec![match is_none {
-        true if said.is_empty() => Finding::fine(CHECK, "none"),
+        true if said.is_empty() => Finding::fine(
+            CHECK,
+            match volumes {
+                Some(_) => "no folders or volumes of earlier runs",
+                None => "no folders of earlier runs",
+            },
+        ),
         true => Finding::unknown(CHECK, said),
         false => Finding::wrong(
             CHECK,
@@ -289,7 +295,12 @@ mod tests {
         };
         const OURS: &str = "csi-sanity-0123abcd-2";
         for (folders, volumes, states, part) in [
-            (Ok(vec![]), None, &[State::Fine][..], "none"),
+            (
+                Ok(vec![]),
+                None,
+                &[State::Fine][..],
+                "no folders of earlier",
+            ),
             (
                 Ok(vec![of(own, true)]),
                 listed(&[OURS, "pvc-1"], false),
@@ -306,7 +317,7 @@ mod tests {
                 Ok(vec![of("", true)]),
                 listed(&["pvc-1"], false),
                 &[State::Fine],
-                "none",
+                "no folders or volumes of earlier",
             ),
             (
                 Ok(vec![of(own, false)]),
@@ -324,9 +335,9 @@ mod tests {
                 Ok(vec![]),
                 listed(&["pvc-1"], false),
                 &[State::Fine],
-                "none",
+                "no folders or volumes of earlier",
             ),
-            // What was not looked at is never "none".
+            // What was not looked at is never said to be none.
             (
                 Ok(vec![]),
                 listed(&["pvc-1"], true),
