@@ -68,6 +68,10 @@ pub struct Flex {
     pub running: Running,
 }
 
+/// The aspects of a volume: itself, and a question about it, which is answered also while the volume is taken.
+pub const VOLUME: &str = "";
+pub const QUESTION: &str = "\0question";
+
 /// A call as it has come.
 pub struct Asked {
     /// The driver.
@@ -103,36 +107,12 @@ impl Asked {
         request.map_err(|error| Status::internal(error.to_string()))
     }
 
-    /// Carries out the request while no other one has its volume.
+    /// Carries out the request while no other one has that aspect of its volume. The work goes on when the caller has gone: what
+    /// has been begun is to be noted.
     ///
     /// # Errors
-    /// The work's own; ABORTED when another call has the volume.
+    /// The work's own; ABORTED when another call has it.
     pub async fn carried_out<Q: Request, W>(
-        self,
-        work: impl FnOnce(Call, Q) -> W,
-    ) -> Result<Vec<u8>, Status>
-    where
-        W: Future<Output = Result<Q::Reply, FlexError>> + Send + 'static,
-    {
-        self.beside("", work).await
-    }
-
-    /// Answers a question about a volume, also while the volume is taken.
-    ///
-    /// # Errors
-    /// The work's own; ABORTED when another question of the kind is open.
-    pub async fn looked_up<Q: Request, W>(
-        self,
-        work: impl FnOnce(Call, Q) -> W,
-    ) -> Result<Vec<u8>, Status>
-    where
-        W: Future<Output = Result<Q::Reply, FlexError>> + Send + 'static,
-    {
-        self.beside("\0question", work).await
-    }
-
-    /// The work goes on when the caller has gone: what has been begun is to be noted.
-    async fn beside<Q: Request, W>(
         self,
         aspect: &str,
         work: impl FnOnce(Call, Q) -> W,

@@ -2,7 +2,7 @@
 //! without it.
 
 use super::controller::{attach, detach, expand, validate};
-use super::driver::{Asked, Flex};
+use super::driver::{Asked, Flex, QUESTION, VOLUME};
 use super::error::FlexError;
 use super::node;
 use csi_mock::{Answers, Running, answer_of, message_of};
@@ -55,20 +55,22 @@ async fn answer(asked: Asked, rpc: &str) -> Result<Vec<u8>, Status> {
         "ControllerGetCapabilities" if can.attaches => {
             asked.known::<v1::ControllerGetCapabilitiesRequest>(controller_capabilities(&flex))
         }
-        "ControllerPublishVolume" if can.attaches => asked.carried_out(attach).await,
-        "ControllerUnpublishVolume" if can.attaches => asked.carried_out(detach).await,
-        "ValidateVolumeCapabilities" if can.attaches => asked.carried_out(validate).await,
-        "ControllerExpandVolume" if can.attaches && can.expands => asked.carried_out(expand).await,
+        "ControllerPublishVolume" if can.attaches => asked.carried_out(VOLUME, attach).await,
+        "ControllerUnpublishVolume" if can.attaches => asked.carried_out(VOLUME, detach).await,
+        "ValidateVolumeCapabilities" if can.attaches => asked.carried_out(VOLUME, validate).await,
+        "ControllerExpandVolume" if can.attaches && can.expands => {
+            asked.carried_out(VOLUME, expand).await
+        }
         "NodeGetInfo" => asked.known::<v1::NodeGetInfoRequest>(node_info(&flex)),
         "NodeGetCapabilities" => {
             asked.known::<v1::NodeGetCapabilitiesRequest>(node_capabilities(&flex))
         }
-        "NodeStageVolume" if can.attaches => asked.carried_out(node::stage).await,
-        "NodeUnstageVolume" if can.attaches => asked.carried_out(node::unstage).await,
-        "NodePublishVolume" => asked.carried_out(node::publish).await,
-        "NodeUnpublishVolume" => asked.carried_out(node::unpublish).await,
-        "NodeGetVolumeStats" if can.has_stats => asked.looked_up(node::stats).await,
-        "NodeExpandVolume" if can.expands => asked.carried_out(node::expand).await,
+        "NodeStageVolume" if can.attaches => asked.carried_out(VOLUME, node::stage).await,
+        "NodeUnstageVolume" if can.attaches => asked.carried_out(VOLUME, node::unstage).await,
+        "NodePublishVolume" => asked.carried_out(VOLUME, node::publish).await,
+        "NodeUnpublishVolume" => asked.carried_out(VOLUME, node::unpublish).await,
+        "NodeGetVolumeStats" if can.has_stats => asked.carried_out(QUESTION, node::stats).await,
+        "NodeExpandVolume" if can.expands => asked.carried_out(VOLUME, node::expand).await,
         _ => Err(FlexError::NotAdvertised.status(&[])),
     }
 }
