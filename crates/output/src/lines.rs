@@ -59,19 +59,26 @@ impl Work {
     }
 }
 
+/// What those who show and the thread that writes know together.
+#[derive(Default)]
+struct Shared {
+    /// The bytes of the waiting items.
+    waiting: AtomicUsize,
+    /// The items that were taken and are not written.
+    unwritten: AtomicU64,
+    /// The items that found no room since one was last put into text.
+    lost: AtomicU64,
+    work: Work,
+    /// Whether nothing can be written any more.
+    has_failed: AtomicBool,
+}
+
 /// Sends items to the thread that writes. Dropping it writes the waiting items.
 pub struct Lines<T> {
     sender: SyncSender<(T, usize)>,
-    /// The bytes of the waiting items.
-    waiting: Arc<AtomicUsize>,
-    /// The items that were taken and are not written.
-    unwritten: Arc<AtomicU64>,
-    lost: Arc<AtomicU64>,
     /// Hears of what was written, and of the thread's end, until the end was waited for.
     progress: Mutex<Option<Receiver<()>>>,
-    work: Arc<Work>,
-    /// Whether nothing can be written any more.
-    has_failed: Arc<AtomicBool>,
+    shared: Arc<Shared>,
 }
 
 impl<T: Send + 'static> Lines<T> {
@@ -90,34 +97,20 @@ impl<T: Send + 'static> Lines<T> {
     /// When the system has no thread.
     pub fn start_on(
         out: impl Write + Send + 'static,
-        mut format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static,
+        format: impl FnMut(&T, u64, &mut Vec<u8>) + Send + 'static,
     ) -> io::Result<Self> {
-        let work = Arc::new(Work::default());
-        let composed = Arc::clone(&work);
-        let format =
-            move |item: &T, lost, text: &mut Vec<u8>| composed.compose(|| format(item, lost, text));
         let (sender, receiver) = sync_channel(WAITING_MAX);
-        let lost = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&lost);
-        let waiting = Arc::new(AtomicUsize::new(0));
-        let left = Arc::clone(&waiting);
-        let unwritten = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&unwritten);
         let (written, progress) = sync_channel(1);
-        let tell_written = move |count| {
-            counter.fetch_sub(count, Ordering::Relaxed);
-            let _ = written.try_send(());
-        };
-        let has_failed = Arc::new(AtomicBool::new(false));
-        let failed = Arc::clone(&has_failed);
+        let shared = Arc::new(Shared::default());
+        let of_thread = Arc::clone(&shared);
         std::thread::Builder::new()
             .name("lines".to_owned())
             .spawn(move || {
                 // Whoever waits for the end hears of it when this is known.
-                match write(&receiver, &counted, &left, out, format, &tell_written) {
+                match of_thread.write(&receiver, out, format, &written) {
                     // A reader that went away is no reason to end what is shown, nor a failure.
                     Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                        failed.store(true, Ordering::Relaxed);
+                        of_thread.has_failed.store(true, Ordering::Relaxed);
                         note!(
                             "warning: stdout cannot be written ({error}): nothing is shown any more"
                         );
@@ -127,24 +120,21 @@ impl<T: Send + 'static> Lines<T> {
             })?;
         Ok(Self {
             sender,
-            waiting,
-            unwritten,
-            lost,
             progress: Mutex::new(Some(progress)),
-            work,
-            has_failed,
+            shared,
         })
     }
 
     /// Shows an item of so many bytes soon; not at all, when too many wait already.
     pub fn show(&self, item: T, bytes: usize) {
-        let waiting = self.waiting.fetch_add(bytes, Ordering::Relaxed);
-        self.unwritten.fetch_add(1, Ordering::Relaxed);
+        let shared = &*self.shared;
+        let waiting = shared.waiting.fetch_add(bytes, Ordering::Relaxed);
+        shared.unwritten.fetch_add(1, Ordering::Relaxed);
         let has_room = waiting == 0 || waiting.saturating_add(bytes) <= WAITING_BYTES_MAX;
         if !has_room || self.sender.try_send((item, bytes)).is_err() {
-            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
-            self.unwritten.fetch_sub(1, Ordering::Relaxed);
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            shared.waiting.fetch_sub(bytes, Ordering::Relaxed);
+            shared.unwritten.fetch_sub(1, Ordering::Relaxed);
+            shared.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -152,25 +142,23 @@ impl<T: Send + 'static> Lines<T> {
 impl<T> Lines<T> {
     /// Whether everything that waits can be expected to be written: not when the reader has stopped reading.
     fn is_read(&self) -> bool {
-        self.lost.load(Ordering::Relaxed) == 0
+        self.shared.lost.load(Ordering::Relaxed) == 0
     }
-}
 
-impl<T> Lines<T> {
     /// Whether nothing can be written any more, which the user was told then; not that the reader went away.
     pub fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
+        self.shared.has_failed.load(Ordering::Relaxed)
     }
 
     /// Waits until everything is written, and returns the number of items that could not be. `patience` is how long it waits for
     /// somebody who takes nothing. Who gave up once does not wait again.
     pub fn flush(&self, patience: Duration) -> u64 {
-        self.flush_while(patience, self.work.watch())
+        self.flush_while(patience, self.shared.work.watch())
     }
 
     /// As [`Lines::flush`]; `goes_on` tells whether a thread that has written no item for so long is at work all the same.
     pub fn flush_while(&self, patience: Duration, mut goes_on: impl FnMut() -> bool) -> u64 {
-        let unwritten = || self.unwritten.load(Ordering::Relaxed);
+        let unwritten = || self.shared.unwritten.load(Ordering::Relaxed);
         let mut hears = |progress: &Receiver<()>| match progress.recv_timeout(patience) {
             Ok(()) => true,
             Err(RecvTimeoutError::Timeout) => goes_on(),
@@ -180,7 +168,7 @@ impl<T> Lines<T> {
         if let Some(progress) = lock(&self.progress).take() {
             while self.is_read() && unwritten() > 0 && hears(&progress) {}
         }
-        unwritten() + self.lost.load(Ordering::Relaxed)
+        unwritten() + self.shared.lost.load(Ordering::Relaxed)
     }
 }
 
@@ -190,36 +178,39 @@ impl<T> Drop for Lines<T> {
     }
 }
 
-fn write<T>(
-    items: &Receiver<(T, usize)>,
-    lost: &AtomicU64,
-    waiting: &AtomicUsize,
-    mut out: impl Write,
-    mut format: impl FnMut(&T, u64, &mut Vec<u8>),
-    tell_written: impl Fn(u64),
-) -> io::Result<()> {
-    let mut text = Vec::new();
-    let mut put = |(item, bytes): (T, usize), text: &mut Vec<u8>| {
-        format(&item, lost.swap(0, Ordering::Relaxed), text);
-        waiting.fetch_sub(bytes, Ordering::Relaxed);
-    };
-    while let Ok(first) = items.recv() {
-        text.clear();
-        let (mut bytes, mut count) = (first.1, 1);
-        put(first, &mut text);
-        while text.len().max(bytes) < BATCH
-            && let Ok(next) = items.try_recv()
-        {
-            bytes += next.1;
-            count += 1;
-            put(next, &mut text);
+impl Shared {
+    fn write<T>(
+        &self,
+        items: &Receiver<(T, usize)>,
+        mut out: impl Write,
+        mut format: impl FnMut(&T, u64, &mut Vec<u8>),
+        written: &SyncSender<()>,
+    ) -> io::Result<()> {
+        let mut text = Vec::new();
+        let mut put = |(item, bytes): (T, usize), text: &mut Vec<u8>| {
+            let lost = self.lost.swap(0, Ordering::Relaxed);
+            self.work.compose(|| format(&item, lost, text));
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        };
+        while let Ok(first) = items.recv() {
+            text.clear();
+            let (mut bytes, mut count) = (first.1, 1);
+            put(first, &mut text);
+            while text.len().max(bytes) < BATCH
+                && let Ok(next) = items.try_recv()
+            {
+                bytes += next.1;
+                count += 1;
+                put(next, &mut text);
+            }
+            out.write_all(&text)?;
+            out.flush()?;
+            self.unwritten.fetch_sub(count, Ordering::Relaxed);
+            let _ = written.try_send(());
+            std::thread::sleep(REST);
         }
-        out.write_all(&text)?;
-        out.flush()?;
-        tell_written(count);
-        std::thread::sleep(REST);
+        Ok(())
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -304,7 +295,7 @@ mod tests {
         let lines = Lines::start_on(io::sink(), held).expect("a thread");
         lines.show(0, 4);
         wait.recv().expect("the item");
-        let (mut looks, mut at_work) = (0, lines.work.watch());
+        let (mut looks, mut at_work) = (0, lines.shared.work.watch());
         let late = lines.flush_while(Duration::from_millis(1), || {
             looks += 1;
             if looks == 3 {
