@@ -200,13 +200,6 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    fn run<R>(test: impl Future<Output = R>) -> R {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        runtime.unwrap().block_on(test)
-    }
-
     #[test]
     fn calls_are_due_at_even_distances_until_the_end() {
         let limits = Limits {
@@ -223,71 +216,65 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_count_ends_both_paces_exactly() {
+    #[tokio::test]
+    async fn a_count_ends_both_paces_exactly() {
         for rate in [None, Some(1_000_000.0)] {
             let limits = Limits {
                 count: Some(5),
                 duration: None,
                 rate,
             };
-            run(async {
-                let pace = Pace::start(limits).unwrap();
-                let mut begun = 0;
-                while pace.next().await.is_some() {
-                    begun += 1;
-                }
-                assert_eq!(begun, 5);
-                assert_eq!(pace.overdue(), 0);
-            });
+            let pace = Pace::start(limits).unwrap();
+            let mut begun = 0;
+            while pace.next().await.is_some() {
+                begun += 1;
+            }
+            assert_eq!(begun, 5);
+            assert_eq!(pace.overdue(), 0);
         }
     }
 
     /// The omission that is corrected: the third call is asked for only after a stall, and counts from its own time.
-    #[test]
-    fn a_call_that_had_to_wait_counts_from_when_it_was_due() {
+    #[tokio::test]
+    async fn a_call_that_had_to_wait_counts_from_when_it_was_due() {
         let limits = Limits {
             count: Some(3),
             duration: None,
             rate: Some(1000.0),
         };
-        run(async {
-            let pace = Pace::start(limits).unwrap();
-            let first = pace.next().await.unwrap();
-            let second = pace.next().await.unwrap();
-            std::thread::sleep(Duration::from_millis(30));
-            let third = pace.next().await.unwrap();
-            assert_eq!(first, pace.started());
-            assert_eq!(second - first, Duration::from_millis(1));
-            assert_eq!(third - first, Duration::from_millis(2));
-            assert!(third.elapsed() >= Duration::from_millis(28));
-        });
+        let pace = Pace::start(limits).unwrap();
+        let first = pace.next().await.unwrap();
+        let second = pace.next().await.unwrap();
+        std::thread::sleep(Duration::from_millis(30));
+        let third = pace.next().await.unwrap();
+        assert_eq!(first, pace.started());
+        assert_eq!(second - first, Duration::from_millis(1));
+        assert_eq!(third - first, Duration::from_millis(2));
+        assert!(third.elapsed() >= Duration::from_millis(28));
     }
 
-    #[test]
-    fn what_was_never_begun_is_counted() {
+    #[tokio::test]
+    async fn what_was_never_begun_is_counted() {
         let limits = Limits {
             count: None,
             duration: None,
             rate: Some(1000.0),
         };
-        run(async {
-            let mut pace = Pace::start(limits).unwrap();
-            pace.next().await.unwrap();
-            // Not before the first call has begun, however long that took.
-            pace.limits.duration = Some(Duration::from_millis(10));
-            std::thread::sleep(Duration::from_millis(11));
-            assert_eq!(pace.next().await, None);
-            assert_eq!(pace.overdue(), 9);
-            // What was due after a stop nobody was to begin.
-            let duration = Some(Duration::from_secs(1000));
-            let pace = Pace::start(Limits { duration, ..limits }).unwrap();
-            pace.next().await.unwrap();
-            pace.stop();
-            let stopped = pace.overdue();
-            std::thread::sleep(Duration::from_millis(11));
-            assert_eq!(pace.overdue(), stopped);
-        });
+        let mut pace = Pace::start(limits).unwrap();
+        pace.next().await.unwrap();
+        // Not before the first call has begun, however long that took.
+        pace.limits.duration = Some(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(11));
+        assert_eq!(pace.next().await, None);
+        assert_eq!(pace.overdue(), 9);
+        // What was due after a stop nobody was to begin.
+        let duration = Some(Duration::from_secs(1000));
+        let pace = Pace::start(Limits { duration, ..limits }).unwrap();
+        pace.next().await.unwrap();
+        pace.stop();
+        let stopped = pace.overdue();
+        std::thread::sleep(Duration::from_millis(11));
+        assert_eq!(pace.overdue(), stopped);
     }
 
     #[test]
