@@ -4,7 +4,7 @@ use super::answer::Problem;
 use super::driver::Call;
 use super::error::FlexError;
 use super::options::{DEVICE, argument, options};
-use super::paths::{self, MountPoint, MountPoints};
+use super::paths::{self, MountPoint};
 use super::plan::{Down, Refusal, down, up};
 use super::request::{How, new_size, path};
 use super::state::{Use, VolumeLocation};
@@ -107,10 +107,7 @@ async fn begun(
     contexts: [&BTreeMap<String, String>; 2],
 ) -> Result<Option<Use>, FlexError> {
     let is_mounted = match place.path() {
-        Some(path) => {
-            let point = MountPoint::of(path, &call.bounds()).await?;
-            MountPoints::now()?.has(&point)
-        }
+        Some(path) => MountPoint::of(path, &call.bounds()).await?.is_mounted()?,
         None => false,
     };
     let options = options(&call.volume, &how, &contexts);
@@ -135,10 +132,7 @@ where
     };
     let was_begun = store.now().at(&new.volume, &new.place).is_some();
     store.change(|state| state.put(new.clone())).await?;
-    let is_mounted = || match &point {
-        Some(point) => Ok::<_, FlexError>(MountPoints::now()?.has(point)),
-        None => Ok(false),
-    };
+    let is_mounted = || point.as_ref().map_or(Ok(false), MountPoint::is_mounted);
     match work(new.clone()).await {
         Ok(there) => {
             let done = Use {
@@ -194,7 +188,7 @@ async fn take_down(
         return Ok(());
     };
     let point = MountPoint::of(path, &call.bounds()).await?;
-    let is_mounted = MountPoints::now()?.has(&point);
+    let is_mounted = point.is_mounted()?;
     let state = store.now();
     let known = match down(&state, &call.volume, &place, is_mounted) {
         Down::Nothing => return Ok(()),
@@ -208,7 +202,7 @@ async fn take_down(
             // Many drivers fail to unmount what a restart of the machine, or a killed call-out, has left unmounted.
             let is_a_mount = known.is_none_or(|known| known.mounted || !known.done);
             let has_failed = matches!(error.problem, Problem::Failure { .. });
-            if !has_failed || !is_a_mount || MountPoints::now()?.has(&point) {
+            if !has_failed || !is_a_mount || point.is_mounted()? {
                 return Err(error.into());
             }
             call.note(&format!(
@@ -217,7 +211,7 @@ async fn take_down(
             ));
         }
     }
-    if MountPoints::now()?.has(&point) {
+    if point.is_mounted()? {
         let path = path.to_owned();
         return Err(FlexError::StillMounted {
             call: call_out,

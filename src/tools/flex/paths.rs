@@ -12,26 +12,6 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use tokio::time::{Instant, timeout_at};
 
-/// The mount points of this moment.
-pub struct MountPoints(Vec<PathBuf>);
-
-impl MountPoints {
-    /// Reads the kernel's table, which asks no file system.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn now() -> Result<Self, FlexError> {
-        let all = mount_points::all();
-        all.map(Self)
-            .map_err(failed("cannot read", Path::new("/proc/self/mountinfo")))
-    }
-
-    /// Whether a volume is mounted there.
-    pub fn has(&self, point: &MountPoint) -> bool {
-        self.0.contains(&point.0)
-    }
-}
-
 /// A path as the kernel's table has it: without links in its folder, which is no volume.
 pub struct MountPoint(PathBuf);
 
@@ -49,6 +29,16 @@ impl MountPoint {
             })
         });
         resolved.await.map(Self)
+    }
+
+    /// Whether a volume is mounted there now, by the kernel's table, which asks no file system.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub fn is_mounted(&self) -> Result<bool, FlexError> {
+        let all = mount_points::all();
+        let all = all.map_err(failed("cannot read", Path::new("/proc/self/mountinfo")))?;
+        Ok(all.contains(&self.0))
     }
 }
 
