@@ -1,9 +1,10 @@
 //! Carries one call: headers, messages, trailers and cancellations, unchanged, in both directions.
 //!
-//! What passes is handed to a [`Witness`]. Must not know what messages mean, or who looks at them.
+//! What passes is handed to the call's [`CallEntry`]. Must not know what messages mean, or what becomes of them there.
 //!
 //! Our own above h2, because a gRPC library adds headers, chooses when trailers are sent, and hides why a stream was reset.
 
+use super::journal::CallEntry;
 use super::upstream::{Upstream, in_words};
 use crate::recording::call::CallEnd;
 use crate::recording::status::CallStatus;
@@ -11,22 +12,10 @@ use bytes::Bytes;
 use csi_proto::lock;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response};
 use std::future::{Future, poll_fn};
 use std::sync::Mutex;
 use tonic::Code;
-
-/// An observer of the messages that pass.
-pub(crate) trait Witness: Send {
-    /// A piece of the request's body.
-    fn request(&mut self, piece: &Bytes);
-    /// The headers of the reply.
-    fn reply_headers(&mut self, headers: &HeaderMap);
-    /// A piece of the reply's body.
-    fn reply(&mut self, piece: &Bytes);
-    /// The call goes to the driver.
-    fn sent(&mut self);
-}
 
 /// The caller's side of a call.
 pub struct Caller {
@@ -76,7 +65,7 @@ impl Caller {
     pub async fn hold<T>(
         &mut self,
         work: impl Future<Output = T>,
-        witness: &mut dyn Witness,
+        entry: &mut CallEntry<'_>,
     ) -> Result<T, CallEnd> {
         tokio::pin!(work);
         let mut length = 0;
@@ -90,7 +79,7 @@ impl Caller {
                 done = &mut work => return Ok(done),
                 piece = self.body.data(), if reads && length < AHEAD_MAX => match piece {
                     Some(Ok(piece)) => {
-                        witness.request(&piece);
+                        entry.request(&piece);
                         let _ = self.body.flow_control().release_capacity(piece.len());
                         length += piece.len();
                         self.ahead.push(piece);
@@ -106,12 +95,12 @@ impl Caller {
     ///
     /// # Errors
     /// How the call ended, when the caller gave up.
-    pub(crate) async fn read_request(&mut self, witness: &mut dyn Witness) -> Result<(), CallEnd> {
+    pub(crate) async fn read_request(&mut self, entry: &mut CallEntry<'_>) -> Result<(), CallEnd> {
         while let Some(piece) = self.body.data().await {
             let Ok(piece) = piece else {
                 return Err(CallEnd::Cancelled { deadline: false });
             };
-            witness.request(&piece);
+            entry.request(&piece);
             let _ = self.body.flow_control().release_capacity(piece.len());
         }
         Ok(())
@@ -151,10 +140,10 @@ impl Caller {
     pub async fn carry(
         &mut self,
         upstream: &Upstream,
-        witness: &mut dyn Witness,
+        entry: &mut CallEntry<'_>,
         swallow: bool,
     ) -> CallEnd {
-        let sender = match self.hold(upstream.ready(), witness).await {
+        let sender = match self.hold(upstream.ready(), entry).await {
             Err(end) => return end,
             Ok(Ok(sender)) => sender,
             Ok(Err(error)) => {
@@ -162,7 +151,7 @@ impl Caller {
                 return self.unavailable(format!("no connection to the driver: {reason}"));
             }
         };
-        self.forward(sender, upstream, witness, swallow).await
+        self.forward(sender, upstream, entry, swallow).await
     }
 
     /// Ends a call that did not reach the driver.
@@ -176,7 +165,7 @@ impl Caller {
         &mut self,
         mut sender: h2::client::SendRequest<Bytes>,
         upstream: &Upstream,
-        witness: &mut dyn Witness,
+        entry: &mut CallEntry<'_>,
         swallow: bool,
     ) -> CallEnd {
         let mut request = Request::new(());
@@ -199,9 +188,9 @@ impl Caller {
                 return self.unavailable(format!("the call cannot be passed on: {reason}"));
             }
         };
-        witness.sent();
+        entry.sent();
         let carried = self
-            .both_ways(response, &mut up, ends, witness, swallow)
+            .both_ways(response, &mut up, ends, entry, swallow)
             .await;
         match carried {
             Ok(Carried::Answered(end)) => end,
@@ -218,7 +207,7 @@ impl Caller {
         response: h2::client::ResponseFuture,
         up: &mut SendStream<Bytes>,
         ends: bool,
-        witness: &mut dyn Witness,
+        entry: &mut CallEntry<'_>,
         swallow: bool,
     ) -> Result<Carried, h2::Error> {
         let Self {
@@ -230,7 +219,7 @@ impl Caller {
         } = self;
         let ahead = std::mem::take(ahead);
         // Both directions have something to show; only one of them runs at a time.
-        let witness = Mutex::new(witness);
+        let entry = Mutex::new(entry);
         let request = async {
             if ends {
                 return Ok(());
@@ -243,9 +232,9 @@ impl Caller {
                     return Ok(());
                 }
             }
-            pass(body, up, |piece| lock(&witness).request(piece)).await
+            pass(body, up, |piece| lock(&entry).request(piece)).await
         };
-        let answer = pass_reply(response, respond, reply, &witness, swallow);
+        let answer = pass_reply(response, respond, reply, &entry, swallow);
         tokio::pin!(request, answer);
         let mut requested = false;
         loop {
@@ -344,7 +333,7 @@ async fn pass_reply(
     response: h2::client::ResponseFuture,
     respond: &mut SendResponse<Bytes>,
     reply: &mut Option<SendStream<Bytes>>,
-    witness: &Mutex<&mut dyn Witness>,
+    entry: &Mutex<&mut CallEntry<'_>>,
     swallow: bool,
 ) -> Result<Carried, h2::Error> {
     let response = tokio::select! {
@@ -353,7 +342,7 @@ async fn pass_reply(
         CallerCancelled(reason) = caller_cancelled(respond, reply) => return Ok(Carried::Cancelled(reason)),
     };
     let (head, mut body) = response.into_parts();
-    lock(witness).reply_headers(&head.headers);
+    lock(entry).reply_headers(&head.headers);
     let ends = body.is_end_stream();
     let http = head.status;
     let only = ends.then(|| CallStatus::read(&head.headers)).flatten();
@@ -377,7 +366,7 @@ async fn pass_reply(
         };
         let Some(piece) = piece else { break };
         let piece = piece?;
-        lock(witness).reply(&piece);
+        lock(entry).reply(&piece);
         let length = piece.len();
         let ends = body.is_end_stream();
         if let Some(reply) = reply

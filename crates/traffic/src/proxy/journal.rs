@@ -1,7 +1,6 @@
 //! The proxy's journal: numbers the calls, shows them as they happen, and records each when it ends. Neither
 //! ever delays a call.
 
-use super::carry::Witness;
 use super::display::{CallMark, Display, Event};
 use crate::recording::call::{CallEnd, RecordedCall, metadata, secrets_in};
 use crate::recording::framing::Messages;
@@ -39,8 +38,10 @@ pub(crate) struct Kept {
     pub unshown: bool,
 }
 
-/// A call that is under way.
-pub(crate) struct CallEntry<'a> {
+/// A call that is under way, and observed where calls are shown or recorded.
+pub(crate) struct CallEntry<'a>(Option<OpenEntry<'a>>);
+
+struct OpenEntry<'a> {
     journal: &'a CallJournal,
     mark: CallMark,
     began: Instant,
@@ -85,18 +86,18 @@ impl CallJournal {
         methods::by_path(path)
     }
 
-    /// A call that begins now; nothing where nobody wants to know.
+    /// A call that begins now.
     pub fn begin(
         &self,
         path: &str,
         method: Option<&'static Method>,
         headers: &HeaderMap,
-    ) -> Option<CallEntry<'_>> {
+    ) -> CallEntry<'_> {
         if self.recorded.is_none() && self.lines.is_none() {
-            return None;
+            return CallEntry(None);
         }
         let began_at = SystemTime::now();
-        Some(CallEntry {
+        CallEntry(Some(OpenEntry {
             journal: self,
             mark: CallMark {
                 time: began_at,
@@ -114,7 +115,7 @@ impl CallJournal {
             replies: Messages::default(),
             sent: false,
             secrets: Vec::new(),
-        })
+        }))
     }
 
     /// Waits until the calls so far are shown and recorded, unless that makes no progress for so long.
@@ -153,54 +154,40 @@ impl CallJournal {
 impl CallEntry<'_> {
     /// The call has ended.
     pub fn end(self, end: CallEnd, injected: Option<String>) {
-        let took = self.began.elapsed();
+        let Some(entry) = self.0 else { return };
+        let took = entry.began.elapsed();
         // The caller's clock began to run before the call came here.
         let late = |deadline: Duration| took + CLOCKS.min(deadline / 4) >= deadline;
         let end = match end {
             CallEnd::Cancelled { .. } => CallEnd::Cancelled {
-                deadline: self.deadline.is_some_and(late),
+                deadline: entry.deadline.is_some_and(late),
             },
             end => end,
         };
         let call = RecordedCall {
-            number: self.mark.number,
-            began: self.began_at,
-            at: self.began.duration_since(self.journal.started),
-            path: self.mark.path.clone(),
-            method: self.mark.method,
-            metadata: self.metadata,
-            requests: self.requests.complete,
-            replies: self.replies.complete,
+            number: entry.mark.number,
+            began: entry.began_at,
+            at: entry.began.duration_since(entry.journal.started),
+            path: entry.mark.path.clone(),
+            method: entry.mark.method,
+            metadata: entry.metadata,
+            requests: entry.requests.complete,
+            replies: entry.replies.complete,
             end,
             took,
             injected,
-            sent: self.sent,
+            sent: entry.sent,
         };
         let call = Arc::new(call);
-        if let Some(recorded) = &self.journal.recorded {
+        if let Some(recorded) = &entry.journal.recorded {
             recorded.show(Arc::clone(&call), call.memory());
         }
-        self.journal.show(Event::Ended(now(&self.mark), call));
+        entry.journal.show(Event::Ended(now(&entry.mark), call));
     }
 
-    fn streams(&self) -> bool {
-        self.mark
-            .method
-            .is_none_or(|method| method.server_streaming)
-    }
-}
-
-fn now(mark: &CallMark) -> CallMark {
-    CallMark {
-        time: SystemTime::now(),
-        ..mark.clone()
-    }
-}
-
-/// Observes a call, where calls are shown or recorded.
-impl Witness for Option<CallEntry<'_>> {
-    fn request(&mut self, piece: &Bytes) {
-        let Some(entry) = self else { return };
+    /// A piece of the request's body has passed.
+    pub fn request(&mut self, piece: &Bytes) {
+        let Some(entry) = &mut self.0 else { return };
         let count = entry.requests.push(piece.clone());
         if !entry.journal.as_it_happens || count == 0 {
             return;
@@ -216,16 +203,20 @@ impl Witness for Option<CallEntry<'_>> {
         }
     }
 
-    fn reply_headers(&mut self, headers: &HeaderMap) {
-        if let Some(entry) = self {
+    /// The headers of the reply have passed.
+    pub fn reply_headers(&mut self, headers: &HeaderMap) {
+        if let Some(entry) = &mut self.0 {
             entry.metadata[1] = metadata(headers);
         }
     }
 
-    fn reply(&mut self, piece: &Bytes) {
-        let Some(entry) = self else { return };
+    /// A piece of the reply's body has passed.
+    pub fn reply(&mut self, piece: &Bytes) {
+        let Some(entry) = &mut self.0 else { return };
         let count = entry.replies.push(piece.clone());
-        if !entry.journal.as_it_happens || count == 0 || !entry.streams() {
+        let method = entry.mark.method;
+        let streams = method.is_none_or(|method| method.server_streaming);
+        if !entry.journal.as_it_happens || count == 0 || !streams {
             return;
         }
         let all = &entry.replies.complete;
@@ -238,9 +229,17 @@ impl Witness for Option<CallEntry<'_>> {
         }
     }
 
-    fn sent(&mut self) {
-        if let Some(entry) = self {
+    /// The call goes to the driver.
+    pub fn sent(&mut self) {
+        if let Some(entry) = &mut self.0 {
             entry.sent = true;
         }
+    }
+}
+
+fn now(mark: &CallMark) -> CallMark {
+    CallMark {
+        time: SystemTime::now(),
+        ..mark.clone()
     }
 }

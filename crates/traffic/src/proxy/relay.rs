@@ -1,7 +1,7 @@
 //! The running proxy: accepts connections, applies faults to calls or passes them on, and stops when it is asked to.
 
-use super::carry::{Caller, Witness};
-use super::journal::{CallJournal, Kept};
+use super::carry::Caller;
+use super::journal::{CallEntry, CallJournal, Kept};
 use super::take_over::{SocketChange, TakeOver};
 use super::upstream::{HEADERS_MAX, SMALL_FRAMES_MAX, Upstream, WINDOWS, in_words};
 use crate::recording::call::CallEnd;
@@ -202,9 +202,7 @@ impl Relay {
         tokio::task::yield_now().await;
         let unanswered = matches!(plan.end, Some(PlannedEnd::Drop | PlannedEnd::DropReply))
             && !matches!(end, CallEnd::Cancelled { .. });
-        if let Some(entry) = entry {
-            entry.end(end, plan.describe());
-        }
+        entry.end(end, plan.describe());
         if unanswered {
             // The caller waits for nothing; nobody waits for it.
             guard.take();
@@ -216,17 +214,17 @@ impl Relay {
         &self,
         caller: &mut Caller,
         plan: FaultPlan,
-        witness: &mut dyn Witness,
+        entry: &mut CallEntry<'_>,
     ) -> CallEnd {
         if let Some(delay) = plan.delay
-            && let Err(end) = caller.hold(tokio::time::sleep(delay), witness).await
+            && let Err(end) = caller.hold(tokio::time::sleep(delay), entry).await
         {
             return end;
         }
         match plan.end {
             Some(PlannedEnd::Fail(code)) => {
                 // For the log; a caller that sends a stream may wait for the answer before it goes on.
-                let read = tokio::time::timeout(REQUEST_WAIT, caller.read_request(witness)).await;
+                let read = tokio::time::timeout(REQUEST_WAIT, caller.read_request(entry)).await;
                 if let Ok(Err(end)) = read {
                     return end;
                 }
@@ -234,13 +232,13 @@ impl Relay {
                 caller.answer(&status);
                 CallEnd::Proxy(status)
             }
-            Some(PlannedEnd::Drop) => match caller.read_request(witness).await {
+            Some(PlannedEnd::Drop) => match caller.read_request(entry).await {
                 Err(end) => end,
                 Ok(()) => CallEnd::Dropped,
             },
             end => {
                 let swallow = end == Some(PlannedEnd::DropReply);
-                caller.carry(&self.upstream, witness, swallow).await
+                caller.carry(&self.upstream, entry, swallow).await
             }
         }
     }
