@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::sync::watch;
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -105,10 +105,10 @@ impl<A: Answers> Server<A> {
         drain: Duration,
     ) -> Result<Ended, tonic::transport::Error>
     where
-        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     {
         let (stopping, stopped) = watch::channel(false);
-        let incoming = incoming.map(|stream| Ok::<_, io::Error>(Incoming(stream)));
+        let incoming = incoming.map(Ok::<_, io::Error>);
         let over = |mut stopped: watch::Receiver<bool>| async move {
             // A dropped sender means the end as well.
             let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -171,42 +171,5 @@ impl<A: Answers> Service<Request<Body>> for InPlaceOf<A> {
             let running = Running::begin(&running);
             Ok(answers.answer(request, running).await)
         })
-    }
-}
-
-/// A connection of whatever kind.
-struct Incoming<IO>(IO);
-
-impl<IO> Connected for Incoming<IO> {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Incoming<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Incoming<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }

@@ -9,11 +9,19 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tonic::transport::server::Connected;
 
 /// A connection's bytes, both ways.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+
+/// For those who serve what comes by it.
+impl Connected for Box<dyn ByteStream> {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) {}
+}
 
 /// The number of bytes that are shown of an answer that is not gRPC.
 const ANSWER_SHOWN: usize = 64;
