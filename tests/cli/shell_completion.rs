@@ -62,8 +62,8 @@ fn the_driver_s_ids_complete_in_every_shell() {
         let mut shell = shell(program, &csi, "csi");
         // A completion has a limit of its own, which a busy machine may pass: then there is no id.
         until("the command arrives with the id", || {
-            shell.press(&format!("csi -e {} contr\tget-vol\t\t", driver.endpoint()));
-            shell.press(" -o name\r");
+            shell.press(&format!("csi -e {} contr\texpand-\t\t", driver.endpoint()));
+            shell.press(" --req-bytes 1 -o name\r");
             let shown = shell.expect("$> ");
             shown.contains(&format!("\n{id}"))
         });

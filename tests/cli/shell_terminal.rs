@@ -91,12 +91,12 @@ fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
     let id = csi.run(&create).succeeds().value().to_owned();
     let mut shell = shell(&csi);
     prompted_by(&mut shell, "nfs.csi.internal");
-    shell.press("contr\tget-vol\t");
-    shell.expect("controller get-volume ");
+    shell.press("contr\texpand-\t");
+    shell.expect("controller expand-volume ");
     // The only volume is completed whole.
     shell.press("\t");
     shell.expect(&id[id.len() - 16..]);
-    shell.press("-o na\t\r");
+    shell.press("--req-bytes 1 -o na\t\r");
     shell.expect("-o name ");
     shell.expect(&id);
     shell.expect("\nnfs.csi.internal> ");

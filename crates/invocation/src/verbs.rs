@@ -201,8 +201,8 @@ mod tests {
             ("csi list-v", &["list-volumes"][..]),
             ("csi -e list- list-v", &["list-volumes"]),
             (
-                "csi help get-volume",
-                &["get-volume", "get-volume-group-snapshot"],
+                "csi help get-metadata",
+                &["get-metadata-allocated", "get-metadata-delta"],
             ),
             ("csi controller list-v", &[]),
             // Two groups have it.
