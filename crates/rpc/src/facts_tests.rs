@@ -140,7 +140,11 @@ fn every_field_that_is_called_an_id_names_something() {
     for field in fields.filter(|field| matches!(field.kind, Kind::String)) {
         let is_id = field.name.ends_with("_id") || field.name.ends_with("_ids");
         let known = IdKind::of_field(field.name).is_some();
-        assert_eq!(is_id, known, "{}", field.name);
+        assert_eq!(
+            is_id, known,
+            "whether {} is named like an id, and whether IdKind::of_field knows it",
+            field.name
+        );
     }
 }
 

@@ -227,7 +227,10 @@ mod tests {
             }
         }
         let silent: Vec<_> = possible.difference(&said).collect();
-        assert!(silent.is_empty(), "no example says {silent:?}");
+        assert!(
+            silent.is_empty(),
+            "add to the EXAMPLES of a block in crates/rpc/src/, which say these fields nowhere: {silent:?}"
+        );
     }
 
     #[test]

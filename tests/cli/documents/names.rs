@@ -82,16 +82,24 @@ fn every_rpc_stands_with_its_aliases_and_what_it_does() {
         .filter(|(name, _)| groups.contains(&name.as_str()))
     {
         for alias in aliases {
-            assert!(client.contains(&format!("`{alias}`")), "{group}: {alias}");
+            assert!(
+                client.contains(&format!("`{alias}`")),
+                "docs/client.md names no alias `{alias}` of {group}"
+            );
         }
         let help = csi.run(&format!("{group} --help")).succeeds().stdout;
         let verbs = commands(&help);
         assert!(!verbs.is_empty(), "{help}");
         for (verb, aliases) in verbs {
             let command = format!("`{group} {verb}`");
-            let row = row(&client, &command).unwrap_or_else(|| panic!("{command} has no row"));
+            let row = row(&client, &command).unwrap_or_else(|| {
+                panic!("docs/client.md has no row {command} in its table of commands")
+            });
             for alias in aliases {
-                assert!(row.contains(&format!("`{alias}`")), "{command}: {alias}");
+                assert!(
+                    row.contains(&format!("`{alias}`")),
+                    "the row {command} of docs/client.md lacks `{alias}`"
+                );
             }
         }
     }
@@ -99,7 +107,10 @@ fn every_rpc_stands_with_its_aliases_and_what_it_does() {
         .iter()
         .filter(|(name, _)| !groups.contains(&name.as_str()))
     {
-        assert!(client.contains(&format!("`{command}")), "{command}");
+        assert!(
+            client.contains(&format!("`{command}")),
+            "docs/client.md does not name `{command}`"
+        );
     }
 }
 

@@ -378,7 +378,11 @@ async fn try_each(scene: &Scene, method: &'static Method) -> BTreeSet<String> {
     } else {
         Code::Unimplemented
     };
-    assert_eq!(code, expected, "{} without a hostile text", method.name);
+    assert_eq!(
+        code, expected,
+        "{} without a hostile text: Scene::valid makes a request for each RPC that the driver has",
+        method.name
+    );
     if served {
         scene.undo(&without).await;
     }

@@ -203,7 +203,7 @@ fn the_fields_whose_documentation_says_so_are_required() {
             let field_of = format!("{name}.{}: {}", field.name, field.doc);
             assert_eq!(
                 has_rule, documented,
-                "{field_of}: a required number has a rule Required(…), or may be zero"
+                "{field_of}: a required number has a rule Required(…), or may be zero, as may_be_zero says"
             );
             required += usize::from(has_rule);
         }
