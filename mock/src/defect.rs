@@ -1,36 +1,8 @@
 //! The defects that the driver can be given, one at a time: each is a mistake that real drivers make. This file
 //! owns their names and what they are; the services beside it hold the line that each of them changes.
 
+use crate::defect_names::defects;
 use std::fmt;
-
-macro_rules! defects {
-    ($($(#[doc = $what:literal])+ $name:ident,)+) => {
-        /// A mistake in the driver.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Defect {
-            $($(#[doc = $what])+ $name,)+
-        }
-
-        impl Defect {
-            /// All of them.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Its name.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => stringify!($name),)+
-                }
-            }
-
-            /// What is wrong, in one sentence.
-            pub fn sentence(self) -> &'static str {
-                match self {
-                    $(Self::$name => concat!($($what),+).trim_ascii(),)+
-                }
-            }
-        }
-    };
-}
 
 impl Defect {
     /// Whether it may end the process that the driver runs in.

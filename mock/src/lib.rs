@@ -12,6 +12,7 @@ mod controller;
 mod core;
 mod data;
 mod defect;
+mod defect_names;
 mod driver;
 mod filled;
 mod framing;

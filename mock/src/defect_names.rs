@@ -1,0 +1,32 @@
+//! What makes an enum of defects: each knows its name, and by its comment what is wrong.
+
+macro_rules! defects {
+    ($($(#[doc = $what:literal])+ $name:ident,)+) => {
+        /// A mistake in the driver.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Defect {
+            $($(#[doc = $what])+ $name,)+
+        }
+
+        impl Defect {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// What is wrong, in one sentence.
+            pub fn sentence(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($what),+).trim_ascii(),)+
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use defects;
