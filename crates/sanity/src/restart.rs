@@ -204,16 +204,17 @@ impl Context {
 
     /// Notes that the driver has died where the run had started it, which is started again.
     fn died_at_its_start(&self, failure: Failure, death: DriverDeath) {
-        let mut losses = lock(&self.run.losses);
-        // Else what the driver went away in is noted.
-        if !self.case.is_empty() {
-            losses.note(Loss {
-                case: self.case.clone(),
-                method: v1::ProbeRequest::METHOD,
-                answered: false,
-                failure,
-            });
+        // Where it is brought back, the call in which it went away is noted.
+        if self.case.is_empty() {
+            return;
         }
+        let mut losses = lock(&self.run.losses);
+        losses.note(Loss {
+            case: self.case.clone(),
+            method: v1::ProbeRequest::METHOD,
+            answered: false,
+            failure,
+        });
         losses.died(death);
         losses.came_back();
     }

@@ -7,7 +7,6 @@ use super::case::{CaseKind, without_access};
 use super::case_states::{CaseStates, CutOff, Next, Try};
 use super::cases::protocol::STAYS_THERE;
 use super::dependencies::Dependencies;
-use super::losses::Losses;
 use super::observer::{Asked, Observer};
 use super::plan::{Planned, missing, phases};
 use super::presence::has_others;
@@ -317,11 +316,13 @@ impl Running<'_> {
             self.note_journal("that is noted");
         }
         let results = self.states.results();
-        let deaths = |losses: &Losses| {
-            let all = losses.unexplained().iter();
-            all.filter(|one| one.death.is_some()).count()
-        };
-        let deaths = deaths(&lock(&self.run.losses));
+        let losses = lock(&self.run.losses);
+        let died = losses
+            .unexplained()
+            .iter()
+            .filter(|one| one.death.is_some());
+        let deaths = died.count();
+        drop(losses);
         if deaths > 0 && results.iter().all(|one| one.name != STAYS_THERE) {
             let times = counted(deaths, "time");
             let told = format!(
