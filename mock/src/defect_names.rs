@@ -1,4 +1,4 @@
-//! What makes an enum of defects: each knows its name, and by its comment what is wrong.
+//! The macro that makes the enum of defects from their names and comments. It must not know a single defect.
 
 macro_rules! defects {
     ($($(#[doc = $what:literal])+ $name:ident,)+) => {

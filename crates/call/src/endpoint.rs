@@ -30,14 +30,14 @@ pub use tls::TlsOptions;
 pub use watched::ByteStream;
 
 use cluster::Sought;
+use csi_proto::lock;
 use inside::Inside;
 use state::Folder;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 use watched::LastError;
 
@@ -61,10 +61,18 @@ pub struct Endpoint {
     text: String,
     target: Target,
     last_error: LastError,
-    connections: Arc<AtomicUsize>,
-    errors: Arc<AtomicUsize>,
+    connections: Arc<Mutex<ConnectionCount>>,
     /// Opened by the first connection; all of them reach the same driver.
     inside: Arc<OnceCell<Inside>>,
+}
+
+/// How many connections to an endpoint were made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// All of them.
+    pub all: usize,
+    /// Those that were made after an error: the one before them could not be made, or had not ended in order.
+    pub after_error: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +134,6 @@ impl Endpoint {
                 target,
                 last_error: LastError::default(),
                 connections: Arc::default(),
-                errors: Arc::default(),
                 inside: Arc::default(),
             }),
             Err(problem) => Err(EndpointError::Syntax {
@@ -235,11 +242,10 @@ impl Endpoint {
         self.last_error.get()
     }
 
-    /// How many connections were made until now, and how many of them after an error. A call that finds the last one ended makes
-    /// another one: the driver may be another one then.
-    pub fn connections(&self) -> (usize, usize) {
-        let count = |of: &AtomicUsize| of.load(Ordering::SeqCst);
-        (count(&self.connections), count(&self.errors))
+    /// How many connections were made until now. A call that finds the last one ended makes another one: the driver may be another
+    /// one then.
+    pub fn connections(&self) -> ConnectionCount {
+        *lock(&self.connections)
     }
 
     /// Waits until a driver in this process has done what outlives its calls, such as purging a deleted volume. To be awaited before

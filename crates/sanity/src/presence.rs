@@ -6,6 +6,7 @@ use super::run::{Run, call};
 use super::steps::request_text;
 use super::verdict::Failure;
 use bytes::Bytes;
+use csi_call::endpoint::ConnectionCount;
 use csi_call::session::{Connection, Lost, had_no_answer};
 use csi_proto::Request as _;
 use csi_proto::lock::lock;
@@ -39,8 +40,8 @@ impl Run {
         peers.any(|peer| peer.endpoint.last_error().is_some())
     }
 
-    /// How many connections to the driver were made until now, and how many of them after an error.
-    pub(super) fn connections(&self) -> [(usize, usize); 2] {
+    /// How many connections to each end of the driver were made until now.
+    pub(super) fn connections(&self) -> [ConnectionCount; 2] {
         self.peers().map(|peer| peer.endpoint.connections())
     }
 

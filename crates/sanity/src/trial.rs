@@ -19,6 +19,7 @@ use super::run::Run;
 use super::steps::Step;
 use super::tracking::taking_back;
 use super::verdict::{Verdict, list_text};
+use csi_call::endpoint::ConnectionCount;
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
 use csi_proto::text::escaped;
@@ -244,9 +245,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
 }
 
 /// Whether a new connection to one of the driver's ends was made between two counts of them.
-fn reconnected(before: [(usize, usize); 2], now: [(usize, usize); 2]) -> CutOff {
-    let errors = |ends: [(usize, usize); 2]| ends.map(|(_, errors)| errors);
-    match (now == before, errors(now) == errors(before)) {
+fn reconnected(before: [ConnectionCount; 2], now: [ConnectionCount; 2]) -> CutOff {
+    let after_error = |ends: [ConnectionCount; 2]| ends.map(|end| end.after_error);
+    match (now == before, after_error(now) == after_error(before)) {
         (true, _) => CutOff::No,
         (_, true) => CutOff::Reconnected,
         (_, false) => CutOff::Disconnected,

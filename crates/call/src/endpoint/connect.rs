@@ -6,13 +6,13 @@ use super::pod::Pod;
 use super::tls::{Tls, TlsOptions};
 use super::watched::{ByteStream, Greeting, StreamOrigin, Watched};
 use super::{Address, Endpoint, EndpointError, Family, Target};
+use csi_proto::lock;
 use hyper_util::rt::TokioIo;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Uri};
@@ -178,9 +178,10 @@ impl Connector {
         };
         let stream =
             stream.inspect_err(|error| self.endpoint.last_error.set(Some(error.clone())))?;
-        self.endpoint.connections.fetch_add(1, Ordering::SeqCst);
-        let errors = usize::from(after_error);
-        self.endpoint.errors.fetch_add(errors, Ordering::SeqCst);
+        let mut count = lock(&self.endpoint.connections);
+        count.all += 1;
+        count.after_error += usize::from(after_error);
+        drop(count);
         let origin = StreamOrigin {
             endpoint: self.endpoint.to_string(),
             tls_address: match &self.endpoint.target {

@@ -346,7 +346,8 @@ async fn a_driver_that_dies_in_a_call_leaves_the_reason() {
     serve_unix(Path::new(&path));
     assert_eq!(name(&channel).await.expect("answered"), "localhost");
     assert!(endpoint.last_error().is_none());
-    assert_eq!(endpoint.connections(), (2, 1));
+    let (all, after_error) = (2, 1);
+    assert_eq!(endpoint.connections(), ConnectionCount { all, after_error });
 }
 
 #[tokio::test]
@@ -391,8 +392,8 @@ async fn a_call_that_a_connection_does_not_take_goes_over_the_next() {
     }
     let reason = endpoint.last_error();
     assert!(reason.is_none(), "{reason:?}");
-    let (all, after_error) = endpoint.connections();
-    assert!(all > 1 && after_error == 0, "{after_error} of {all}");
+    let count = endpoint.connections();
+    assert!(count.all > 1 && count.after_error == 0, "{count:?}");
 }
 
 #[cfg(feature = "embedded")]

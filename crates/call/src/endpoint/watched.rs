@@ -16,7 +16,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// For those who serve what comes by it.
+/// So that tonic can serve what comes by it.
 impl Connected for Box<dyn ByteStream> {
     type ConnectInfo = ();
 

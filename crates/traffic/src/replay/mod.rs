@@ -77,9 +77,7 @@ impl<'a, W: Write> Replay<'a, W> {
             let timeline = drawn::timeline("csi replay", path, &recording, to, self.replays);
             page.write(&timeline::page(&timeline))?;
         }
-        sent.map_err(|error| {
-            error.hint("what these calls have made stays, also below folders that were made for targets: the next replay to this driver meets it")
-        })?;
+        sent?;
         match self.count.different {
             0 => Ok(()),
             1 => Err(Error::local(
@@ -229,7 +227,8 @@ impl<'a, W: Write> Replay<'a, W> {
             && Lost::of(&failed.status).is_some()
         {
             let doing = format!("replay of #{} {}", call.number, failed.method.name);
-            return Err(call_error(failed, self.endpoint).doing(doing));
+            let lost = call_error(failed, self.endpoint).doing(doing);
+            return Err(lost.hint("what the calls have made stays, with the folders of their targets: the next replay to this driver meets it"));
         }
         if let Some(method) = call.method {
             for reply in &answer.replies {
