@@ -131,6 +131,9 @@ const LOST: &str = "a call that was under way may have taken effect";
 /// When the driver is killed in a command.
 struct Moment {
     pause: Duration,
+    /// The part of it by which the next pause differs: a call may take much less time than the start of its command.
+    step: f64,
+    was_late: bool,
     interrupted: u32,
 }
 
@@ -139,13 +142,16 @@ fn timed<T>(run: impl FnOnce() -> T) -> (T, Moment) {
     let result = run();
     let moment = Moment {
         pause: started.elapsed() * 2 / 3,
+        step: 0.5,
+        was_late: true,
         interrupted: 0,
     };
     (result, moment)
 }
 
 /// Runs a command, kills the driver some time after its start, starts the driver again and repeats the command, which must
-/// then succeed. Returns its output. The kill comes earlier next time when it came too late, and a little later otherwise.
+/// then succeed. Returns its output. The kill comes earlier next time when it came too late, and later otherwise: by less each time
+/// that this turns.
 fn killed(scene: &mut Scene, moment: &mut Moment, run: impl Fn(&Scene) -> Output + Sync) -> Output {
     let pid = scene.driver.process().pid();
     std::thread::scope(|threads| {
@@ -156,10 +162,12 @@ fn killed(scene: &mut Scene, moment: &mut Moment, run: impl Fn(&Scene) -> Output
         let first = first.join().unwrap();
         // A driver that was dead before the call has reached it interrupts nothing.
         moment.interrupted += u32::from(first.stderr.contains(LOST));
-        moment.pause = match first.code {
-            0 => moment.pause / 2,
-            _ => moment.pause * 5 / 4,
-        };
+        let is_late = first.code == 0;
+        if is_late != std::mem::replace(&mut moment.was_late, is_late) {
+            moment.step = (moment.step / 2.0).max(1.0 / 32.0);
+        }
+        let step = if is_late { -moment.step } else { moment.step };
+        moment.pause = moment.pause.mul_f64(1.0 + step);
     });
     scene.driver.kill();
     scene.driver.restart();
