@@ -227,7 +227,8 @@ fn dies_in_mid_call() {
     let output = Csi::at(driver.endpoint()).run("controller create-volume pvc-1");
     output
         .exits(64 + 14)
-        .says("error: controller create-volume pvc-1: UNAVAILABLE: ");
+        .says("error: controller create-volume pvc-1: UNAVAILABLE: ")
+        .says("a call that was under way may have taken effect: repeat it");
 }
 
 #[test]
