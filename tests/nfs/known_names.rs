@@ -10,9 +10,9 @@ use tonic::Code;
 
 /// Rounds in which the share's folder changes twice within one tick of the server's clock, which a client cannot tell by its
 /// times.
-const WITHIN_A_TICK: usize = 5;
+const WITHIN_A_TICK: usize = 2;
 /// Rounds after which one such is enough: a busy machine has few.
-const ROUNDS: usize = 300;
+const ROUNDS: usize = 100;
 /// All rounds.
 const MOST_ROUNDS: usize = 2000;
 

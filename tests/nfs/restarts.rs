@@ -3,19 +3,10 @@
 use crate::scene::{Scene, Version};
 use std::fs;
 
-#[test]
-fn killed_after_each_call() {
-    kill_after_each_call(Version::V4_2);
-}
-
 /// Its volumes have `vers=3` in their mount options, without which the server's export has another path.
 #[test]
-fn killed_after_each_call_with_mount_options() {
-    kill_after_each_call(Version::V3);
-}
-
-fn kill_after_each_call(version: Version) {
-    let mut scene = Scene::new("killed-after", version);
+fn killed_after_each_call() {
+    let mut scene = Scene::new("killed-after", Version::V3);
     let restart = |scene: &mut Scene| {
         scene.driver.kill();
         scene.driver.restart();

@@ -43,13 +43,6 @@ fn two_controllers_make_one_volume_of_a_name() {
 }
 
 #[test]
-fn a_storm_of_calls_to_two_controllers() {
-    let server = Server::new("storm");
-    let drivers = two_controllers(&server);
-    rage(&drivers, &server.share(), 5);
-}
-
-#[test]
 fn a_storm_of_calls_with_options_that_let_a_client_believe_old_answers() {
     let server = Server::new("hostile");
     let drivers = two_controllers(&server);
