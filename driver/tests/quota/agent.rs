@@ -38,10 +38,13 @@ async fn a_volume_has_the_size_that_was_asked_for() {
     assert_eq!(shown(&folder).0, 10 * MIB);
     let error = write(USER, &folder.join("large"), 20).unwrap_err();
     assert!(error.contains(refusal(file_system())), "{error}");
+    // A client may give up a larger write than what there is still room for.
+    write(USER, &folder.join("small"), 1).unwrap_err();
     let condition = site.condition(&made).await;
     assert!(
         condition.abnormal && condition.message.contains("it is full"),
-        "{condition:?}"
+        "{condition:?}, of which {} bytes are left",
+        shown(&folder).1
     );
 
     site.expand(&made, 30).await.unwrap();

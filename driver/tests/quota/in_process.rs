@@ -223,7 +223,12 @@ async fn a_controller_on_the_server_holds_volumes_to_their_sizes_without_an_agen
     assert_eq!(shown(&folder).0, 10 * MIB);
     let error = write(USER, &folder.join("large"), 20).unwrap_err();
     assert!(error.contains(refusal(file_system())), "{error}");
-    assert!(local.condition(&made).await.abnormal, "it is full");
+    write(USER, &folder.join("small"), 1).unwrap_err();
+    let left = shown(&folder).1;
+    assert!(
+        local.condition(&made).await.abnormal,
+        "{left} bytes are left"
+    );
     local.expand(&made, 30).await.unwrap();
     assert_eq!(shown(&folder).0, 30 * MIB, "in use");
     write(USER, &folder.join("more"), 10).unwrap();

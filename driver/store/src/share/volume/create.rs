@@ -276,13 +276,21 @@ pub fn trouble(share: &Share, found: &Found<Volume>) -> Result<Option<String>, S
     })
 }
 
+/// The bytes that must be left in a volume of `size` bytes for a write to succeed for certain. XFS refuses one already when there is
+/// no room for all that it might need to find its blocks again.
+fn room_to_write(size: u64) -> u64 {
+    (size / 64).clamp(1, 64 << 10)
+}
+
 /// What is wrong with a volume whose size is enforced when nothing more fits into it.
 fn full(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareError> {
     let path = &record.what.path;
     let context = || format!("asking for the room in {path}");
     let folder = beneath::folder(&share.root, path.to_path()).map_err(blocked(path, context))?;
     let room = rustix::fs::fstatvfs(folder).context(context)?;
-    let is_full = room.f_bavail == 0 || (room.f_files > 0 && room.f_ffree == 0);
+    let left = room.f_bavail.saturating_mul(room.f_frsize);
+    let is_full = left < room_to_write(room.f_blocks.saturating_mul(room.f_frsize))
+        || (room.f_files > 0 && room.f_ffree == 0);
     Ok(is_full.then(|| "it is full: remove something in it, or expand it".to_owned()))
 }
 
