@@ -1,8 +1,9 @@
 //! Answers made from records: volumes, their contexts, and snapshots.
 
 use super::measured;
+use super::shares::Shares;
 use crate::calls::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
-use crate::calls::volume_id::{Id, Location, SnapshotId, VolumeId};
+use crate::calls::volume_id::{Id, SnapshotId, VolumeId};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::share::compared::SizeKnown;
 use csi_nfs_store::share::listing::{Listed, ListedVolume};
@@ -21,8 +22,13 @@ use std::collections::BTreeMap;
 use std::iter;
 
 /// A volume as it is told to an orchestrator.
-pub(super) fn volume(export: &Export, uuid: ShareUuid, record: &Record<volume::Volume>) -> Volume {
-    let id: VolumeId = id(export, uuid, record);
+pub(super) fn volume(
+    shares: &Shares,
+    export: &Export,
+    uuid: ShareUuid,
+    record: &Record<volume::Volume>,
+) -> Volume {
+    let id: VolumeId = id(shares, export, uuid, record);
     Volume {
         capacity_bytes: record.what.capacity_bytes,
         volume_id: id.to_string(),
@@ -46,11 +52,12 @@ fn content_source(source: &Source) -> VolumeContentSource {
 
 /// A snapshot as it is told to an orchestrator.
 pub(super) fn snapshot(
+    shares: &Shares,
     export: &Export,
     uuid: ShareUuid,
     record: &Record<Snapshot>,
 ) -> csi::Snapshot {
-    let id: SnapshotId = id(export, uuid, record);
+    let id: SnapshotId = id(shares, export, uuid, record);
     csi::Snapshot {
         size_bytes: record.what.size_bytes,
         snapshot_id: id.to_string(),
@@ -64,11 +71,15 @@ pub(super) fn snapshot(
     }
 }
 
-/// The id of what `record` is about. Its share is where the record says, or at `export`.
-fn id<K: Kind, const MARK: char>(export: &Export, uuid: ShareUuid, record: &Record<K>) -> Id<MARK> {
-    let here = |()| Location::Export(export.clone());
+/// The id of what `record` is about.
+fn id<K: Kind, const MARK: char>(
+    shares: &Shares,
+    export: &Export,
+    uuid: ShareUuid,
+    record: &Record<K>,
+) -> Id<MARK> {
     Id {
-        location: record.location.parse().unwrap_or_else(here),
+        location: shares.location(export, uuid, &record.location),
         uuid,
         key: record.key(),
         nonce: record.nonce,
@@ -144,6 +155,7 @@ pub(crate) fn is_there() -> VolumeCondition {
 ///
 /// Nothing of what lies in a record's place and of which not even the nonce is known, but what is to be told of it.
 pub(super) fn entry(
+    shares: &Shares,
     export: &Export,
     uuid: ShareUuid,
     key: NameKey,
@@ -151,7 +163,7 @@ pub(super) fn entry(
 ) -> Result<list_volumes_response::Entry, String> {
     let (volume, condition) = match listed {
         Ok(listed) => (
-            volume(export, uuid, &listed.record),
+            volume(shares, export, uuid, &listed.record),
             condition(listed, None),
         ),
         Err(Unreadable {
@@ -165,11 +177,9 @@ pub(super) fn entry(
             location,
             detail: trouble,
         }) => {
-            let here = |()| Location::Export(export.clone());
             let location = location.as_deref().unwrap_or_default();
-            let location = location.parse().unwrap_or_else(here);
             let id = VolumeId {
-                location,
+                location: shares.location(export, uuid, location),
                 uuid,
                 key,
                 nonce,

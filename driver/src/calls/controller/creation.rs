@@ -36,7 +36,7 @@ pub(super) async fn create(
     let work = || run(Arc::clone(shares), creation.clone(), source.clone());
     let (record, uuid) = shares.create(&creation, timeout, work).await?;
     Ok(csi::CreateVolumeResponse {
-        volume: Some(answer::volume(&creation.export, uuid, &record)),
+        volume: Some(answer::volume(shares, &creation.export, uuid, &record)),
     })
 }
 

@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::runtime::Handle;
+use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 /// A share that a request means.
@@ -55,6 +56,8 @@ pub(crate) struct Shares {
     pub(super) snapshot_lists: Lists<list_snapshots_response::Entry>,
     pub(super) copies: Copies,
     pub(super) looks: Arc<Looks>,
+    /// Whether the shares that were named at the start have been looked at.
+    pub(super) looked_at: OnceCell<()>,
 }
 
 /// How an attempt to use a share has ended.
@@ -81,6 +84,7 @@ impl Shares {
             snapshot_lists: Lists::default(),
             copies: Copies::default(),
             looks: Arc::default(),
+            looked_at: OnceCell::new(),
             config,
         };
         for export in &shares.config.other_exports {
@@ -234,12 +238,12 @@ impl Shares {
         Ok(Chosen { export, location })
     }
 
-    fn named(&self, name: &str) -> Option<&NamedShare> {
+    pub(super) fn named(&self, name: &str) -> Option<&NamedShare> {
         let mut named = self.config.named_shares.iter();
         named.find(|named| named.name == name)
     }
 
-    fn name_of(&self, export: &Export) -> Option<Location> {
+    pub(super) fn name_of(&self, export: &Export) -> Option<Location> {
         let mut named = self.config.named_shares.iter();
         let named = named.find(|named| named.export == *export)?;
         Some(Location::Named(named.name.clone()))
@@ -432,6 +436,7 @@ impl Shares {
         expect: Expect,
         mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
+        self.look_at_configured().await;
         let options = self.options(export, given);
         let may_be_older = match given {
             Options::Upstream => true,

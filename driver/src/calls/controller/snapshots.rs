@@ -34,7 +34,7 @@ pub(super) async fn create(
     let work = || run(Arc::clone(shares), creation.clone(), upstream.clone());
     let (record, uuid) = shares.create(&creation, timeout, work).await?;
     Ok(csi::CreateSnapshotResponse {
-        snapshot: Some(answer::snapshot(&creation.export, uuid, &record)),
+        snapshot: Some(answer::snapshot(shares, &creation.export, uuid, &record)),
     })
 }
 
@@ -139,7 +139,7 @@ async fn find(
             }
         })
         .await?;
-    Ok(answer::snapshot(&export, id.uuid, &record))
+    Ok(answer::snapshot(shares, &export, id.uuid, &record))
 }
 
 /// GetSnapshot.
@@ -213,7 +213,7 @@ pub(super) async fn list(
         let record = listed.map_err(told).ok()?;
         let of = &record.what.wanted.source;
         let fits = source.is_none_or(|source| source == (of.key, of.nonce));
-        fits.then(|| as_entry(answer::snapshot(export, uuid, &record)))
+        fits.then(|| as_entry(answer::snapshot(&teller, export, uuid, &record)))
     };
     let page = lists::page::<Snapshot, _>(
         (shares, &shares.snapshot_lists),

@@ -5,13 +5,17 @@ use super::error::{ControllerError, Twin};
 use super::known::Known;
 use super::options::Options;
 use super::shares::Shares;
+use crate::calls::volume_id::Location;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::admission::Work;
 use csi_nfs_store::files::roots::Root;
+use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::token::ShareUuid;
 use csi_nfs_store::share::twin;
 use csi_proto::lock::lock;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
 /// How long the share at the other address is waited for.
 const REACH: Duration = Duration::from_secs(3);
@@ -19,6 +23,45 @@ const REACH: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(300);
 
 impl Shares {
+    /// Learns which shares were named at the start, once, before anything is done with one: whichever is used first, those that
+    /// were named before it are known. One that does not answer in time is known from its use on.
+    pub(super) async fn look_at_configured(self: &Arc<Self>) {
+        let looking = async {
+            let configured = self.configured();
+            if configured.len() > 1 {
+                let looks = configured.into_iter();
+                let looks = looks.map(|export| Arc::clone(self).look_at(export));
+                looks.collect::<JoinSet<_>>().join_all().await;
+            }
+        };
+        self.looked_at.get_or_init(|| looking).await;
+    }
+
+    async fn look_at(self: Arc<Self>, export: Export) {
+        let expect = self.expect_or(&export, Expect::Initialised);
+        let options = self.options(&export, &Options::Own);
+        let read = move |root, _| Share::open(root, expect).map(|share| share.uuid());
+        let reading = self.with_opened(Work::Call, &export, options, false, read);
+        if let Ok(Ok(uuid)) = tokio::time::timeout(REACH, reading).await {
+            self.on_known(&export, |share| share.uuid.get_or_insert(uuid).to_owned());
+        }
+    }
+
+    /// Where the share `uuid` is, which was opened at `export`, as ids say it: where a record on it says, unless that is the address
+    /// of another share, of whose storage this one is a copy.
+    pub(super) fn location(&self, export: &Export, uuid: ShareUuid, recorded: &str) -> Location {
+        let recorded = recorded.parse().ok().filter(|location| {
+            let there = match location {
+                Location::Export(there) => Some(there),
+                Location::Named(name) => self.named(name).map(|named| &named.export),
+            };
+            let found = there.and_then(|there| self.on_known(there, |share| share.uuid));
+            found.flatten().is_none_or(|found| found == uuid)
+        });
+        let here = || Location::Export(export.clone());
+        recorded.unwrap_or_else(|| self.name_of(export).unwrap_or_else(here))
+    }
+
     /// The first address at which the share `uuid` was known before `export` was, and with which that must be compared before it
     /// is used.
     pub(super) fn twin(&self, export: &Export, uuid: ShareUuid) -> Option<Export> {

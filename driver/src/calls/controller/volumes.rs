@@ -81,7 +81,7 @@ pub(super) async fn list(
     let arguments = request.encode_to_vec();
     let teller = Arc::clone(shares);
     let show = move |export: &Export, uuid, key, it| {
-        let entry = answer::entry(export, uuid, key, it);
+        let entry = answer::entry(&teller, export, uuid, key, it);
         entry.map_err(|odd| teller.tell_once(export, odd)).ok()
     };
     // A token that is too long is not one of ours, and that has a code of its own.
@@ -115,7 +115,7 @@ pub(super) async fn get(
     limits::required("volume_id", &request.volume_id)?;
     let found = find(shares, &request.volume_id, quotas::obstacle);
     let (export, uuid, listed, obstacle) = found.await?;
-    let volume = answer::volume(&export, uuid, &listed.record);
+    let volume = answer::volume(shares, &export, uuid, &listed.record);
     let condition = answer::condition(listed, obstacle);
     Ok(answer::one_volume(volume, condition))
 }

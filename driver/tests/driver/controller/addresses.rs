@@ -116,6 +116,15 @@ async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
         .to_vec();
     let answer = page(&Controller::new(named.clone()), 0, "").await;
     refused(answer, Code::FailedPrecondition, &["clone:/x", "nas:/x"]);
+    // Nor is the copy used where the first call is to it.
+    let first = Controller::new(named.clone());
+    refused(
+        delete(&first, &on_copy).await,
+        Code::FailedPrecondition,
+        &words,
+    );
+    first.settle().await;
+    assert!(cloned.at("v").exists());
 
     // What the message says helps.
     let message = create(&controller, on("x", "clone")).await.unwrap_err();
@@ -130,7 +139,11 @@ async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
     // Both have their v; of w the copy knows nothing.
     assert_eq!(list(&controller).await.len(), 4);
     let both = Controller::new(named);
-    assert_eq!(list(&both).await.len(), 4);
+    let listed = list(&both).await;
+    assert_eq!(listed.len(), 4);
+    for id in listed {
+        get(&both, &id).await.unwrap();
+    }
 }
 
 #[tokio::test]
