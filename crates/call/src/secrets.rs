@@ -37,12 +37,33 @@ pub fn secrets_in<'a>(
     looked_for(all)
 }
 
-/// The values that can be looked for. A secret that begins with another one is masked as a whole.
+/// The values that can be looked for, also as they stand in quotes. A secret that begins with another one is masked as a whole.
 pub fn looked_for(mut values: Vec<String>) -> Vec<String> {
     values.retain(|secret| secret.len() >= SECRET_MIN);
+    let quoted: Vec<String> = values.iter().flat_map(|secret| in_quotes(secret)).collect();
+    values.extend(quoted);
     values.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     values.dedup();
     values
+}
+
+/// A value as it stands within quotes, where that differs: in JSON, in JSON of ASCII alone, and in Rust's and Go's texts of a value.
+fn in_quotes(value: &str) -> impl Iterator<Item = String> {
+    let json = Json::from(value).to_string();
+    let mut ascii = String::new();
+    for letter in json.chars() {
+        match letter.is_ascii() {
+            true => ascii.push(letter),
+            false => {
+                let mut units = [0; 2];
+                let units = letter.encode_utf16(&mut units).iter();
+                ascii.extend(units.map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    let inner = |quoted: String| quoted[1..quoted.len() - 1].to_owned();
+    let ways = [json, ascii, format!("{value:?}")].map(inner);
+    ways.into_iter().filter(move |way| way != value)
 }
 
 fn tokens(json: &Json) -> Vec<String> {
@@ -172,7 +193,8 @@ mod tests {
         };
         let bytes = request.encode_to_vec();
         let found = secrets_in(NodePublishVolumeRequest::METHOD, [&bytes[..]]);
-        assert_eq!(found, [tokens, "eyJhbGci", "hunter2"]);
+        let quoted = tokens.replace('"', "\\\"");
+        assert_eq!(found, [&quoted, tokens, "eyJhbGci", "hunter2"]);
     }
 
     #[test]
@@ -187,6 +209,20 @@ mod tests {
         ] {
             assert_eq!(masked(text, &secrets), expected);
         }
+    }
+
+    #[test]
+    fn a_secret_in_quotes_is_one_too() {
+        for secret in ["BEGIN\nAAAA\nEND", "quo\"ted", "back\\slash", "schlüssel"] {
+            let secrets = looked_for(vec![secret.to_owned()]);
+            let json = serde_json::json!({"key": secret}).to_string();
+            assert_eq!(masked(&json, &secrets), format!("{{\"key\":\"{MASK}\"}}"));
+            let debug = format!("{:?}", [secret]);
+            assert_eq!(masked(&debug, &secrets), format!("[\"{MASK}\"]"));
+        }
+        let secrets = looked_for(vec!["ключ😀".to_owned()]);
+        let ascii = r#""\u043a\u043b\u044e\u0447\ud83d\ude00""#;
+        assert_eq!(masked(ascii, &secrets), format!("\"{MASK}\""));
     }
 
     #[test]
