@@ -53,9 +53,9 @@ fn watched(flags: &str, first: &str, last: &str) -> String {
 fn what_changes_is_printed_in_every_format() {
     let columns = "--columns volume.volume_id,CAPACITY";
     let expected = "\
-EVENT   VOLUME.VOLUME_ID   CAPACITY
-ADDED   vol-1              1Gi
-ADDED   vol-2              1Gi
+EVENT      VOLUME.VOLUME_ID   CAPACITY
+ADDED      vol-1              1Gi
+ADDED      vol-2              1Gi
 MODIFIED   vol-1              2Gi
 ADDED      vol-3              1Gi
 DELETED    vol-2              1Gi

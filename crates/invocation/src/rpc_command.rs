@@ -15,6 +15,7 @@ use csi_call::{CallError, Connection, Log, Session, call_error};
 use csi_error::{Error, OrError, Style, code_name, say};
 use csi_output::documents::Documents;
 use csi_output::jsonpath::Shape;
+use csi_output::shell_word::word;
 use csi_output::{End, Format, OutputError, Printer, ShownReply, colour, json};
 use csi_proto::path::contents;
 use csi_proto::schema::Message;
@@ -325,7 +326,8 @@ impl Command {
             Format::Json | Format::Yaml | Format::Csc
         );
         if !next.is_empty() && !self.calls.follow_pages && !shows_token {
-            say!("note: there is more: --starting-token {next:?}, or --all for the whole list");
+            let next = word(&next);
+            say!("note: there is more: --starting-token {next}, or --all for the whole list");
         }
         // A person would take an empty screen for a fault; scripts read other formats, and stdout stays empty.
         if let Some(things) = things(self.rpc.method.kebab_name)

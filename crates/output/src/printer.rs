@@ -264,7 +264,8 @@ impl<W: Write> Printer<W> {
         }
         let row = Layout::of(method, view)?.types.row;
         let mut printer = Self::of_documents(method, view, None, options, false, row, out)?;
-        printer.table.lead_with("EVENT");
+        // The first page has no other event than ADDED.
+        printer.table.lead_with("EVENT", Event::Modified.name());
         Ok(printer)
     }
 

@@ -79,10 +79,11 @@ impl Table {
         }
     }
 
-    /// Puts a column of this head before all others; its cells are given with the rows.
-    pub(crate) fn lead_with(&mut self, head: &'static str) {
+    /// Puts a column of this head before all others, with room for `widest`; its cells are given with the rows.
+    pub(crate) fn lead_with(&mut self, head: &'static str, widest: &str) {
         self.lead = Some(head);
         self.columns = Columns::new(self.readers.len() + 1, GAP);
+        self.columns.widen(&[widest]);
     }
 
     /// Adds a row with its cell for the column before all others.
