@@ -87,7 +87,7 @@ fn whole_line(
             None => read_line(&mut *waits::stdin(), &mut next),
             Some(source) => read_line(source, &mut next),
         };
-        read.or_because(format_args!("{name} cannot be read"))
+        read.or_unusable(format_args!("{name} cannot be read"))
             .map_err(Shell::cut_short)?;
         *number += 1;
         // Editors of other systems begin a file with it.
