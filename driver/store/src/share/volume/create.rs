@@ -319,3 +319,21 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
         false => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_is_full_where_little_is_left_of_it() {
+        let mib = 1 << 20;
+        for (size, room) in [
+            (0, 1),
+            (mib, mib / 64),
+            (10 * mib, 64 << 10),
+            (1 << 40, 64 << 10),
+        ] {
+            assert_eq!(room_to_write(size), room, "{size}");
+        }
+    }
+}
