@@ -47,23 +47,31 @@ pub fn looked_for(mut values: Vec<String>) -> Vec<String> {
     values
 }
 
-/// A value as it stands within quotes, where that differs: in JSON, in JSON of ASCII alone, and in Rust's and Go's texts of a value.
+/// A value as it stands within quotes, where that differs: in JSON, as Go writes it and of ASCII alone, too, and as Rust and Go show
+/// a text.
 fn in_quotes(value: &str) -> impl Iterator<Item = String> {
     let json = Json::from(value).to_string();
-    let mut ascii = String::new();
+    let of_go = by_number(&json, |letter| matches!(letter, '<' | '>' | '&'));
+    let ascii = by_number(&json, |letter| !letter.is_ascii());
+    let inner = |quoted: String| quoted[1..quoted.len() - 1].to_owned();
+    let ways = [json, of_go, ascii, format!("{value:?}")].map(inner);
+    ways.into_iter().filter(move |way| way != value)
+}
+
+/// JSON in which these letters stand by their numbers.
+fn by_number(json: &str, these: impl Fn(char) -> bool) -> String {
+    let mut out = String::new();
     for letter in json.chars() {
-        match letter.is_ascii() {
-            true => ascii.push(letter),
-            false => {
+        match these(letter) {
+            true => {
                 let mut units = [0; 2];
                 let units = letter.encode_utf16(&mut units).iter();
-                ascii.extend(units.map(|unit| format!("\\u{unit:04x}")));
+                out.extend(units.map(|unit| format!("\\u{unit:04x}")));
             }
+            false => out.push(letter),
         }
     }
-    let inner = |quoted: String| quoted[1..quoted.len() - 1].to_owned();
-    let ways = [json, ascii, format!("{value:?}")].map(inner);
-    ways.into_iter().filter(move |way| way != value)
+    out
 }
 
 fn tokens(json: &Json) -> Vec<String> {
@@ -220,9 +228,13 @@ mod tests {
             let debug = format!("{:?}", [secret]);
             assert_eq!(masked(&debug, &secrets), format!("[\"{MASK}\"]"));
         }
-        let secrets = looked_for(vec!["ключ😀".to_owned()]);
-        let ascii = r#""\u043a\u043b\u044e\u0447\ud83d\ude00""#;
-        assert_eq!(masked(ascii, &secrets), format!("\"{MASK}\""));
+        for (secret, quoted) in [
+            ("ключ😀", r"\u043a\u043b\u044e\u0447\ud83d\ude00"),
+            ("a<b>&c", r"a\u003cb\u003e\u0026c"),
+        ] {
+            let secrets = looked_for(vec![secret.to_owned()]);
+            assert_eq!(masked(quoted, &secrets), MASK, "{secret}");
+        }
     }
 
     #[test]
