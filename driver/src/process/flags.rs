@@ -27,7 +27,7 @@ or more: each connection takes one, each share in use some ten, all copies toget
 
 Commands of their own (--help tells more):
   csi-nfs agent            work on the NFS server itself, for the controllers elsewhere
-  csi-nfs take-in          put volumes that exist under the sizes that an agent holds them to
+  csi-nfs take-in          hold volumes that exist to their sizes from now on
   csi-nfs relay [SOCKET]   carry a connection between stdin and stdout and a driver's socket
   csi-nfs get ADDR PATH    ask the --http of a driver, as a probe does
 

@@ -1,5 +1,5 @@
 //! Shares with one UUID at several addresses: one share by another name, or a copy of its storage. Owns how the two are told
-//! apart, and that of two copies the one that was known first is used.
+//! apart, that of two copies the one that was known first is used, and which address the ids of a copy have.
 
 use super::error::{ControllerError, Twin};
 use super::known::Known;
