@@ -95,7 +95,7 @@ pub fn driver_with(defect: Defect) -> Options {
 }
 
 /// Whether the defect shows where calls carry secrets.
-pub fn is_about_secrets(defect: Defect) -> bool {
+fn is_about_secrets(defect: Defect) -> bool {
     matches!(
         defect,
         Defect::MissingSecretsAreInternal | Defect::PublishContextHasSecrets
@@ -128,7 +128,7 @@ pub fn is_between_steps(defect: Defect) -> bool {
 }
 
 /// The number of steps between two restarts in a run that shows the defect; 0 for none.
-fn restarts(defect: Defect) -> u64 {
+pub fn restarts(defect: Defect) -> u64 {
     u64::from(is_between_steps(defect))
 }
 
@@ -146,7 +146,7 @@ pub fn settings_for(driver: &mut ReferenceDriver) -> Settings {
     settings
 }
 
-pub fn secrets() -> BTreeMap<String, String> {
+fn secrets() -> BTreeMap<String, String> {
     [("token".to_owned(), "not-for-logs".to_owned())].into()
 }
 
@@ -224,8 +224,10 @@ fn restarts_come_before_every_step_of_a_number_and_lifecycles_are_tried_whole() 
 fn some_defects_show_between_steps_alone() {
     let defects = Defect::ALL.iter().copied();
     for defect in defects.filter(|defect| is_between_steps(*defect)) {
-        let (fails, report) = case_fails_with(defect, driver_with(defect), 0);
-        assert!(!fails, "{defect}: found without restarts\n{report}");
+        let Seen {
+            is_found, report, ..
+        } = seen(defect, driver_with(defect), 0);
+        assert!(!is_found, "{defect}: found without restarts\n{report}");
     }
 }
 
@@ -309,12 +311,16 @@ fn a_skip_names_what_is_not_advertised() {
     }
 }
 
-/// Runs the case that is about a defect against a driver; whether it failed, and no other case, and the report.
-fn case_fails(defect: Defect, options: Options) -> (bool, Report) {
-    case_fails_with(defect, options, restarts(defect))
+/// What a run of the case that is about a defect showed.
+pub struct Seen {
+    pub driver: ReferenceDriver,
+    pub report: Report,
+    /// Whether that case failed, and no other.
+    pub is_found: bool,
 }
 
-fn case_fails_with(defect: Defect, options: Options, restart_between_steps: u64) -> (bool, Report) {
+/// Runs the case that is about a defect against a driver.
+pub fn seen(defect: Defect, options: Options, restart_between_steps: u64) -> Seen {
     let case = found_by(defect);
     // The last cases judge what others have seen, so another one is there whose calls are refused.
     let filter = [
@@ -327,18 +333,23 @@ fn case_fails_with(defect: Defect, options: Options, restart_between_steps: u64)
     let examined = |patience| {
         let (mut options, filter) = (options.clone(), filter.clone());
         options.pace *= patience;
-        let report = run_with(defect, options, filter, restart_between_steps, patience);
+        let (driver, report) = run_with(defect, options, filter, restart_between_steps, patience);
         let mut failed = failed_in(&report);
         // A filter also selects the cases whose names only begin like that.
         failed.retain(|name| *name == case || !name.contains(case));
-        (failed == BTreeSet::from([case]), report)
+        let is_found = failed == BTreeSet::from([case]);
+        Seen {
+            driver,
+            report,
+            is_found,
+        }
     };
     let mut seen = examined(1);
     // A machine that is busy with other work answers later than what is waited for in vain may take, and lets calls that are to
     // meet come one after the other.
     let is_timed = is_waited_for(defect) || is_about_time(defect);
     for patience in [10, 40] {
-        if !seen.0 && is_timed && options.defect.is_some() {
+        if !seen.is_found && is_timed && options.defect.is_some() {
             seen = examined(patience);
         }
     }
@@ -358,7 +369,7 @@ fn run_with(
     filter: Vec<String>,
     restart_between_steps: u64,
     patience: u32,
-) -> Report {
+) -> (ReferenceDriver, Report) {
     // Nobody waits in vain for another one.
     let is_defective = options.defect.is_some();
     let mut driver = ReferenceDriver::start(options);
@@ -366,30 +377,17 @@ fn run_with(
     settings.filter = filter;
     settings.restart_between_steps = restart_between_steps;
     if is_about_secrets(defect) {
+        let file = driver.workplace().with_file_name("secrets");
+        std::fs::write(&file, serde_json::to_vec(&secrets()).unwrap()).unwrap();
         settings.secrets = secrets();
+        settings.secrets_file = Some(file.display().to_string());
     }
     if is_waited_for(defect) && is_defective {
         settings.timeout = patience * Duration::from_millis(500);
         settings.case_limit = patience * Duration::from_millis(2500);
     }
-    run_to_the_end(settings)
-}
-
-#[test]
-fn every_defect_is_found_by_the_case_that_is_about_it() {
-    let missed = Mutex::new(Vec::new());
-    each(Defect::ALL, |&defect| {
-        let (fails, report) = case_fails(defect, driver_with(defect));
-        if !fails {
-            let case = found_by(defect);
-            missed
-                .lock()
-                .unwrap()
-                .push(format!("{defect}\nby {case}\n{report}"));
-        }
-    });
-    let missed = missed.into_inner().unwrap();
-    assert!(missed.is_empty(), "not found:\n{}", missed.join("\n"));
+    let report = run_to_the_end(settings);
+    (driver, report)
 }
 
 #[test]
@@ -403,8 +401,10 @@ fn a_slow_driver_is_not_taken_for_a_defective_one() {
             defect: None,
             ..driver_with(defect)
         };
-        let (fails, report) = case_fails(defect, healthy);
-        assert!(!fails, "without {defect}\n{report}");
+        let Seen {
+            is_found, report, ..
+        } = seen(defect, healthy, restarts(defect));
+        assert!(!is_found, "without {defect}\n{report}");
     });
 }
 
@@ -425,7 +425,7 @@ fn a_defect_fails_one_case_of_all() {
     let defects: Vec<_> = defects.collect();
     let wrong = Mutex::new(Vec::new());
     each(&defects, |&defect| {
-        let report = run_with(defect, driver_with(defect), Vec::new(), restarts(defect), 1);
+        let (_, report) = run_with(defect, driver_with(defect), Vec::new(), restarts(defect), 1);
         if failed_in(&report) != BTreeSet::from([found_by(defect)]) {
             let told = format!("{defect}\nby {}\n{report}", found_by(defect));
             eprintln!("{told}");
@@ -440,12 +440,17 @@ fn a_defect_fails_one_case_of_all() {
 fn snapshots_that_never_become_ready_are_one_failure() {
     let defect = Defect::SnapshotNeverReady;
     let filter = ["snapshot/", "from-snapshot", "becomes-ready"].map(str::to_owned);
-    let report = run_with(defect, driver_with(defect), filter.into(), 0, 1);
-    assert_eq!(
-        failed_in(&report),
-        BTreeSet::from([found_by(defect)]),
-        "{report}"
-    );
+    let is_the_only_one = |patience| {
+        let filter = filter.clone().into();
+        let (_, report) = run_with(defect, driver_with(defect), filter, 0, patience);
+        let is_so = failed_in(&report) == BTreeSet::from([found_by(defect)]);
+        if !is_so {
+            eprintln!("{report}");
+        }
+        is_so
+    };
+    // A busy machine may need longer than so long for any call.
+    assert!([1, 10, 40].into_iter().any(is_the_only_one));
 }
 
 #[test]

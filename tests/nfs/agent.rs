@@ -264,7 +264,7 @@ fn is_copying(share: &Path) -> bool {
 
 #[test]
 fn a_copy_is_finished_when_its_agent_is_killed() {
-    const FILES: usize = 3000;
+    const FILES: usize = 1000;
     for options in ["rw,no_root_squash", "rw,root_squash"] {
         let server = Server::exporting("agent-killed", options, None);
         let share = server.share();
@@ -289,7 +289,7 @@ fn a_copy_is_finished_when_its_agent_is_killed() {
             agent.kill();
             let made = making.await.unwrap().unwrap();
             let snapshots = share.folder().join(".csi-nfs/snapshots");
-            assert_eq!(find(&snapshots, "2999").len(), 1);
+            assert_eq!(find(&snapshots, "999").len(), 1);
             disk.settles_with(&expected(&["v"], 1));
             calls.delete_snapshot(&made.snapshot_id).await.unwrap();
             calls.delete(&id).await.unwrap();

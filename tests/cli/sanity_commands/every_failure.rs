@@ -1,12 +1,9 @@
-//! The command lines of every failure that a seeded defect leads to, run in a shell: each call answers as its line says, and
-//! nothing is left, neither by the run nor by the lines.
+//! Each seeded defect is found by the case that is about it. The command lines of that failure, run in a shell, answer as each
+//! line says, and nothing is left, neither by the run nor by the lines.
 
 use super::{moved, shell};
-use crate::sanity_defects::found_by::{caller, found_by};
-use crate::sanity_defects::{
-    driver_with, each, is_about_secrets, is_between_steps, is_waited_for, run_to_the_end, secrets,
-    settings_for,
-};
+use crate::sanity_defects::found_by::found_by;
+use crate::sanity_defects::{driver_with, each, is_between_steps, is_waited_for, restarts, seen};
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::CaseResult;
@@ -111,48 +108,33 @@ fn left_in(folder: &Path) -> String {
 }
 
 #[test]
-fn every_failure_is_seen_again_by_its_lines_which_leave_nothing() {
+fn every_defect_is_found_by_its_case_and_seen_again_by_its_lines() {
     let wrong = Mutex::new(Vec::new());
     let failures = Mutex::new(0);
     each(Defect::ALL, |&defect| {
+        let tell = |what: &str, text: String| {
+            let told = format!("{defect}: {what}\n{text}");
+            wrong.lock().unwrap().push(told);
+        };
+        let mut seen = seen(defect, driver_with(defect), restarts(defect));
+        if !seen.is_found {
+            return tell(found_by(defect), format!("not found\n{}", seen.report));
+        }
         // Their calls wait for ever.
         if is_waited_for(defect) || is_between_steps(defect) {
             return;
         }
-        let mut driver = ReferenceDriver::start(driver_with(defect));
-        let mut settings = settings_for(&mut driver);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), serde_json::to_vec(&secrets()).unwrap()).unwrap();
-        let case = found_by(defect);
-        let filter = [
-            case,
-            caller(defect),
-            "replies/",
-            "controller/create-volume/without-name",
-        ];
-        settings.filter = filter.map(str::to_owned).to_vec();
-        if is_about_secrets(defect) {
-            settings.secrets = secrets();
-            settings.secrets_file = Some(file.path().display().to_string());
-        }
-        let report = run_to_the_end(settings);
-        let tell = |what: &str, text: String| {
-            wrong
-                .lock()
-                .unwrap()
-                .push(format!("{defect}: {what}\n{text}"));
-        };
-        let left = left_in(&driver.workplace());
+        let left = left_in(&seen.driver.workplace());
         if !left.is_empty() && !KEEPS.contains(&defect) {
             tell("the run", left);
         }
-        for result in report.results.iter().filter(|one| one.is_failed()) {
+        let results = seen.report.results.iter();
+        for result in results.filter(|one| one.is_failed()) {
             *failures.lock().unwrap() += 1;
-            let complaints = complaints(result, &mut driver, defect);
+            let complaints = complaints(result, &mut seen.driver, defect);
             if !complaints.is_empty() {
                 let lines = result.commands.join("\n");
-                tell(&result.name, format!("{complaints}{lines}"));
-                return;
+                return tell(&result.name, format!("{complaints}{lines}"));
             }
         }
     });

@@ -6,7 +6,7 @@ use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{CaseResult, Observer, Report, Settings, run_watched};
 use csi_mock::{Defect, Options};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// The size of the volumes of these runs.
@@ -63,23 +63,20 @@ fn limits_of_the_driver_are_no_failures() {
         max_volumes,
         ..unlimited()
     };
-    let capacity = |capacity| Options {
-        capacity,
+    let room_for_five = Options {
+        capacity: 5 * SIZE,
         ..unlimited()
     };
-    let at_pace = |milliseconds, options| Options {
-        pace: Duration::from_millis(milliseconds),
-        ..options
+    let slow = Options {
+        pace: Duration::from_millis(10),
+        ..unlimited()
     };
-    let all = Options {
+    let all_at_liberty = Options {
         max_volumes_per_node: 2,
         capacity: 6 * SIZE,
-        ..volumes(5)
-    };
-    let at_liberty = Options {
         at_liberty: true,
         looks_until_ready: 2,
-        ..all.clone()
+        ..volumes(5)
     };
     let small = Options {
         largest: SIZE,
@@ -92,15 +89,14 @@ fn limits_of_the_driver_are_no_failures() {
     // The jobs, and the most cases that may lack something. All others must get their turn.
     let drivers = [
         ("one at a time", unlimited(), 1, 0),
-        ("slow", at_pace(10, unlimited()), 32, 0),
+        ("slow", slow, 32, 0),
         ("one place", places(1), 8, 16),
         ("one volume", volumes(1), 8, 80),
         ("five volumes", volumes(5), 32, 6),
-        ("room for five", capacity(5 * SIZE), 8, 6),
+        ("room for five", room_for_five, 8, 6),
         ("small volumes", small, 8, 0),
         ("small volumes, untold", silent, 8, 0),
-        ("all limits, slowly", at_pace(5, all), 8, 12),
-        ("all limits and liberties", at_liberty, 8, 12),
+        ("all limits and liberties", all_at_liberty, 8, 12),
     ];
     each(&drivers, |(name, options, jobs, most)| {
         let mut driver = ReferenceDriver::start(options.clone());
@@ -321,6 +317,15 @@ impl Observer for Restarts<'_> {
     }
 }
 
+/// Tells of each case that begins.
+struct Tells(Sender<()>);
+
+impl Observer for Tells {
+    fn case_begins(&mut self, _: &str) {
+        let _ = self.0.send(());
+    }
+}
+
 #[test]
 fn a_driver_that_somebody_restarts_between_calls_is_accused_of_nothing() {
     let driver = ReferenceDriver::start(Options {
@@ -332,14 +337,19 @@ fn a_driver_that_somebody_restarts_between_calls_is_accused_of_nothing() {
     settings.jobs = 1;
     settings.filter = vec!["controller/create-snapshot/*".to_owned()];
     let report = std::thread::scope(|scope| {
-        let (_under_way, over) = channel::<()>();
+        let (tells, told) = channel();
         let driver = &driver;
         scope.spawn(move || {
-            while over.recv_timeout(Duration::from_millis(150)) == Err(RecvTimeoutError::Timeout) {
-                driver.restart();
+            // Before its first case a run asks what the driver is, and ends where it gets no answer.
+            let mut seen = told.recv().map_err(RecvTimeoutError::from);
+            while seen != Err(RecvTimeoutError::Disconnected) {
+                seen = told.recv_timeout(Duration::from_millis(150));
+                if seen == Err(RecvTimeoutError::Timeout) {
+                    driver.restart();
+                }
             }
         });
-        run_to_the_end(settings)
+        followed(settings, &mut Tells(tells))
     });
     assert_eq!(report.counts().failed, 0, "{report}");
     assert!(driver.restarts() > 0, "{report}");
