@@ -10,7 +10,6 @@ pub mod beneath;
 pub mod copying;
 pub(crate) mod crash_points;
 pub mod descriptors;
-pub mod escaped;
 pub mod owner;
 pub(crate) mod pool;
 pub mod roots;

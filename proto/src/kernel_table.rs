@@ -25,3 +25,22 @@ pub fn unescape(field: &[u8]) -> OsString {
     }
     OsString::from_vec(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    #[test]
+    fn what_the_kernel_wrote_is_read_byte_for_byte() {
+        for (field, expected) in [
+            (&b"/a\\040b\\134c"[..], &b"/a b\\c"[..]),
+            (b"/a\\134040", b"/a\\040"),
+            (b"/plain\\", b"/plain\\"),
+            (b"/no\\+12\\999", b"/no\\+12\\999"),
+            (b"/\xff", b"/\xff"),
+        ] {
+            assert_eq!(unescape(field).as_bytes(), expected);
+        }
+    }
+}
