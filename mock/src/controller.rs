@@ -3,13 +3,13 @@
 use crate::Defect;
 use crate::checks::is_single_node;
 use crate::core::Core;
+use crate::service::{answer, service};
 use crate::state::{Map, State, Use};
-use csi_proto::v1;
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::*;
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
 impl Core {
     async fn attach(&self, request: ControllerPublishVolumeRequest) -> Result<Map, Status> {
@@ -143,82 +143,8 @@ impl Core {
         }
         Ok(())
     }
-}
 
-/// Takes the request apart, and words the error.
-macro_rules! answer {
-    ($core:ident, $request:ident, $call:ident) => {{
-        let request = $request.into_inner();
-        let secrets = request.secrets.clone();
-        let result = $core.$call(request).await;
-        result.map_err(|status| $core.worded(status, &secrets))
-    }};
-}
-pub(crate) use answer;
-
-#[tonic::async_trait]
-impl Controller for Core {
-    async fn create_volume(
-        &self,
-        request: Request<CreateVolumeRequest>,
-    ) -> Result<Response<CreateVolumeResponse>, Status> {
-        let volume = Some(answer!(self, request, create)?);
-        Ok(Response::new(CreateVolumeResponse { volume }))
-    }
-
-    async fn delete_volume(
-        &self,
-        request: Request<DeleteVolumeRequest>,
-    ) -> Result<Response<DeleteVolumeResponse>, Status> {
-        answer!(self, request, delete)?;
-        Ok(Response::new(DeleteVolumeResponse {}))
-    }
-
-    async fn controller_publish_volume(
-        &self,
-        request: Request<ControllerPublishVolumeRequest>,
-    ) -> Result<Response<ControllerPublishVolumeResponse>, Status> {
-        let publish_context = answer!(self, request, attach)?;
-        Ok(Response::new(ControllerPublishVolumeResponse {
-            publish_context,
-        }))
-    }
-
-    async fn controller_unpublish_volume(
-        &self,
-        request: Request<ControllerUnpublishVolumeRequest>,
-    ) -> Result<Response<ControllerUnpublishVolumeResponse>, Status> {
-        answer!(self, request, detach)?;
-        Ok(Response::new(ControllerUnpublishVolumeResponse {}))
-    }
-
-    async fn validate_volume_capabilities(
-        &self,
-        request: Request<ValidateVolumeCapabilitiesRequest>,
-    ) -> Result<Response<ValidateVolumeCapabilitiesResponse>, Status> {
-        let request = request.into_inner();
-        self.one_at_a_time(&request.volume_id).await?;
-        self.validate(request).map(Response::new)
-    }
-
-    async fn list_volumes(
-        &self,
-        request: Request<ListVolumesRequest>,
-    ) -> Result<Response<ListVolumesResponse>, Status> {
-        self.volumes_page(&request.into_inner()).map(Response::new)
-    }
-
-    async fn get_capacity(
-        &self,
-        request: Request<GetCapacityRequest>,
-    ) -> Result<Response<GetCapacityResponse>, Status> {
-        self.capacity(&request.into_inner()).map(Response::new)
-    }
-
-    async fn controller_get_capabilities(
-        &self,
-        _: Request<ControllerGetCapabilitiesRequest>,
-    ) -> Result<Response<ControllerGetCapabilitiesResponse>, Status> {
+    fn controller_capabilities(&self) -> Result<ControllerGetCapabilitiesResponse, Status> {
         self.needs_service(PluginService::ControllerService)?;
         let changes = Defect::ControllerCapabilitiesChange;
         let mut all = self.advertised(&self.options().controller, changes);
@@ -228,66 +154,55 @@ impl Controller for Core {
         if self.has(Defect::PublishedNodesWithoutPublishing) {
             all.push(ControllerCapability::ListVolumesPublishedNodes);
         }
-        Ok(Response::new(ControllerGetCapabilitiesResponse {
-            capabilities: all.into_iter().map(Into::into).collect(),
-        }))
-    }
-
-    async fn create_snapshot(
-        &self,
-        request: Request<CreateSnapshotRequest>,
-    ) -> Result<Response<CreateSnapshotResponse>, Status> {
-        let snapshot = Some(answer!(self, request, snap)?);
-        Ok(Response::new(CreateSnapshotResponse { snapshot }))
-    }
-
-    async fn delete_snapshot(
-        &self,
-        request: Request<DeleteSnapshotRequest>,
-    ) -> Result<Response<DeleteSnapshotResponse>, Status> {
-        answer!(self, request, unsnap)?;
-        Ok(Response::new(DeleteSnapshotResponse {}))
-    }
-
-    async fn list_snapshots(
-        &self,
-        request: Request<ListSnapshotsRequest>,
-    ) -> Result<Response<ListSnapshotsResponse>, Status> {
-        self.snapshots_page(&request.into_inner())
-            .map(Response::new)
-    }
-
-    async fn get_snapshot(
-        &self,
-        request: Request<GetSnapshotRequest>,
-    ) -> Result<Response<GetSnapshotResponse>, Status> {
-        let request = request.into_inner();
-        self.one_at_a_time(&request.snapshot_id).await?;
-        let snapshot = Some(self.one_snapshot(&request)?);
-        Ok(Response::new(GetSnapshotResponse { snapshot }))
-    }
-
-    async fn controller_expand_volume(
-        &self,
-        request: Request<ControllerExpandVolumeRequest>,
-    ) -> Result<Response<ControllerExpandVolumeResponse>, Status> {
-        Ok(Response::new(answer!(self, request, expand)?))
-    }
-
-    async fn controller_get_volume(
-        &self,
-        request: Request<ControllerGetVolumeRequest>,
-    ) -> Result<Response<ControllerGetVolumeResponse>, Status> {
-        let request = request.into_inner();
-        self.one_at_a_time(&request.volume_id).await?;
-        self.one_volume(&request).map(Response::new)
-    }
-
-    async fn controller_modify_volume(
-        &self,
-        request: Request<ControllerModifyVolumeRequest>,
-    ) -> Result<Response<v1::ControllerModifyVolumeResponse>, Status> {
-        answer!(self, request, modify)?;
-        Ok(Response::new(ControllerModifyVolumeResponse {}))
+        let capabilities = all.into_iter().map(Into::into).collect();
+        Ok(ControllerGetCapabilitiesResponse { capabilities })
     }
 }
+
+service!(Controller(core, request) {
+    create_volume(CreateVolumeRequest) -> CreateVolumeResponse = CreateVolumeResponse {
+        volume: Some(answer!(core, request, create)),
+    };
+    delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse = {
+        answer!(core, request, delete);
+        DeleteVolumeResponse {}
+    };
+    controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse
+        = ControllerPublishVolumeResponse { publish_context: answer!(core, request, attach) };
+    controller_unpublish_volume(ControllerUnpublishVolumeRequest)
+        -> ControllerUnpublishVolumeResponse = {
+        answer!(core, request, detach);
+        ControllerUnpublishVolumeResponse {}
+    };
+    validate_volume_capabilities(ValidateVolumeCapabilitiesRequest)
+        -> ValidateVolumeCapabilitiesResponse = {
+        core.one_at_a_time(&request.volume_id).await?;
+        core.validate(request)?
+    };
+    list_volumes(ListVolumesRequest) -> ListVolumesResponse = core.volumes_page(&request)?;
+    get_capacity(GetCapacityRequest) -> GetCapacityResponse = core.capacity(&request)?;
+    controller_get_capabilities(ControllerGetCapabilitiesRequest)
+        -> ControllerGetCapabilitiesResponse = core.controller_capabilities()?;
+    create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse = CreateSnapshotResponse {
+        snapshot: Some(answer!(core, request, snap)),
+    };
+    delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse = {
+        answer!(core, request, unsnap);
+        DeleteSnapshotResponse {}
+    };
+    list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse = core.snapshots_page(&request)?;
+    get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse = {
+        core.one_at_a_time(&request.snapshot_id).await?;
+        GetSnapshotResponse { snapshot: Some(core.one_snapshot(&request)?) }
+    };
+    controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse
+        = answer!(core, request, expand);
+    controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = {
+        core.one_at_a_time(&request.volume_id).await?;
+        core.one_volume(&request)?
+    };
+    controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse = {
+        answer!(core, request, modify);
+        ControllerModifyVolumeResponse {}
+    };
+});

@@ -1,15 +1,15 @@
 //! The GroupController service: snapshots of several volumes at one instant.
 
 use crate::Defect;
-use crate::controller::answer;
 use crate::core::Core;
+use crate::service::{answer, service};
 use crate::snapshots::now;
 use crate::state::{Group, State};
 use csi_proto::v1::group_controller_server::GroupController;
 use csi_proto::v1::group_controller_service_capability::rpc;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::*;
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
 impl Core {
     fn needs_groups(&self) -> Result<(), Status> {
@@ -197,44 +197,24 @@ impl Core {
     }
 }
 
-#[tonic::async_trait]
-impl GroupController for Core {
-    async fn group_controller_get_capabilities(
-        &self,
-        _: Request<GroupControllerGetCapabilitiesRequest>,
-    ) -> Result<Response<GroupControllerGetCapabilitiesResponse>, Status> {
-        self.needs_groups()?;
+service!(GroupController(core, request) {
+    group_controller_get_capabilities(GroupControllerGetCapabilitiesRequest)
+        -> GroupControllerGetCapabilitiesResponse = {
+        core.needs_groups()?;
         let capability = rpc::Type::CreateDeleteGetVolumeGroupSnapshot;
-        Ok(Response::new(GroupControllerGetCapabilitiesResponse {
-            capabilities: vec![capability.into()],
-        }))
-    }
-
-    async fn create_volume_group_snapshot(
-        &self,
-        request: Request<CreateVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<CreateVolumeGroupSnapshotResponse>, Status> {
-        let group_snapshot = Some(answer!(self, request, snap_group)?);
-        Ok(Response::new(CreateVolumeGroupSnapshotResponse {
-            group_snapshot,
-        }))
-    }
-
-    async fn delete_volume_group_snapshot(
-        &self,
-        request: Request<DeleteVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<DeleteVolumeGroupSnapshotResponse>, Status> {
-        answer!(self, request, unsnap_group)?;
-        Ok(Response::new(DeleteVolumeGroupSnapshotResponse {}))
-    }
-
-    async fn get_volume_group_snapshot(
-        &self,
-        request: Request<GetVolumeGroupSnapshotRequest>,
-    ) -> Result<Response<GetVolumeGroupSnapshotResponse>, Status> {
-        let group_snapshot = Some(answer!(self, request, one_group)?);
-        Ok(Response::new(GetVolumeGroupSnapshotResponse {
-            group_snapshot,
-        }))
-    }
-}
+        GroupControllerGetCapabilitiesResponse { capabilities: vec![capability.into()] }
+    };
+    create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest)
+        -> CreateVolumeGroupSnapshotResponse = CreateVolumeGroupSnapshotResponse {
+            group_snapshot: Some(answer!(core, request, snap_group)),
+        };
+    delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest)
+        -> DeleteVolumeGroupSnapshotResponse = {
+        answer!(core, request, unsnap_group);
+        DeleteVolumeGroupSnapshotResponse {}
+    };
+    get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse
+        = GetVolumeGroupSnapshotResponse {
+            group_snapshot: Some(answer!(core, request, one_group)),
+        };
+});

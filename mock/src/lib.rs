@@ -22,6 +22,7 @@ mod listing;
 mod metadata;
 mod node;
 mod options;
+mod service;
 mod serving;
 mod settings;
 mod snapshots;

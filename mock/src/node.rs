@@ -2,10 +2,10 @@
 
 use crate::Defect;
 use crate::checks::is_block;
-use crate::controller::answer;
 use crate::core::Core;
 use crate::data;
 use crate::listing::healthy;
+use crate::service::{answer, service};
 use crate::state::{State, Use};
 use crate::volumes::{ZONES, in_zone};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
@@ -17,7 +17,7 @@ use csi_proto::v1::*;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tonic::{Request, Response, Status};
+use tonic::Status;
 
 fn internal(error: io::Error) -> Status {
     Status::internal(error.to_string())
@@ -428,78 +428,44 @@ impl Core {
         }
         reply
     }
+
+    fn node_capabilities(&self) -> NodeGetCapabilitiesResponse {
+        let all = self.advertised(&self.options().node, Defect::NodeCapabilitiesChange);
+        let capabilities = all.into_iter().map(Into::into).collect();
+        NodeGetCapabilitiesResponse { capabilities }
+    }
 }
 
-#[tonic::async_trait]
-impl Node for Core {
-    async fn node_stage_volume(
-        &self,
-        request: Request<NodeStageVolumeRequest>,
-    ) -> Result<Response<NodeStageVolumeResponse>, Status> {
-        answer!(self, request, stage)?;
-        Ok(Response::new(NodeStageVolumeResponse {}))
-    }
-
-    async fn node_unstage_volume(
-        &self,
-        request: Request<NodeUnstageVolumeRequest>,
-    ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
-        self.unstage(request.into_inner()).await?;
-        Ok(Response::new(NodeUnstageVolumeResponse {}))
-    }
-
-    async fn node_publish_volume(
-        &self,
-        request: Request<NodePublishVolumeRequest>,
-    ) -> Result<Response<NodePublishVolumeResponse>, Status> {
-        answer!(self, request, publish)?;
-        Ok(Response::new(NodePublishVolumeResponse {}))
-    }
-
-    async fn node_unpublish_volume(
-        &self,
-        request: Request<NodeUnpublishVolumeRequest>,
-    ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
-        self.unpublish(request.into_inner()).await?;
-        Ok(Response::new(NodeUnpublishVolumeResponse {}))
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        request: Request<NodeGetVolumeStatsRequest>,
-    ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        let request = request.into_inner();
-        self.one_at_a_time(&request.volume_id).await?;
-        self.stats(&request).map(Response::new)
-    }
-
-    async fn node_expand_volume(
-        &self,
-        request: Request<NodeExpandVolumeRequest>,
-    ) -> Result<Response<NodeExpandVolumeResponse>, Status> {
-        let capacity_bytes = answer!(self, request, grow)?;
-        Ok(Response::new(NodeExpandVolumeResponse { capacity_bytes }))
-    }
-
-    async fn node_get_capabilities(
-        &self,
-        _: Request<NodeGetCapabilitiesRequest>,
-    ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let changes = Defect::NodeCapabilitiesChange;
-        let all = self.advertised(&self.options().node, changes);
-        Ok(Response::new(NodeGetCapabilitiesResponse {
-            capabilities: all.into_iter().map(Into::into).collect(),
-        }))
-    }
-
-    async fn node_get_info(
-        &self,
-        _: Request<NodeGetInfoRequest>,
-    ) -> Result<Response<NodeGetInfoResponse>, Status> {
+service!(Node(core, request) {
+    node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse = {
+        answer!(core, request, stage);
+        NodeStageVolumeResponse {}
+    };
+    node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse = {
+        core.unstage(request).await?;
+        NodeUnstageVolumeResponse {}
+    };
+    node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse = {
+        answer!(core, request, publish);
+        NodePublishVolumeResponse {}
+    };
+    node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse = {
+        core.unpublish(request).await?;
+        NodeUnpublishVolumeResponse {}
+    };
+    node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse = {
+        core.one_at_a_time(&request.volume_id).await?;
+        core.stats(&request)?
+    };
+    node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse
+        = NodeExpandVolumeResponse { capacity_bytes: answer!(core, request, grow) };
+    node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse
+        = core.node_capabilities();
+    node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse = {
         let publishes = ControllerCapability::PublishUnpublishVolume;
-        match self.is_at_liberty() && !self.controller_can(publishes) {
-            true => Err(Status::unimplemented("no controller asks for the node")),
-            false => Ok(Response::new(self.info())),
+        if core.is_at_liberty() && !core.controller_can(publishes) {
+            return Err(Status::unimplemented("no controller asks for the node"));
         }
-    }
-}
+        core.info()
+    };
+});
