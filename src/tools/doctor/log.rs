@@ -396,29 +396,4 @@ mod tests {
         let log = of(Some(&facts), &kept).await.unwrap();
         assert_eq!(log, "2026-01-31T12:00:00Z stderr F mounted\n");
     }
-
-    #[tokio::test]
-    async fn no_secret_of_a_journal_comes_into_a_bundle() {
-        let log = of_unit("echo 'I0101 mounted as hunter2 with token=abc, volume vol-1'").await;
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("b.tar");
-        let bundle = Bundle {
-            page: String::new(),
-            document: String::new(),
-            log,
-            files: Vec::new(),
-            secrets: vec!["hunter2".to_owned()],
-        };
-        bundle.write(&path).unwrap();
-        let bytes = fs::read(&path).unwrap();
-        let text = String::from_utf8_lossy(&bytes);
-        assert!(
-            text.contains("driver.log") && text.contains("volume vol-1"),
-            "{text}"
-        );
-        assert!(
-            !text.contains("hunter2") && !text.contains("token=abc"),
-            "{text}"
-        );
-    }
 }
