@@ -15,4 +15,5 @@ pub mod size;
 pub mod text;
 pub mod toml;
 pub mod topology;
+mod unique_keys;
 pub mod volume_paths;

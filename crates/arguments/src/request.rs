@@ -4,6 +4,7 @@
 //! secrets.
 
 use super::text::{TextError, TextOrigin};
+use super::unique_keys::UniqueKeys;
 use csi_proto::{json, schema::Message};
 use serde_json::Value as Json;
 use serde_json::error::Category;
@@ -21,7 +22,7 @@ pub enum RequestTextError {
     /// The file or standard input cannot be read.
     #[error("{0}")]
     Text(TextError),
-    /// The text is not JSON.
+    /// The text is not JSON, or an object in it has a key twice.
     #[error("{origin}: line {line}, column {column}: {problem}")]
     Syntax {
         /// The origin of the JSON.
@@ -76,7 +77,7 @@ impl RequestSource {
             Self::Inline(text) => text,
             Self::Text(origin) => &origin.read().map_err(RequestTextError::Text)?,
         };
-        let value = serde_json::from_str(text).map_err(|error| self.syntax(&error))?;
+        let UniqueKeys(value) = serde_json::from_str(text).map_err(|error| self.syntax(&error))?;
         if matches!(self, Self::Inline(_)) && json::has_secrets(message, &value) {
             return Err(RequestTextError::InlineSecrets);
         }
@@ -180,6 +181,10 @@ mod tests {
             (
                 "{\"a\": 1",
                 "the JSON of the request: line 1, column 7: EOF while parsing an object; the JSON is cut off",
+            ),
+            (
+                "{\"parameters\": {\"a\": \"b\", \"a\": \"c\"}}",
+                "the JSON of the request: line 1, column 29: the key \"a\" is given twice",
             ),
             (
                 "{} {}",
