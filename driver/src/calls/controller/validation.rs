@@ -113,9 +113,16 @@ pub(crate) fn check(
         return Err(format!("onDelete is {on_delete}").into());
     }
     check_context(export, record, &request.volume_context)?;
-    let Some(parameters) = check_parameters(shares, export, &request.parameters)? else {
+    let Some(mut parameters) = check_parameters(shares, export, &request.parameters)? else {
         return Ok(());
     };
+    // What was given as mutable at the creation stands with the other parameters in the record, and has been compared above.
+    let made = &what.wanted;
+    parameters.says_mode |= asked.says_mode;
+    parameters.mode = parameters.mode.or(asked.mode.and(made.mode));
+    parameters.uid = parameters.uid.or(asked.uid.and(made.uid));
+    parameters.gid = parameters.gid.or(asked.gid.and(made.gid));
+    parameters.on_delete = (parameters.on_delete).or(asked.on_delete.and(Some(made.on_delete)));
     let wanted = (shares.config.defaults).wanted(parameters, what.wanted.clone());
     match what.difference(&wanted) {
         Some(difference) => Err(format!("the parameters differ: {difference}").into()),

@@ -233,7 +233,8 @@ async fn capabilities_are_validated_against_the_volume() {
         Code::InvalidArgument,
         &["volume_mount_group", "gid"],
     );
-    let wanted = with_parameters("v", &[("onDelete", "retain")]);
+    let mut wanted = with_parameters("v", &[("onDelete", "retain")]);
+    wanted.mutable_parameters = map(&[("uid", "5"), ("mountPermissions", "0711")]);
     let volume = create(&controller, wanted.clone()).await.unwrap();
     let validate = async |change: &dyn Fn(&mut ValidateVolumeCapabilitiesRequest)| {
         let mut request = ValidateVolumeCapabilitiesRequest {
@@ -241,6 +242,7 @@ async fn capabilities_are_validated_against_the_volume() {
             volume_context: volume.volume_context.clone(),
             volume_capabilities: vec![mount()],
             parameters: wanted.parameters.clone(),
+            mutable_parameters: wanted.mutable_parameters.clone(),
             ..Default::default()
         };
         change(&mut request);
@@ -282,6 +284,14 @@ async fn capabilities_are_validated_against_the_volume() {
         (
             validate(&|r| r.mutable_parameters.extend(map(&[("iops", "")]))).await,
             "iops",
+        ),
+        (
+            validate(&|r| r.mutable_parameters.extend(map(&[("uid", "6")]))).await,
+            "uid",
+        ),
+        (
+            validate(&|r| r.parameters.extend(map(&[("uid", "6")]))).await,
+            "uid",
         ),
     ];
     for (answer, word) in answers {
