@@ -3,9 +3,9 @@
 //! This package owns `csi.proto` and `pluginregistration.proto`, the Rust types and service traits made from them, the
 //! constant tables that describe the first ([`schema`], [`tables`]), what answers a request ([`request`]), and the
 //! one walk from a message's bytes to a value ([`value`]) and back ([`json`]). Beside them stands what both programs must
-//! agree on: how a duration and a fault on purpose are written, what a deadline on the wire means, how text is made safe to show, how the
-//! kernel writes paths in its tables, where random numbers come from, who may take the place of a socket, and how lines wait for a
-//! reader who is slow.
+//! agree on: how a duration and a fault on purpose are written, what a deadline on the wire means, how text is made safe to show, where random
+//! numbers come from, who may take the place of a socket,
+//! and how lines wait for a reader who is slow.
 //! It must not call a driver, print, or know either program.
 
 /// The messages, and with the feature `server` the service traits. Generated.
@@ -33,7 +33,6 @@ pub mod faults;
 pub mod grpc_timeout;
 pub mod guess;
 pub mod json;
-pub mod kernel_table;
 pub mod line_queue;
 pub mod lock;
 pub mod methods;

@@ -1,6 +1,6 @@
 //! The mount points that this process sees, from the kernel's table: to ask there touches no mount, which may hang.
 
-use csi_proto::kernel_table::unescape;
+use csi_sys::kernel_table::unescape;
 use std::fs;
 use std::io;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@
 use crate::mount::options::MountFlags;
 use crate::mount::redaction;
 use crate::process::log::{Level, Log};
-use csi_proto::kernel_table::unescape;
+use csi_sys::kernel_table::unescape;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;

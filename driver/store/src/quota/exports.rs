@@ -1,6 +1,6 @@
 //! Who the clients of this machine's NFS server may be on a folder, as exportfs(8) has written it down. Must not change that.
 
-use csi_proto::kernel_table::unescape;
+use csi_sys::kernel_table::unescape;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
