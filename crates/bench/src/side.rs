@@ -10,7 +10,7 @@ use csi_error::say;
 use csi_invocation::run_folder;
 use csi_proto::schema::Message;
 use csi_proto::{Method, contents, lock};
-use csi_rpc::facts::Thing;
+use csi_rpc::facts::{Making, Thing};
 use csi_undo::Made;
 use std::collections::BTreeSet;
 use std::fs;
@@ -97,6 +97,10 @@ impl Side {
                 true => list.answered(made, &request, outcome.code, &outcome.reply),
                 false => list.withdrawn(made),
             });
+            if list.get(made).is_none() {
+                // It was refused, and the driver has nothing in its folder.
+                self.remove_staging_folder(csi_rpc::making(method), method, &request);
+            }
         }
         if outcome.code == Code::Ok {
             for (what, path) in &step.learns {
@@ -112,7 +116,12 @@ impl Side {
 
     /// Removes the staging folder of this run whose volume was unstaged.
     pub fn unstaged(&self, method: &Method, request: &Bytes) {
-        if let Some((_, making)) = csi_rpc::maker_of(method)
+        let making = csi_rpc::maker_of(method).map(|(_, making)| making);
+        self.remove_staging_folder(making, method, request);
+    }
+
+    fn remove_staging_folder(&self, making: Option<&Making>, method: &Method, request: &Bytes) {
+        if let Some(making) = making
             && let Some(folder) = staging_folder(making.thing, method.request, request)
             && lock(&self.folders).remove(&folder)
         {

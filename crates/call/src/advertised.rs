@@ -20,6 +20,8 @@ pub struct Advertised {
     pub group_controller: Vec<v1::GroupControllerServiceCapability>,
     /// What its node can do.
     pub node: Vec<v1::NodeServiceCapability>,
+    /// Whether the driver answers what its controller can do.
+    pub serves_controller: bool,
     /// Whether the driver answers what its node can do.
     pub serves_node: bool,
 }
@@ -103,6 +105,7 @@ impl Advertised {
     pub async fn ask_controller<A: Asks>(&mut self, asks: &mut A) -> Result<(), A::Error> {
         let request = v1::ControllerGetCapabilitiesRequest {};
         let reply = asks.ask(DriverEnd::Controller, request).await?;
+        self.serves_controller = reply.is_some();
         self.controller = reply.unwrap_or_default().capabilities;
         Ok(())
     }

@@ -414,7 +414,12 @@ fn address(text: &str, default_port: Option<u16>, family: Family) -> Result<Addr
         }
         None => match text.rsplit_once(':') {
             Some((host, _)) if host.contains(':') => {
-                return Err("an IPv6 address stands in brackets, as in [::1]:10000".to_owned());
+                let is_address = [text, host].map(|one| one.parse::<Ipv6Addr>().is_ok());
+                let problem = match is_address {
+                    [false, false] => "there is more than one colon; write HOST:PORT",
+                    _ => "an IPv6 address stands in brackets, as in [::1]:10000",
+                };
+                return Err(problem.to_owned());
             }
             Some((host, port)) => (host, Some(port)),
             None => (text, None),

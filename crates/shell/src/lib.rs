@@ -209,7 +209,7 @@ fn read(
             Err(ReadlineError::Eof) if !text.is_empty() => return Err(ReadlineError::Interrupted),
             line => text.push_str(&line?),
         }
-        if !line::goes_on(&text) {
+        if line::open(&text).is_none() {
             return Ok(text);
         }
         text.push('\n');

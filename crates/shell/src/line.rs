@@ -156,6 +156,17 @@ pub enum Open {
     Backslash,
 }
 
+impl Open {
+    /// Whether it may end in the next line: a quote does so at its sign alone.
+    pub fn may_end_in(self, line: &str) -> bool {
+        match self {
+            Self::Single => line.contains('\''),
+            Self::Double => line.contains('"'),
+            Self::Backslash => true,
+        }
+    }
+}
+
 /// A text in its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lexed {
@@ -448,9 +459,9 @@ fn path_length(text: &str) -> usize {
     }
 }
 
-/// Whether another line belongs to `text`.
-pub fn goes_on(text: &str) -> bool {
-    lex(text).open.is_some()
+/// The unfinished construct at the end of `text`, to which another line belongs.
+pub fn open(text: &str) -> Option<Open> {
+    lex(text).open
 }
 
 /// The statements of `text`, in order.

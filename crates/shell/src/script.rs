@@ -1,7 +1,7 @@
 //! Runs lines that come from a file, from standard input or from `-c`.
 
 use super::execute::{self, Flow, Shell};
-use super::line::{self, Statement};
+use super::line::{self, Open, Statement};
 use super::statement::without_secret;
 use csi_arguments::text::LIMIT;
 use csi_error::{Error, ErrorKind, OrError};
@@ -80,6 +80,7 @@ fn whole_line(
     number: &mut usize,
 ) -> Result<(String, usize, bool), Error> {
     let mut text = String::new();
+    let mut open = None;
     let start = *number + 1;
     loop {
         let mut next = String::new();
@@ -96,8 +97,12 @@ fn whole_line(
             _ => next,
         };
         text.push_str(&next);
-        // The line's own end does not count: a backslash before it does.
-        if next.is_empty() || !line::goes_on(text.trim_end_matches(['\n', '\r'])) {
+        // To read all of it again after each line of a long quote would take the square of its length.
+        if open.is_none_or(|open: Open| open.may_end_in(&next)) {
+            // The line's own end does not count: a backslash before it does.
+            open = line::open(text.trim_end_matches(['\n', '\r']));
+        }
+        if next.is_empty() || open.is_none() {
             return Ok((text, start, next.is_empty()));
         }
     }

@@ -244,7 +244,6 @@ fn from_a_line(bytes: &[u8], is_cut: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::doctor::bundle::Bundle;
     use crate::tools::doctor::process::Home;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 

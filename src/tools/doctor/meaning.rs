@@ -26,11 +26,17 @@ fn abilities(of: &Advertised) -> Vec<String> {
     };
     say(!of.plugin(P::ControllerService), "no controller here");
     say(
+        of.plugin(P::ControllerService) && !of.serves_controller,
+        "advertises a controller and does not serve it here: another process of the driver may",
+    );
+    say(
         of.controller(C::CreateDeleteVolume),
         "makes and deletes volumes",
     );
     say(
-        of.plugin(P::ControllerService) && !of.controller(C::CreateDeleteVolume),
+        of.plugin(P::ControllerService)
+            && of.serves_controller
+            && !of.controller(C::CreateDeleteVolume),
         "makes no volumes: they exist already",
     );
     say(of.controller(C::CloneVolume), "clones volumes");
@@ -87,7 +93,7 @@ fn contradictions(of: &Advertised) -> Vec<(&'static str, &'static str)> {
     let lists = of.controller(C::ListVolumes) || of.controller(C::GetVolume);
     let table = [
         (
-            says_how && !expands && of.plugin(P::ControllerService) && of.serves_node,
+            says_how && !expands && of.serves_controller && of.serves_node,
             "VolumeExpansion without EXPAND_VOLUME of the controller or the node: nobody expands",
             "let controller or node advertise EXPAND_VOLUME, or the plugin no VolumeExpansion",
         ),
@@ -113,7 +119,7 @@ fn contradictions(of: &Advertised) -> Vec<(&'static str, &'static str)> {
         ),
         (
             of.serves_node
-                && of.plugin(P::ControllerService)
+                && of.serves_controller
                 && of.controller(C::SingleNodeMultiWriter) != of.node(N::SingleNodeMultiWriter),
             "SINGLE_NODE_MULTI_WRITER of one end alone: ReadWriteOncePod needs both",
             "let controller and node advertise it, or neither",
@@ -136,6 +142,7 @@ mod tests {
             plugin: plugin.chain(expansion).collect(),
             controller: controller.iter().map(|one| (*one).into()).collect(),
             node: node.iter().map(|one| (*one).into()).collect(),
+            serves_controller: true,
             serves_node: true,
             ..Advertised::default()
         }
@@ -159,6 +166,15 @@ mod tests {
         );
         let found = findings(&of(&[], false, &[], &[]));
         assert_eq!(found[0].text, "no controller here");
+        // Drivers of two processes advertise the same of both.
+        let node = [N::SingleNodeMultiWriter];
+        let found = findings(&Advertised {
+            serves_controller: false,
+            ..of(&[P::ControllerService], true, &[], &node)
+        });
+        let told =
+            "advertises a controller and does not serve it here: another process of the driver may";
+        assert_eq!(found, [Finding::fine(CHECK, told)]);
     }
 
     #[test]

@@ -122,6 +122,7 @@ fn what_is_wrong_is_said_with_what_is_right() {
         ("h:", "from 1 to 65535"),
         ("a:b", "write unix:a:b"),
         ("::1:10000", "stands in brackets"),
+        ("tcp:localhost:10000", "write HOST:PORT"),
         ("[::1", "] after the IPv6 address"),
         ("[::1]1", ":PORT can follow"),
         ("[nope]:1", "not an IPv6 address"),

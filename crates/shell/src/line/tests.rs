@@ -178,11 +178,22 @@ fn a_semicolon_and_a_backslash_are_known() {
 
 #[test]
 fn an_open_quote_or_a_backslash_goes_on() {
-    for text in ["'a", "\"a", "a \\", "a 'b\nc"] {
-        assert!(goes_on(text), "{text}");
+    for (text, expected, ends_it, does_not) in [
+        ("'a", Open::Single, "b'", "b\""),
+        ("\"a", Open::Double, "b\"", "it's"),
+        ("a 'b\nc", Open::Single, "'", ""),
+    ] {
+        let found = open(text).unwrap();
+        assert_eq!(found, expected, "{text}");
+        assert!(
+            found.may_end_in(ends_it) && !found.may_end_in(does_not),
+            "{text}"
+        );
     }
+    let backslash = open("a \\").unwrap();
+    assert!(backslash == Open::Backslash && backslash.may_end_in(""));
     for text in ["a", "'a'", "# it's", "a\\\\"] {
-        assert!(!goes_on(text), "{text}");
+        assert_eq!(open(text), None, "{text}");
     }
 }
 
