@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// A page's size in bytes. Many callers may be answered at a time, and each answer is in memory until it is sent.
+/// A page's size in bytes, unless its first entry is larger. Many callers may be answered at a time, and each answer is in memory until it is sent.
 const MAX_PAGE: usize = 256 << 10;
 
 /// How long a share is waited for that has not been used for long.
@@ -161,15 +161,15 @@ struct Filling<E> {
 }
 
 impl<E: Message> Filling<E> {
-    /// Adds an entry, or says that there is no room.
+    /// Adds an entry, or says that there is no room. The first one always fits: a page without any would end the list.
     fn add(&mut self, entry: E) -> ControlFlow<()> {
         // The tag and the length before each entry.
         let bytes = entry.encoded_len() + 6;
-        if self.room == 0 || bytes > self.bytes {
+        if self.room == 0 || (bytes > self.bytes && !self.entries.is_empty()) {
             return ControlFlow::Break(());
         }
         self.room -= 1;
-        self.bytes -= bytes;
+        self.bytes = self.bytes.saturating_sub(bytes);
         self.entries.push(entry);
         ControlFlow::Continue(())
     }
@@ -244,6 +244,8 @@ mod tests {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
     #[test]
     fn tokens_are_read_back_and_others_refused() {
         let [share, after] = ["a", "b"].map(NameKey::of);
@@ -266,11 +268,15 @@ mod tests {
         }
     }
 
-    async fn all_pages(shares: &Arc<Shares>, end: Instant) -> Vec<Vec<prost_types::Any>> {
-        let show = |_: &Export, _, key: NameKey, _| {
+    async fn all_pages(
+        shares: &Arc<Shares>,
+        end: Instant,
+        bytes: usize,
+    ) -> Vec<Vec<prost_types::Any>> {
+        let show = move |_: &Export, _, key: NameKey, _| {
             Some(prost_types::Any {
                 type_url: key.to_string(),
-                value: Vec::new(),
+                value: vec![0; bytes],
             })
         };
         let (mut pages, mut token) = (Vec::new(), String::new());
@@ -286,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_without_time_makes_progress_with_each_page() {
+    async fn a_list_without_time_or_room_makes_progress_with_each_page() {
         let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
         let exports = ["a", "b", "c"].map(|name| Export::parse("nas", name).unwrap());
         with_records(folders[0].path(), 40);
@@ -301,12 +307,16 @@ mod tests {
             entries.map(|entry| entry.type_url.clone()).collect()
         };
         let now = Instant::now();
-        let whole = all_pages(&shares, now + Duration::from_secs(3600)).await;
+        let whole = all_pages(&shares, now + HOUR, 0).await;
         assert_eq!((whole.len(), whole[0].len()), (1, 43));
-        let hurried = all_pages(&shares, now).await;
+        let hurried = all_pages(&shares, now, 0).await;
         assert_eq!(keys(&hurried), keys(&whole));
         // Whatever other threads have read by then is not thrown away.
         assert!(hurried.len() > 40 / 8, "{}", hurried.len());
         assert!(hurried.iter().all(|page| !page.is_empty()));
+        // A page without an entry would say that this was all.
+        let large = all_pages(&shares, now + HOUR, MAX_PAGE).await;
+        assert_eq!(keys(&large), keys(&whole));
+        assert!(large.iter().all(|page| page.len() == 1));
     }
 }

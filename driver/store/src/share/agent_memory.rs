@@ -88,6 +88,9 @@ fn lately(before: u64, took: Duration) -> u64 {
 /// How many volumes are named at most. Where there are more, nothing is claimed of any.
 pub(super) const MOST: usize = 4096;
 
+/// The longest reason that is told, in bytes: every answer about the volume repeats it.
+const LONGEST_REASON: usize = 4096;
+
 /// What a comparison has found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compared {
@@ -131,8 +134,9 @@ impl Compared {
     }
 
     /// Why the size of the volume is not enforced, where that was found.
-    pub(super) fn trouble(&self, nonce: Nonce) -> Option<&String> {
-        self.unable.as_ref().or_else(|| self.volumes.get(&nonce))
+    pub(super) fn trouble(&self, nonce: Nonce) -> Option<&str> {
+        let why = self.unable.as_ref().or_else(|| self.volumes.get(&nonce))?;
+        Some(&why[..why.floor_char_boundary(LONGEST_REASON)])
     }
 }
 

@@ -59,7 +59,7 @@ fn read(share: &Share) -> Option<Compared> {
 
 /// Why the size of the volume with this record was not enforced when that was last looked at.
 pub(super) fn trouble(share: &Share, record: &Record<Volume>) -> Option<String> {
-    read(share)?.trouble(record.nonce).cloned()
+    read(share)?.trouble(record.nonce).map(str::to_owned)
 }
 
 /// What was found last, as it was read when somebody first asked; also for the metrics.
@@ -87,7 +87,7 @@ fn known(record: &Record<Volume>, compared: Option<&Compared>, now: u64) -> Opti
         State::Ready => {}
     }
     if let Some(why) = compared.and_then(|compared| compared.trouble(record.nonce)) {
-        return Some(SizeKnown::NotHeld(why.clone()));
+        return Some(SizeKnown::NotHeld(why.to_owned()));
     }
     let Some(project) = *project else {
         return Some(not_yet());

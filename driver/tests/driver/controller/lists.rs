@@ -212,3 +212,42 @@ async fn a_list_ends_in_the_time_of_no_other_caller() {
     let listed = listed.into_iter().map(|it| it.volume.unwrap().volume_id);
     assert_eq!(listed.collect::<Vec<_>>(), [volume.volume_id]);
 }
+
+/// The controller of a share on which somebody has found that the size of a volume is not enforced, for a reason of so many bytes.
+async fn with_reason_of(host: &Host, bytes: usize) -> Controller {
+    let controller = host.controller();
+    for n in 0..4 {
+        let wanted = request(&format!("v{n}"));
+        create(&controller, wanted).await.unwrap();
+    }
+    let all = list(&controller).await;
+    let mut parts = all[1].rsplit('.');
+    let (nonce, key) = (parts.next().unwrap(), parts.next().unwrap());
+    let records = host.at(".csi-nfs");
+    let record = records.join(format!("volumes/{key}/{nonce}.2"));
+    let text = std::fs::read_to_string(&record).unwrap();
+    let size = r#""size": {"enforced": {"project": 7}}, "capacity_bytes""#;
+    std::fs::write(&record, text.replace(r#""capacity_bytes""#, size)).unwrap();
+    let why = "é".repeat(bytes / 2);
+    let found =
+        format!(r#"{{"format": 2, "at": 1, "not_held": 1, "volumes": {{"{nonce}": "x{why}"}}}}"#);
+    std::fs::write(records.join("compared.json"), found).unwrap();
+    host.controller()
+}
+
+#[tokio::test]
+async fn a_reason_on_the_share_that_is_endless_ends_no_list() {
+    let host = Host::new();
+    let controller = with_reason_of(&host, 3 << 20).await;
+    let all = page(&controller, 0, "").await.unwrap();
+    assert_eq!((all.entries.len(), all.next_token.as_str()), (4, ""));
+    let listed = all.entries[1].status.clone().unwrap();
+    let listed = listed.volume_condition.unwrap();
+    let id = &all.entries[1].volume.as_ref().unwrap().volume_id;
+    let (_, got) = get(&controller, id).await.unwrap();
+    for condition in [listed, got] {
+        let message = condition.message;
+        assert!(condition.abnormal && message.starts_with("its size is not enforced: xéé"));
+        assert!((4000..5000).contains(&message.len()), "{}", message.len());
+    }
+}
