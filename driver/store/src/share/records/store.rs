@@ -43,8 +43,8 @@ pub struct Found<K> {
     pub(in crate::share) attempts: Vec<String>,
     /// Whether somebody has measured what the record is about.
     pub(in crate::share) has_measure: bool,
-    /// The oldest generation that is there.
-    oldest: u64,
+    /// The generations that are there.
+    generations: Vec<u64>,
     /// The record's text, with what this version does not know of it.
     text: Vec<u8>,
 }
@@ -59,7 +59,7 @@ impl<K: Kind> Found<K> {
                 .folder
                 .try_clone()
                 .context(|| "keeping a folder open".to_owned())?,
-            oldest: self.oldest.max(kept),
+            generations: vec![kept, record.generation],
             record,
             prepared: self.prepared,
             attempts: self.attempts.clone(),
@@ -207,7 +207,8 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             let detail = "its folder has records of two".to_owned();
             return Ok(unreadable(nonce, detail));
         }
-        let generation = match newest_from(&folder, nonce, generation) {
+        let listed = generation;
+        let generation = match newest_from(&folder, nonce, listed) {
             Ok(generation) => generation,
             Err(error) if beneath::is_gone(&error) => continue,
             Err(error) => return Err(error).context(|| format!("reading {kind}/{name}")),
@@ -226,13 +227,15 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             Ok(record) => {
                 let data = data_name(record.copy);
                 let mut beside = files.beside;
+                let mut generations = files.generations;
+                generations.extend(listed + 1..=generation);
                 Kept::Found(Found {
                     folder,
                     prepared: beside.remove(&data),
                     has_measure: beside.contains(&measure_name(nonce)),
                     attempts: beside.into_iter().filter(|it| is_attempt(it)).collect(),
                     record,
-                    oldest: files.oldest,
+                    generations,
                     text: content,
                 })
             }
@@ -271,20 +274,20 @@ pub(in crate::share) fn has_newer<K: Kind>(found: &Found<K>) -> std::io::Result<
 /// The newest generation, asked for by name: a listing may be an old one. With NFSv3 a client knows that a folder has changed
 /// by its times only, and misses a second change within one tick of the server's clock.
 fn newest_from(folder: &OwnedFd, nonce: Nonce, mut generation: u64) -> std::io::Result<u64> {
-    loop {
-        let next = format!("{nonce}.{}", generation + 1);
+    while let Some(next) = generation.checked_add(1) {
         // What is not there a client asks for each time.
-        match fs::statat(folder, next, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(_) => generation += 1,
-            Err(Errno::NOENT) => return Ok(generation),
+        match fs::statat(folder, format!("{nonce}.{next}"), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => generation = next,
+            Err(Errno::NOENT) => break,
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(generation)
 }
 
 struct Files {
     newest: Option<(Nonce, u64)>,
-    oldest: u64,
+    generations: Vec<u64>,
     mixed: bool,
     /// What lies beside the record's generations.
     beside: BTreeSet<String>,
@@ -297,7 +300,7 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
 fn files(names: Vec<CString>) -> Files {
     let mut files = Files {
         newest: None,
-        oldest: u64::MAX,
+        generations: Vec::new(),
         mixed: false,
         beside: BTreeSet::new(),
     };
@@ -306,7 +309,7 @@ fn files(names: Vec<CString>) -> Files {
             continue;
         };
         if let Some((nonce, generation)) = parse_file_name(&name) {
-            files.oldest = files.oldest.min(generation);
+            files.generations.push(generation);
             match files.newest {
                 Some((other, _)) if other != nonce => files.mixed = true,
                 Some((_, newest)) if newest >= generation => {}
@@ -370,7 +373,7 @@ fn draft_and_rename<K: Kind>(
                 prepared,
                 attempts: Vec::new(),
                 has_measure: false,
-                oldest: record.generation,
+                generations: vec![record.generation],
                 record,
                 text,
             }));
@@ -473,7 +476,7 @@ fn is_late<K: Kind>(share: &Share, found: &Found<K>, next: &Record<K>) -> std::i
     if files.newest != Some((next.nonce, next.generation)) {
         return Ok(true);
     }
-    if files.oldest < next.generation {
+    if files.generations.iter().any(|it| *it < next.generation) {
         return Ok(false);
     }
     let _ = fs::unlinkat(&found.folder, next.file_name(), AtFlags::empty());
@@ -481,9 +484,11 @@ fn is_late<K: Kind>(share: &Share, found: &Found<K>, next: &Record<K>) -> std::i
     Ok(true)
 }
 
-/// Removes generations before the last but one, which nobody reads any more.
+/// Removes generations before the last but one, which nobody reads any more. Only those that were seen: between two there may be a
+/// gap, in which a hand has left any number.
 fn prune<K: Kind>(found: &Found<K>, newest: u64) {
-    for generation in found.oldest..newest.saturating_sub(1) {
+    let kept = newest.saturating_sub(1);
+    for generation in found.generations.iter().filter(|it| **it < kept) {
         let old = format!("{}.{generation}", found.record.nonce);
         let _ = fs::unlinkat(&found.folder, &old, AtFlags::empty());
     }
@@ -538,10 +543,11 @@ mod tests {
             let updated = update(&share, &current, &next).unwrap();
             assert!(matches!(updated, Claimed::Won));
             current = current.with(next).unwrap();
-            let there = list(&current.folder).unwrap();
+            let mut there = list(&current.folder).unwrap().generations;
+            there.sort_unstable();
             // One less and nothing more is left for the next update to remove.
-            assert_eq!(current.oldest, there.oldest);
-            assert_eq!(there.oldest, current.record.generation - 1);
+            assert_eq!(current.generations, there);
+            assert_eq!(there[0], current.record.generation - 1);
         }
     }
 }

@@ -9,6 +9,9 @@ use serde_json::{Map, Value};
 /// The longest record that is read, in bytes. Parameters have at most 4 KiB.
 pub const MAX_RECORD: u64 = 64 * 1024;
 
+/// The last generation of a record that is read. No share sees so many changes, and where numbers end nothing can follow.
+const LAST: u64 = u64::MAX / 2;
+
 /// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
 const PREPARED: &str = "data";
 
@@ -60,7 +63,7 @@ pub(in crate::share) fn read<K: Kind>(
     if (record.nonce, record.generation, record.key()) != (nonce, generation, key) {
         return Err("its content does not match its file's name".to_owned());
     }
-    if !K::is_sound(&record) {
+    if !K::is_sound(&record) || generation > LAST {
         return Err(format!("it has values that no record in {} has", K::FOLDER));
     }
     Ok(record)

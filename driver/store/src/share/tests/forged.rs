@@ -103,6 +103,39 @@ impl Scene {
 }
 
 #[test]
+fn a_far_generation_holds_up_no_call() {
+    for (generation, is_read) in [(1 << 43, true), (u64::MAX - 1, false), (u64::MAX, false)] {
+        let scene = Scene::new();
+        for file in scene.records() {
+            let newest = file.extension().unwrap().to_str().unwrap();
+            let text = std::fs::read_to_string(&file).unwrap();
+            let generation_is = |number: &str| format!(r#""generation": {number}"#);
+            let number = generation.to_string();
+            let far = text.replace(&generation_is(newest), &generation_is(&number));
+            assert_ne!(far, text);
+            std::fs::write(file.with_extension(number), far).unwrap();
+        }
+        let (share, volume) = (scene.trial.share(), &scene.volume);
+        let expanded = change::expand(&share, volume.key(), volume.nonce, 1 << 40, 0);
+        match is_read {
+            true => {
+                let there = scene
+                    .trial
+                    .files(&format!(".csi-nfs/volumes/{}", volume.key()));
+                let [kept, next] = [0, 1].map(|n| format!("{}.{}", volume.nonce, generation + n));
+                assert_eq!(there, BTreeSet::from([kept, next, "leaving".to_owned()]));
+                assert_eq!(expanded.unwrap().generation, generation + 1);
+            }
+            false => assert!(
+                matches!(expanded, Err(ShareError::Damaged { .. })),
+                "{expanded:?}"
+            ),
+        }
+        scene.try_all();
+    }
+}
+
+#[test]
 fn a_record_that_names_another_folder_gets_nothing_of_it() {
     for path in ["victim", "foreign", "team", "victim/precious", "no/where"] {
         for state in ["ready", "deleting", "creating"] {
