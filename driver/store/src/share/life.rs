@@ -83,9 +83,12 @@ pub trait Life: Kind {
     /// When it cannot be used.
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError>;
 
-    /// The generation that takes `record` away.
-    fn going(_share: &Share, record: &Record<Self>) -> Record<Self> {
-        record.deleting()
+    /// The generation that takes `found` away.
+    ///
+    /// # Errors
+    /// When it cannot be taken away, and nothing is begun then.
+    fn going(_share: &Share, found: &Found<Self>) -> Result<Record<Self>, ShareError> {
+        Ok(found.record.deleting())
     }
 
     /// The generation that takes `record` back: nobody has used it.
@@ -299,7 +302,10 @@ fn copy<K: Life>(
         Err(error) if error.is_stale() => Ok(None),
         Err(error) if error.is_final() => {
             // Whatever generation the record has by now.
-            let withdrawn = |now: &Record<K>| now.needs_copy().then(|| K::withdrawn(now));
+            let withdrawn = |now: &Found<K>| {
+                let now = &now.record;
+                Ok(now.needs_copy().then(|| K::withdrawn(now)))
+            };
             delete_as(share, record.key(), record.nonce, withdrawn)
                 .map_err(ShareError::unfinished)?;
             Err(error)
@@ -383,7 +389,10 @@ fn give_back<K: Kind>(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), S
 /// I/O errors leave it to a retry.
 pub(super) fn withdraw<K: Life>(share: &Share, found: &Found<K>) -> Result<bool, ShareError> {
     let record = &found.record;
-    let withdrawn = |now: &Record<K>| (now == record).then(|| K::withdrawn(now));
+    let withdrawn = |now: &Found<K>| {
+        let is_same = now.record == *record;
+        Ok(is_same.then(|| K::withdrawn(record)))
+    };
     delete_as(share, record.key(), record.nonce, withdrawn).map_err(ShareError::unfinished)
 }
 
@@ -392,10 +401,8 @@ pub(super) fn withdraw<K: Life>(share: &Share, found: &Found<K>) -> Result<bool,
 /// # Errors
 /// [`ShareError::Unfinished`] says that a retry is needed; others that nothing was begun.
 pub fn delete<K: Life>(share: &Share, key: NameKey, nonce: Nonce) -> Result<(), ShareError> {
-    delete_as(share, key, nonce, |record: &Record<K>| {
-        Some(K::going(share, record))
-    })
-    .map(drop)
+    let going = |found: &Found<K>| K::going(share, found).map(Some);
+    delete_as(share, key, nonce, going).map(drop)
 }
 
 /// Deletes as [`delete`] does, by the generation that `deleting` makes of the record; not, when it makes none. Returns whether
@@ -404,7 +411,7 @@ fn delete_as<K: Life>(
     share: &Share,
     key: NameKey,
     nonce: Nonce,
-    deleting: impl Fn(&Record<K>) -> Option<Record<K>>,
+    deleting: impl Fn(&Found<K>) -> Result<Option<Record<K>>, ShareError>,
 ) -> Result<bool, ShareError> {
     for attempt in 0..ATTEMPTS {
         pause(attempt);
@@ -415,7 +422,11 @@ fn delete_as<K: Life>(
         };
         let is_ours = found.record.state != State::Deleting;
         let found = if is_ours {
-            let Some(next) = deleting(&found.record) else {
+            let next = match deleting(&found) {
+                Err(error) if error.is_stale() => continue,
+                next => next?,
+            };
+            let Some(next) = next else {
                 return Ok(false);
             };
             match store::update(share, &found, &next) {

@@ -1,6 +1,7 @@
 //! Crashes between any two steps, and things that happen meanwhile.
 
 use super::copies::full_volume;
+use super::hazards::forget_deletion;
 use super::*;
 use crate::files::crash_points::panicking;
 use std::panic::AssertUnwindSafe;
@@ -162,26 +163,32 @@ fn a_foreign_folder_is_never_taken_for_ours() {
 #[test]
 fn a_crash_while_a_creation_is_taken_back_is_made_good() {
     let volume = wanted("v", "v");
-    at_each_step(
-        5,
-        |trial| {
-            // Published and not placed: the state that a crash leaves.
-            for count in 0.. {
-                let _ = crashing(count, || trial.create(&volume));
-                if !trial.records().is_empty() {
-                    break;
+    for is_full in [false, true] {
+        at_each_step(
+            5,
+            |trial| {
+                // Published and not placed: the state that a crash leaves.
+                for count in 0.. {
+                    let _ = crashing(count, || trial.create(&volume));
+                    if !trial.records().is_empty() {
+                        break;
+                    }
                 }
-            }
-            std::fs::create_dir(trial.at("v")).unwrap();
-        },
-        |trial, ()| trial.create(&volume).map(drop),
-        |trial, ()| {
-            let again = trial.create(&volume);
-            assert!(matches!(again, Err(ShareError::Foreign(_))), "{again:?}");
-            assert_eq!(trial.records(), []);
-            trial.check();
-        },
-    );
+                std::fs::create_dir(trial.at("v")).unwrap();
+                trial.records().remove(0)
+            },
+            |trial, _| trial.create(&volume).map(drop),
+            |trial, record| {
+                if is_full {
+                    forget_deletion(trial, record);
+                }
+                let again = trial.create(&volume);
+                assert!(matches!(again, Err(ShareError::Foreign(_))), "{again:?}");
+                assert_eq!(trial.records(), []);
+                trial.check();
+            },
+        );
+    }
 }
 
 #[test]

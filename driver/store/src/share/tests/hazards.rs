@@ -1,6 +1,7 @@
 //! Volumes in a share with other volumes, foreign folders, symlinks and damage.
 
 use super::*;
+use crate::share::records::text;
 
 #[test]
 fn a_volume_lives_and_dies() {
@@ -194,6 +195,17 @@ pub(super) fn make_anothers(trial: &Trial, path: &str) {
     std::fs::write(trial.at(path).join("theirs"), "x").unwrap();
 }
 
+/// Puts `record` back in the place of the generation that says deleting, for which a full share would have had no room.
+pub(super) fn forget_deletion(trial: &Trial, record: &Record<Volume>) {
+    let (key, nonce) = (record.key(), record.nonce);
+    let file = |generation| trial.at(&format!(".csi-nfs/volumes/{key}/{nonce}.{generation}"));
+    // The last generation goes last.
+    if std::fs::remove_file(file(record.generation + 1)).is_ok() {
+        let text = text::write(record, None).unwrap();
+        std::fs::write(file(record.generation), text).unwrap();
+    }
+}
+
 #[test]
 fn what_others_make_at_the_path_of_an_interrupted_deletion_stays() {
     at_each_step(
@@ -211,6 +223,48 @@ fn what_others_make_at_the_path_of_an_interrupted_deletion_stays() {
             trial.check();
         },
     );
+}
+
+#[test]
+fn what_others_make_stays_where_a_full_share_kept_a_deletion_from_the_record() {
+    let taken = AtomicUsize::new(0);
+    for (on_delete, is_empty) in [
+        (OnDelete::Delete, true),
+        (OnDelete::Delete, false),
+        (OnDelete::Archive, false),
+    ] {
+        at_each_step(
+            8,
+            |trial| {
+                let mut wanted = wanted("v", "team/v");
+                wanted.on_delete = on_delete;
+                let record = trial.create(&wanted).unwrap();
+                std::fs::write(trial.at("team/v/ours"), "x").unwrap();
+                record
+            },
+            |trial, record| trial.delete(record),
+            |trial, record| {
+                let has_left = !trial.at("team/v").exists();
+                forget_deletion(trial, record);
+                if has_left {
+                    taken.fetch_add(1, Ordering::Relaxed);
+                    make_anothers(trial, "team/v");
+                    if is_empty {
+                        std::fs::remove_file(trial.at("team/v/theirs")).unwrap();
+                    }
+                }
+                trial.delete(record).unwrap();
+                assert_eq!(trial.records(), []);
+                assert_eq!(trial.at("team/v").exists(), has_left);
+                if has_left {
+                    assert_eq!(trial.at("team/v/theirs").exists(), !is_empty);
+                    assert!(!trial.at("team/v/ours").exists());
+                }
+                trial.check();
+            },
+        );
+    }
+    assert!(taken.into_inner() > 10);
 }
 
 #[test]

@@ -91,13 +91,13 @@ impl Life for Volume {
         }
     }
 
-    fn going(share: &Share, record: &Record<Self>) -> Record<Self> {
-        let mut next = record.deleting();
+    fn going(share: &Share, found: &Found<Self>) -> Result<Record<Self>, ShareError> {
+        let mut next = found.record.deleting();
         // What is not placed yet leaves from beside the record.
-        if record.state == State::Ready {
-            next.what.leaving = delete::at_path(share, record);
+        if found.record.state == State::Ready {
+            next.what.leaving = delete::leaves(share, found)?;
         }
-        next
+        Ok(next)
     }
 
     fn withdrawn(record: &Record<Self>) -> Record<Self> {
@@ -140,8 +140,14 @@ pub(in crate::share) fn finish_create(
 ) -> Result<Option<Record<Volume>>, ShareError> {
     let record = &found.record;
     let adopts = record.what.wanted.adopt;
-    if !found.prepared && !adopts && !claim::holds(share, record)? {
-        return refuse_misplaced(share, found);
+    if !found.prepared && !adopts && record.what.wanted.sub_dir.is_some() {
+        // It was being taken back, and a full share had no room to say so: what lies at the path is somebody else's.
+        if delete::has_begun(found)? {
+            return life::withdraw(share, found).map(|_| None);
+        }
+        if !claim::holds(share, record)? {
+            return refuse_misplaced(share, found);
+        }
     }
     removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
     // Before anybody can write to it.

@@ -111,6 +111,19 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
     Err(store::contended::<Volume>(record.key()))
 }
 
+/// Whether a deletion of what is at a path that a user has chosen has taken something away.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn has_begun(found: &Found<Volume>) -> Result<bool, ShareError> {
+    let Some(leaving) = beside(found, LEAVING)? else {
+        return Ok(true);
+    };
+    let is_in =
+        |name| beneath::exists(&leaving, name).context(|| format!("looking into {LEAVING}"));
+    Ok(is_in(PLACED)? || is_in(UNPLACED)?)
+}
+
 /// The open folder of that name beside the record, when it is there.
 fn beside(found: &Found<Volume>, name: &str) -> Result<Option<OwnedFd>, ShareError> {
     match beneath::folder_now(&found.folder, name) {
@@ -166,9 +179,33 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
     beneath::sync(&parent).context(context)
 }
 
-/// Which folder lies at the record's path, where a user has chosen that; nothing when that cannot be told.
-pub(super) fn at_path(share: &Share, record: &Record<Volume>) -> Option<FolderIdentity> {
-    record.what.wanted.sub_dir.as_ref()?;
+/// Which folder a deletion of the ready volume takes away from a path that a user has chosen; nothing when that cannot be told.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn leaves(
+    share: &Share,
+    found: &Found<Volume>,
+) -> Result<Option<FolderIdentity>, ShareError> {
+    if found.record.what.wanted.sub_dir.is_none() {
+        return Ok(None);
+    }
+    // Asked first, since a folder goes this way.
+    let there = at_path(share, &found.record);
+    // An earlier deletion, which a full share has kept from the record, may have taken it, and what lies at the path now is
+    // somebody else's.
+    for way in [LEAVING, LEFT] {
+        if let Some(folder) = beside(found, way)?
+            && let Some(left) = identity(&found.record, &folder, PLACED)?
+        {
+            return Ok(Some(left));
+        }
+    }
+    Ok(there)
+}
+
+/// Which folder lies at the record's path; nothing when that cannot be told.
+fn at_path(share: &Share, record: &Record<Volume>) -> Option<FolderIdentity> {
     let parent = open_parent(share, &record.what.path).ok()??;
     beneath::ask(&parent, record.what.path.leaf()).ok()?;
     FolderIdentity::of(&parent, record.what.path.leaf()).ok()?
@@ -179,9 +216,16 @@ fn is_anothers(record: &Record<Volume>, folder: &OwnedFd, name: &str) -> Result<
     let Some(leaving) = record.what.leaving else {
         return Ok(false);
     };
-    let now =
-        FolderIdentity::of(folder, name).context(|| format!("looking at {}", record.what.path))?;
+    let now = identity(record, folder, name)?;
     Ok(now.is_some_and(|now| !leaving.may_be(now)))
+}
+
+fn identity(
+    record: &Record<Volume>,
+    folder: &OwnedFd,
+    name: &str,
+) -> Result<Option<FolderIdentity>, ShareError> {
+    FolderIdentity::of(folder, name).context(|| format!("looking at {}", record.what.path))
 }
 
 /// Moves what a late rename has taken from others back to its path.
