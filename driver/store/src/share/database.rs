@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 const LABEL: &str = "share.json";
 const VOLUMES: &str = "volumes";
-const CLAIMS: &str = "folders";
+pub(in crate::share) const CLAIMS: &str = "folders";
 const TRASH: &str = "trash";
 const DRAFTS: &str = "drafts";
 const SNAPSHOTS: &str = "snapshots";

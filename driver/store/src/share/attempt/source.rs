@@ -152,10 +152,11 @@ impl Source {
                 return Ok((OpenSource::Archive(archive), SourceRecord::default()));
             }
             Self::Volume(origin) => {
-                let record = self.ready::<Volume>(share, origin)?.record;
-                if !claim::holds(share, &record)? {
+                let found = self.ready::<Volume>(share, origin)?;
+                if !claim::still_holds(share, &found)? {
                     return Err(self.gone());
                 }
+                let record = found.record;
                 let path = record.what.path.to_path();
                 (
                     beneath::folder(&share.root, &path),

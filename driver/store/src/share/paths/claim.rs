@@ -10,11 +10,12 @@
 
 use crate::files::beneath;
 use crate::files::crash_points::step;
-use crate::share::database::Share;
+use crate::share::database::{CLAIMS, Share};
 use crate::share::error::{Context, ShareError};
-use crate::share::paths::sub_path::SubPath;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use crate::share::records::record::Record;
-use crate::share::records::store::{self, Kept};
+use crate::share::records::store::{self, Found, Kept};
+use crate::share::records::text::LEAVING;
 use crate::share::records::volume::Volume;
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
@@ -60,6 +61,11 @@ fn top(share: &Share) -> io::Result<OwnedFd> {
 
 fn step_name(component: &str) -> String {
     format!("+{component}")
+}
+
+/// The way down to a path.
+fn steps(path: &SubPath) -> Vec<String> {
+    path.components().iter().map(|it| step_name(it)).collect()
 }
 
 /// What stands at one place of the tree.
@@ -269,8 +275,7 @@ pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<
     let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(true);
     };
-    let steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
-    let steps = steps.join("/");
+    let steps = steps(path).join("/");
     let is_ours = |place: &ClaimedFolder| place.owner == Some(owner);
     let known = beneath::folder(&share.claims, &steps).and_then(|folder| place(&folder));
     if known.is_ok_and(|place| is_ours(&place)) {
@@ -280,6 +285,36 @@ pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<
     let now = beneath::folder_now(&share.claims, &steps).and_then(|folder| place(&folder));
     let now = beneath::if_there(now).context(|| format!("looking up the claim of {path}"))?;
     Ok(now.is_some_and(|place| is_ours(&place)))
+}
+
+/// Whether the path of the ready volume `found` is its still: a deletion releases it.
+///
+/// # Errors
+/// [`ShareError::Damaged`] when it has no claim and its folder has not left: a deletion has not begun. I/O errors.
+pub(in crate::share) fn still_holds(
+    share: &Share,
+    found: &Found<Volume>,
+) -> Result<bool, ShareError> {
+    let (record, path) = (&found.record, &found.record.what.path);
+    let Some(owner) = Owner::of(record) else {
+        return Ok(true);
+    };
+    if holds(share, record)? {
+        return Ok(true);
+    }
+    // A way out goes before the claim.
+    let way_out = beneath::if_there(beneath::folder_now(&found.folder, LEAVING));
+    match way_out.context(|| format!("looking for {LEAVING} beside the record"))? {
+        None => Ok(false),
+        Some(_) => Err(ShareError::Damaged {
+            what: format!("the claim of volume {:?}", record.what.wanted.name),
+            detail: format!(
+                "the empty file {RECORDS_FOLDER}/{CLAIMS}/{}/{} is missing: put it back",
+                steps(path).join("/"),
+                owner.file_name()
+            ),
+        }),
+    }
 }
 
 /// Refuses `path` when somebody keeps others from it.
@@ -328,7 +363,7 @@ pub(in crate::share) fn release(share: &Share, record: &Record<Volume>) -> Resul
     let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(());
     };
-    let mut steps: Vec<String> = path.components().iter().map(|c| step_name(c)).collect();
+    let mut steps = steps(path);
     let released = beneath::folder(&share.claims, steps.join("/"))
         .and_then(|folder| Ok(fs::unlinkat(&folder, owner.file_name(), AtFlags::empty())?));
     beneath::if_there(released).context(|| format!("releasing the folder {path}"))?;

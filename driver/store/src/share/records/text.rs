@@ -15,6 +15,9 @@ const LAST: u64 = u64::MAX / 2;
 /// What lies beside a record from its first generation on: the folder of an empty volume, until it is moved to its place.
 const PREPARED: &str = "data";
 
+/// Through what, beside its record, the folder of a volume leaves a path that a user has chosen.
+pub(in crate::share) const LEAVING: &str = "leaving";
+
 /// What a copy has beside the record, each with `.` and the nonce of the attempt: the data, the folder of links that copying
 /// needs, and the sign of life.
 pub(in crate::share) const COPYING: [&str; 3] = ["data", "links", "beat"];

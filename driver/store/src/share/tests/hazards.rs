@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::share::records::text;
+use crate::share::records::volume::Changes;
 
 #[test]
 fn a_volume_lives_and_dies() {
@@ -157,6 +158,54 @@ fn a_damaged_record_is_said_and_not_touched() {
         ));
     }
     assert!(trial.at("v").exists());
+}
+
+#[test]
+fn a_volume_without_its_claim_is_said_to_be_damaged_and_not_touched() {
+    for (on_delete, keeps_data) in [(OnDelete::Delete, false), (OnDelete::Retain, true)] {
+        let trial = Trial::new();
+        let mut wanted = wanted("v", "team/v");
+        wanted.on_delete = on_delete;
+        let record = trial.create(&wanted).unwrap();
+        std::fs::write(trial.at("team/v/file"), "x").unwrap();
+        let (key, nonce) = (record.key(), record.nonce);
+        let claim = format!(".csi-nfs/folders/+team/+v/@{key}.{nonce}");
+        std::fs::remove_file(trial.at(&claim)).unwrap();
+        let changes = Changes {
+            mode: Some(0o700),
+            ..Changes::default()
+        };
+        let modify = || change::modify(&trial.share(), key, nonce, &changes);
+        let refused = [
+            trial.create(&wanted).map(drop),
+            modify().map(drop),
+            trial.snapshot("s", &record).map(drop),
+            match keeps_data {
+                true => modify().map(drop),
+                false => trial.delete(&record),
+            },
+        ];
+        for answer in refused {
+            let error = answer.unwrap_err();
+            assert!(matches!(error, ShareError::Damaged { .. }), "{error}");
+            assert!(error.to_string().contains(&claim), "{error}");
+            assert_eq!(trial.trouble(&record), Some(error.to_string()));
+        }
+        assert!(trial.at("team/v/file").exists());
+        assert_eq!(trial.records(), std::slice::from_ref(&record));
+        if keeps_data {
+            trial.delete(&record).unwrap();
+            assert!(trial.at("team/v/file").exists());
+        } else {
+            std::fs::create_dir_all(trial.at(&claim).parent().unwrap()).unwrap();
+            std::fs::write(trial.at(&claim), "").unwrap();
+            assert_eq!(trial.trouble(&record), None);
+            modify().unwrap();
+            trial.snapshot("s", &record).unwrap();
+            trial.delete(&record).unwrap();
+        }
+        trial.check();
+    }
 }
 
 #[test]

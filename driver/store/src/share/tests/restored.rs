@@ -25,7 +25,7 @@ impl Trial {
         std::fs::rename(self.at("backup"), self.at(".csi-nfs")).unwrap();
     }
 
-    fn trouble(&self, record: &Record<Volume>) -> Option<String> {
+    pub(super) fn trouble(&self, record: &Record<Volume>) -> Option<String> {
         let share = self.share();
         let found = store::find::<Volume>(&share, record.key()).unwrap();
         crate::share::volume::create::trouble(&share, &found.unwrap()).unwrap()

@@ -112,7 +112,7 @@ pub fn modify(
             let folder = beneath::folder(&share.root, what.path.to_path())
                 .map_err(blocked(&what.path, || format!("opening {}", what.path)))?;
             if !is_ours(share, volume)? {
-                return Ok(None);
+                return Err(ShareError::NoVolume);
             }
             set_attributes(&folder, changes.mode, changes.uid, changes.gid)?;
             has_begun = true;
@@ -169,7 +169,11 @@ pub(super) fn change(
 /// Whether the folder at the record's path is its volume's now. A claim counts only with its record: a creation that came too
 /// late may have left one.
 fn is_ours(share: &Share, record: &Record<Volume>) -> Result<bool, ShareError> {
-    Ok(claim::holds(share, record)?
-        && store::find::<Volume>(share, record.key())?
-            .is_some_and(|found| found.record.nonce == record.nonce))
+    let holds = claim::holds(share, record)?;
+    match store::find::<Volume>(share, record.key())? {
+        Some(found) if found.record.nonce == record.nonce => {
+            Ok(holds || claim::still_holds(share, &found)?)
+        }
+        _ => Ok(false),
+    }
 }

@@ -84,10 +84,10 @@ impl Life for Volume {
     }
 
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError> {
-        let path = &found.record.what.path;
-        match exists_at(share, path)? {
-            true => Ok(()),
-            false => Err(ShareError::FolderGone(path.clone())),
+        let what = &found.record.what;
+        match exists_at(share, &what.path)? {
+            true if what.wanted.adopt || claim::still_holds(share, found)? => Ok(()),
+            _ => Err(ShareError::FolderGone(what.path.clone())),
         }
     }
 
@@ -271,10 +271,18 @@ pub fn trouble(share: &Share, found: &Found<Volume>) -> Result<Option<String>, S
         State::Creating => Some("its creation is not finished: repeat CreateVolume".to_owned()),
         State::Deleting => Some("its deletion is not finished: repeat DeleteVolume".to_owned()),
         State::Ready => match exists_at(share, &record.what.path) {
-            Ok(true) if matches!(record.what.size, Some(Size::Enforced { .. })) => {
-                full(share, record)?
-            }
-            Ok(true) => None,
+            Ok(true) => match claim::still_holds(share, found) {
+                Ok(true) if matches!(record.what.size, Some(Size::Enforced { .. })) => {
+                    full(share, record)?
+                }
+                Ok(true) => None,
+                Ok(false) => Some(format!(
+                    "its folder {} is its no more: delete the volume",
+                    record.what.path
+                )),
+                Err(damaged @ ShareError::Damaged { .. }) => Some(damaged.to_string()),
+                Err(other) => return Err(other),
+            },
             Ok(false) => Some(format!("its folder {} is missing", record.what.path)),
             Err(blocked @ ShareError::Blocked { .. }) => Some(blocked.to_string()),
             Err(other) => return Err(other),

@@ -19,7 +19,7 @@ use crate::share::paths::open::{make_parents, open_parent};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Found};
-use crate::share::records::text::data_name;
+use crate::share::records::text::{LEAVING, data_name};
 use crate::share::records::volume::{OnDelete, Volume, Wanted};
 use crate::share::repeat::{ATTEMPTS, pause};
 use crate::share::token::{NameKey, Nonce};
@@ -28,9 +28,7 @@ use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// Through what, beside its record, the folder of a volume leaves a path that a user has chosen.
-const LEAVING: &str = "leaving";
-/// The same, when nothing comes through any more.
+/// What `leaving` is when nothing comes through any more.
 const LEFT: &str = "left";
 /// What leaves: a folder that was at its path, and one that was not there yet.
 const PLACED: &str = "placed";
@@ -182,13 +180,17 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
 /// Which folder a deletion of the ready volume takes away from a path that a user has chosen; nothing when that cannot be told.
 ///
 /// # Errors
-/// I/O errors.
+/// [`ShareError::Damaged`] when the path is its no more, and I/O errors.
 pub(super) fn leaves(
     share: &Share,
     found: &Found<Volume>,
 ) -> Result<Option<FolderIdentity>, ShareError> {
     if found.record.what.wanted.sub_dir.is_none() {
         return Ok(None);
+    }
+    if found.record.what.on_delete() != OnDelete::Retain {
+        // Without its claim the folder would stay, with all that is in it.
+        claim::still_holds(share, found)?;
     }
     // Asked first, since a folder goes this way.
     let there = at_path(share, &found.record);
