@@ -83,6 +83,21 @@ impl Shares {
         }
     }
 
+    /// What a call wants where it was made before, in the place of `refused`, which is about what has come since.
+    pub(super) async fn made_before<K: Operated>(
+        self: &Arc<Self>,
+        creation: &Creation<K>,
+        refused: ControllerError,
+    ) -> Outcome<K> {
+        let wanted = creation.wanted.clone();
+        let look = move |share: &Share| life::existing::<K>(share, &wanted);
+        let made = self.with_records(Work::Call, &creation.export, look).await;
+        match made {
+            Ok(Some(Some(made))) => Ok(Some(made)),
+            _ => Err(refused),
+        }
+    }
+
     /// Makes what a call wants, which is a copy, when it is its turn. What is there already need not wait for that. `source` is
     /// the share of the original, where it may be another one.
     pub(super) async fn create_copy<K: Operated>(

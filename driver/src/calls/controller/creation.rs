@@ -12,7 +12,6 @@ use crate::calls::operations::Operation;
 use crate::calls::parameters::{MUTABLE, Parameters, secret_options};
 use crate::calls::volume_id::{Location, SnapshotId, VolumeId};
 use csi_nfs_store::export::Export;
-use csi_nfs_store::files::admission::Work;
 use csi_nfs_store::files::copying::Progress;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
@@ -151,15 +150,7 @@ async fn run(
         path.map_or(Ok(()), |path| shares.refuse_used_otherwise(&export, path))
     };
     if let Err(refused) = apart.await {
-        // One that was made before is there, whatever came beside it since.
-        let wanted = creation.wanted.clone();
-        let made = move |share: &Share| life::existing::<Volume>(share, &wanted);
-        let made = shares.with_records(Work::Call, &export, made).await;
-        return made
-            .ok()
-            .flatten()
-            .flatten()
-            .map_or(Err(refused), |it| Ok(Some(it)));
+        return shares.made_before(&creation, refused).await;
     }
     let created = match source {
         None => create_empty(&shares, creation).await,

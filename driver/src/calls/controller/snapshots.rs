@@ -97,7 +97,10 @@ async fn run(
 ) -> SnapshotOutcome {
     if let Some(id) = &upstream {
         // Before the share gets records for a volume that is not there.
-        upstream::find_volume(&shares, id, &creation.options).await?;
+        let found = upstream::find_volume(&shares, id, &creation.options).await;
+        if let Err(refused) = found {
+            return shares.made_before(&creation, refused).await;
+        }
     }
     shares.create_copy(creation, None).await
 }

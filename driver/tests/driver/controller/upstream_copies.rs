@@ -51,6 +51,9 @@ async fn its_volumes_are_cloned_and_snapshotted() {
         .await;
     refused(answer, Code::AlreadyExists, &["pvc-1"]);
     delete(c, UPSTREAM).await.unwrap();
+    for replica in [c, &successor(&host)] {
+        assert_eq!(ready(replica, "s", UPSTREAM).await, taken);
+    }
     create(c, from_snapshot("restored", &taken.snapshot_id))
         .await
         .unwrap();
