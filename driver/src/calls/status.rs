@@ -164,6 +164,7 @@ fn share_code(error: &ShareError) -> Code {
         | ShareError::Foreign(_)
         | ShareError::NothingToAdopt(_)
         | ShareError::FolderGone(_)
+        | ShareError::DataGone
         | ShareError::NotPlain { .. }
         | ShareError::Empty
         | ShareError::NotHeld(_)

@@ -15,9 +15,10 @@ use csi_nfs_store::export::Export;
 use csi_nfs_store::share::database::Expect;
 use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::records::origin::Origin;
-use csi_nfs_store::share::records::record::{Record, State};
+use csi_nfs_store::share::records::record::Record;
 use csi_nfs_store::share::records::snapshot::{Snapshot, Wanted};
 use csi_nfs_store::share::records::store;
+use csi_nfs_store::share::snapshots;
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
@@ -136,10 +137,10 @@ async fn find(
         .with_share(&export, options, Expect::Known(id.uuid), move |share| {
             // A record that cannot be used must not look as if the snapshot were gone.
             let found = store::find::<Snapshot>(share, key)?;
-            match found.map(|found| found.record) {
-                Some(record) if record.nonce == nonce && record.state == State::Ready => Ok(record),
-                _ => Err(ShareError::NoSnapshot),
-            }
+            let found = found.filter(|found| found.record.nonce == nonce);
+            let finished = found.map(|found| snapshots::finished(share, found));
+            let finished = finished.transpose()?.flatten();
+            finished.ok_or(ShareError::NoSnapshot)
         })
         .await?;
     Ok(answer::snapshot(shares, &export, id.uuid, &record))

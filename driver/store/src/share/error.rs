@@ -83,6 +83,11 @@ pub enum ShareError {
         "the volume exists and its folder {0} is missing on the share: put it back from a backup, or delete the volume"
     )]
     FolderGone(SubPath),
+    /// The data of a snapshot that was ready are not there any more.
+    #[error(
+        "the snapshot exists and its data are missing on the share: put them back from a backup, or delete the snapshot"
+    )]
+    DataGone,
     /// There is no such snapshot.
     #[error("there is no such snapshot on the share")]
     NoSnapshot,
@@ -242,6 +247,7 @@ impl ShareError {
                 | Self::Blocked { .. }
                 | Self::NothingToAdopt(_)
                 | Self::FolderGone(_)
+                | Self::DataGone
         )
     }
 

@@ -6,10 +6,11 @@ use crate::share::compared::{self, SizeKnown};
 use crate::share::database::Share;
 use crate::share::error::ShareError;
 use crate::share::measures::{self, Measure};
-use crate::share::records::record::{Kind, Record, State};
+use crate::share::records::record::{Kind, Record};
 use crate::share::records::snapshot::Snapshot;
 use crate::share::records::store::{self, Kept, Unreadable};
 use crate::share::records::volume::Volume;
+use crate::share::snapshots;
 use crate::share::token::NameKey;
 use crate::share::volume::create;
 use std::ops::ControlFlow;
@@ -117,12 +118,15 @@ impl List for Snapshot {
     type Item = Result<Record<Self>, ShareError>;
 
     /// Only finished ones are shown. The specification forbids those that are being made, and has no word for those that are
-    /// being deleted. Of those with a record that cannot be used the error is known.
+    /// being deleted. Of those with a record that cannot be used, or without their data, the error is known.
     fn read(share: &Share, key: NameKey) -> Result<Option<Self::Item>, ShareError> {
         Ok(match store::look_among::<Self>(share, key)? {
-            Kept::Found(found) if found.record.state == State::Ready => Some(Ok(found.record)),
+            Kept::Nothing => None,
+            Kept::Found(found) => match snapshots::finished(share, found) {
+                Err(error) if !error.is_stale() && share.answers() => Some(Err(error)),
+                finished => finished?.map(Ok),
+            },
             Kept::Unreadable(record) => Some(Err(record.error::<Self>(key))),
-            _ => None,
         })
     }
 }

@@ -1,15 +1,16 @@
 //! The steps that only a snapshot needs in its life: its size, and where its data lie. Nothing here, or anywhere, writes to a
 //! finished snapshot: the same update that puts the copy on record says that it is ready. Blocking; must not know gRPC.
 
+use crate::files::beneath;
 use crate::files::crash_points::step;
 use crate::share::database::Share;
-use crate::share::error::ShareError;
+use crate::share::error::{Context, ShareError};
 use crate::share::life::Life;
 use crate::share::records::promise::Ratio;
-use crate::share::records::record::Record;
+use crate::share::records::record::{Record, State};
 use crate::share::records::removal;
 use crate::share::records::snapshot::{Snapshot, Wanted};
-use crate::share::records::store::Found;
+use crate::share::records::store::{self, Found};
 use crate::share::records::text;
 use crate::share::token::Nonce;
 use crate::share::trash;
@@ -42,7 +43,10 @@ impl Life for Snapshot {
     }
 
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError> {
-        removal::discard_attempts(share, found)
+        match has_data(found)? {
+            true => removal::discard_attempts(share, found),
+            false => Err(ShareError::DataGone),
+        }
     }
 
     fn take_away(share: &Share, found: &Found<Self>) -> Result<bool, ShareError> {
@@ -52,4 +56,34 @@ impl Life for Snapshot {
         step("the snapshot's data are in the trash")?;
         Ok(taken)
     }
+}
+
+/// The finished snapshot that `found` is the record of; nothing where it is not finished, or is deleted in this moment.
+///
+/// # Errors
+/// [`ShareError::DataGone`], and I/O errors.
+pub fn finished(
+    share: &Share,
+    found: Found<Snapshot>,
+) -> Result<Option<Record<Snapshot>>, ShareError> {
+    if found.record.state != State::Ready {
+        return Ok(None);
+    }
+    match has_data(&found) {
+        Ok(true) => return Ok(Some(found.record)),
+        Err(error) if !error.is_stale() => return Err(error),
+        _ => {}
+    }
+    // A deletion says so before it takes them away.
+    match store::find::<Snapshot>(share, found.record.key())? {
+        Some(now) if now.record == found.record => Err(ShareError::DataGone),
+        _ => Ok(None),
+    }
+}
+
+/// Whether its data are there. A listing may be an old one.
+fn has_data(found: &Found<Snapshot>) -> Result<bool, ShareError> {
+    let data = text::data_name(found.record.copy);
+    let there = || beneath::exists(&found.folder, &data);
+    Ok(found.prepared || there().context(|| "looking for a snapshot's data".to_owned())?)
 }

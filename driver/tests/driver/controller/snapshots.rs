@@ -88,6 +88,37 @@ fn mode(host: &Host, path: &str) -> u32 {
     host.at(path).metadata().unwrap().mode() & 0o7777
 }
 
+#[tokio::test]
+async fn a_snapshot_without_its_data_is_not_said_to_be_ready() {
+    let host = Host::new();
+    let controller = host.controller();
+    let volume = create(&controller, request("v")).await.unwrap().volume_id;
+    let id = ready(&controller, "s", &volume).await.snapshot_id;
+    let other = ready(&controller, "t", &volume).await.snapshot_id;
+    let key = id.rsplit('.').nth(1).unwrap();
+    let record = host.at(&format!(".csi-nfs/snapshots/{key}"));
+    let beside = std::fs::read_dir(&record).unwrap();
+    let mut beside = beside.map(|entry| entry.unwrap().path());
+    let data = beside.find(|it| it.is_dir()).unwrap();
+    std::fs::rename(&data, host.at("away")).unwrap();
+    let is_said = ["data are missing", "delete the snapshot"];
+    for controller in [&controller, &host.controller()] {
+        let listed = listed(controller, ListSnapshotsRequest::default()).await.0;
+        assert_eq!(listed, std::slice::from_ref(&other));
+        let got = get_snapshot(controller, &id).await;
+        refused(got, Code::FailedPrecondition, &is_said);
+        let again = snapshot(controller, "s", &volume).await;
+        refused(again, Code::FailedPrecondition, &is_said);
+    }
+    let restored = create(&controller, from_snapshot("r", &id)).await;
+    refused(restored, Code::NotFound, &[]);
+    std::fs::rename(host.at("away"), &data).unwrap();
+    assert_eq!(ready(&controller, "s", &volume).await.snapshot_id, id);
+    std::fs::remove_dir(&data).unwrap();
+    delete_snapshot(&controller, &id).await.unwrap();
+    assert_ne!(ready(&controller, "s", &volume).await.snapshot_id, id);
+}
+
 /// An attempt that died is taken over at the first look, too, and then nobody has waited for it.
 #[tokio::test]
 async fn what_is_in_the_trash_after_a_copy_is_purged() {

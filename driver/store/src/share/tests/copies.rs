@@ -1,9 +1,11 @@
 //! Snapshots and copies of volumes: crashes between any two steps, races of controllers, sources that go away. Who takes over what
 //! another has begun is the subject of `takeovers`.
 
+use super::hazards::forget_deletion;
 use super::*;
 use crate::files::crash_points::{Gate, waiting};
 use crate::share::attempt::heartbeat::PERIOD;
+use crate::share::listing::List as _;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::text;
 use std::time::{Duration, Instant};
@@ -110,6 +112,41 @@ impl Trial {
         }
         self.check();
     }
+}
+
+#[test]
+fn a_deletion_that_a_full_share_kept_from_the_record_leaves_no_ready_snapshot() {
+    let taken = AtomicUsize::new(0);
+    at_each_step(
+        5,
+        |trial| {
+            let volume = full_volume(trial, "v");
+            let snapshot = trial.snapshot("s", &volume).unwrap();
+            (volume, snapshot)
+        },
+        |trial, (_, snapshot)| {
+            life::delete::<Snapshot>(&trial.share(), snapshot.key(), snapshot.nonce)
+        },
+        |trial, (volume, snapshot)| {
+            forget_deletion(trial, snapshot);
+            let (share, key) = (trial.share(), snapshot.key());
+            let on_record = store::find::<Snapshot>(&share, key).unwrap().is_some();
+            if on_record && !trial.data(snapshot).exists() {
+                taken.fetch_add(1, Ordering::Relaxed);
+                let listed = Snapshot::read(&share, key).unwrap();
+                assert!(
+                    matches!(listed, Some(Err(ShareError::DataGone))),
+                    "{listed:?}"
+                );
+                let again = trial.snapshot("s", volume);
+                assert!(matches!(again, Err(ShareError::DataGone)), "{again:?}");
+            }
+            life::delete::<Snapshot>(&share, key, snapshot.nonce).unwrap();
+            assert_eq!(trial.snapshots(), []);
+            trial.check_snapshots();
+        },
+    );
+    assert!(taken.into_inner() >= 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Volumes in a share with other volumes, foreign folders, symlinks and damage.
 
 use super::*;
+use crate::share::records::record::Kind;
 use crate::share::records::text;
 use crate::share::records::volume::Changes;
 
@@ -245,9 +246,9 @@ pub(super) fn make_anothers(trial: &Trial, path: &str) {
 }
 
 /// Puts `record` back in the place of the generation that says deleting, for which a full share would have had no room.
-pub(super) fn forget_deletion(trial: &Trial, record: &Record<Volume>) {
-    let (key, nonce) = (record.key(), record.nonce);
-    let file = |generation| trial.at(&format!(".csi-nfs/volumes/{key}/{nonce}.{generation}"));
+pub(super) fn forget_deletion<K: Kind>(trial: &Trial, record: &Record<K>) {
+    let (kind, key, nonce) = (K::FOLDER, record.key(), record.nonce);
+    let file = |generation| trial.at(&format!(".csi-nfs/{kind}/{key}/{nonce}.{generation}"));
     // The last generation goes last.
     if std::fs::remove_file(file(record.generation + 1)).is_ok() {
         let text = text::write(record, None).unwrap();
