@@ -123,8 +123,19 @@ async fn the_ratio_is_a_part_of_the_request() {
 async fn a_limit_alone_is_what_is_promised() {
     let host = Host::new();
     let controller = host.controller();
+    let none = create(&controller, request("none")).await.unwrap();
     let mut limit = limited("v", 0);
     limit.capacity_range = sized("v", 0, bound(&host)).capacity_range;
+    // Also for a copy of a volume without a size.
+    let copy = CreateVolumeRequest {
+        volume_content_source: from_volume("v", &none.volume_id).volume_content_source,
+        ..limit.clone()
+    };
+    let copy = create(&controller, copy).await.unwrap();
+    assert_eq!(left(&controller).await, 0);
+    delete(&controller, &copy.volume_id).await.unwrap();
+    controller.settle().await;
+    assert_eq!(left(&controller).await, bound(&host));
     create(&controller, limit).await.unwrap();
     assert_eq!(left(&controller).await, 0);
     let mut range = limited("w", 0);

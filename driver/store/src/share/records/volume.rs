@@ -126,15 +126,6 @@ impl Wanted {
             ..Self::default()
         }
     }
-
-    /// The capacity that a new volume gets: what was asked for.
-    pub fn capacity(&self) -> i64 {
-        if self.required_bytes > 0 {
-            self.required_bytes
-        } else {
-            self.limit_bytes
-        }
-    }
 }
 
 /// What is remembered of a volume alone.
@@ -433,20 +424,6 @@ mod tests {
             ..earlier.clone()
         };
         assert_eq!(earlier.and(&later), expected);
-    }
-
-    #[test]
-    fn a_volume_gets_what_is_required_or_else_its_limit() {
-        for (required_bytes, limit_bytes, expected) in
-            [(10, 20, 10), (10, 0, 10), (0, 20, 20), (0, 0, 0)]
-        {
-            let wanted = Wanted {
-                required_bytes,
-                limit_bytes,
-                ..Wanted::default()
-            };
-            assert_eq!(wanted.capacity(), expected);
-        }
     }
 
     #[test]

@@ -116,9 +116,7 @@ impl Life for Volume {
 
 /// The capacity of a new volume. One that is a copy is not smaller than its source.
 fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareError> {
-    let Some(source_bytes) = source_bytes else {
-        return Ok(wanted.capacity());
-    };
+    let source_bytes = source_bytes.unwrap_or(0);
     for allowed in [wanted.required_bytes, wanted.limit_bytes] {
         if allowed > 0 && allowed < source_bytes {
             return Err(ShareError::SmallerThanSource {
@@ -127,7 +125,11 @@ fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareErro
             });
         }
     }
-    Ok(wanted.required_bytes.max(source_bytes))
+    match wanted.required_bytes.max(source_bytes) {
+        // The source has no size either.
+        0 => Ok(wanted.limit_bytes),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Finishes what `found`, a record that says creating, has begun. Nothing when somebody else has changed it meanwhile.
@@ -337,6 +339,30 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_volume_gets_what_is_required_or_else_its_limit_and_no_less_than_its_source_has() {
+        for (required_bytes, limit_bytes, source_bytes, expected) in [
+            (10, 20, None, Some(10)),
+            (10, 0, None, Some(10)),
+            (0, 20, None, Some(20)),
+            (0, 0, None, Some(0)),
+            (0, 20, Some(0), Some(20)),
+            (10, 20, Some(0), Some(10)),
+            (0, 0, Some(5), Some(5)),
+            (0, 20, Some(5), Some(5)),
+            (10, 20, Some(5), Some(10)),
+            (0, 4, Some(5), None),
+            (4, 0, Some(5), None),
+        ] {
+            let wanted = Wanted {
+                required_bytes,
+                limit_bytes,
+                ..Wanted::default()
+            };
+            assert_eq!(capacity(&wanted, source_bytes).ok(), expected, "{wanted:?}");
+        }
+    }
 
     #[test]
     fn a_volume_is_full_where_little_is_left_of_it() {
