@@ -365,6 +365,7 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
     let content = match beneath::read(&records, LABEL, 4096) {
         Ok(content) => content,
         Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => return Ok(None),
+        Err(error) if beneath::errno(&error).is_none() => return Err(damaged(error.to_string())),
         Err(error) => {
             return Err(error).context(|| format!("reading {RECORDS_FOLDER}/{LABEL} on the share"));
         }
@@ -374,10 +375,15 @@ fn read_label(root: &Root) -> Result<Option<(OwnedFd, Label)>, ShareError> {
         Ok(label) => Ok(Some((records, label))),
         Err(FormatError::Newer(found)) => Err(ShareError::NewerFormat(found)),
         Err(FormatError::Older(found)) => Err(ShareError::OlderFormat(found)),
-        Err(FormatError::Text(error)) => Err(ShareError::Damaged {
-            what: format!("{RECORDS_FOLDER}/{LABEL}"),
-            detail: error.to_string(),
-        }),
+        Err(FormatError::Text(error)) => Err(damaged(error.to_string())),
+    }
+}
+
+/// The error about a label that cannot be used.
+fn damaged(detail: String) -> ShareError {
+    ShareError::Damaged {
+        what: format!("{RECORDS_FOLDER}/{LABEL}"),
+        detail,
     }
 }
 
@@ -402,11 +408,10 @@ fn initialise(root: &Root) -> Result<(OwnedFd, Label), ShareError> {
     }
     if kept {
         // Another controller may have made the label, and the first volume, in this very moment.
-        return read_label(root)?.ok_or_else(|| ShareError::Damaged {
-            what: format!("{RECORDS_FOLDER}/{LABEL}"),
-            detail:
-                "it is missing though there are volumes or snapshots; put it back from a backup"
-                    .to_owned(),
+        return read_label(root)?.ok_or_else(|| {
+            let why =
+                "it is missing though there are volumes or snapshots; put it back from a backup";
+            damaged(why.to_owned())
         });
     }
     let label = Label {
@@ -508,11 +513,17 @@ mod tests {
         let error = Share::open(root(&folder), Expect::Known(uuid)).unwrap_err();
         assert!(matches!(error, ShareError::OlderFormat(1)));
         assert!(error.to_string().contains("adopt"), "{error}");
-        std::fs::write(&label, r#"{"form"#).unwrap();
-        assert!(matches!(
-            Share::open(root(&folder), Expect::Any),
-            Err(ShareError::Damaged { .. })
-        ));
+        let is_damaged = || {
+            let opened = Share::open(root(&folder), Expect::Any);
+            assert!(matches!(opened, Err(ShareError::Damaged { .. })));
+        };
+        for content in [r#"{"form"#, &" ".repeat(5000)] {
+            std::fs::write(&label, content).unwrap();
+            is_damaged();
+        }
+        std::fs::remove_file(&label).unwrap();
+        std::fs::create_dir(&label).unwrap();
+        is_damaged();
         std::fs::remove_dir_all(folder.path().join(".csi-nfs")).unwrap();
         assert!(matches!(
             Share::open(root(&folder), Expect::Known(uuid)),
