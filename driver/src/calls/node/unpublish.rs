@@ -38,7 +38,7 @@ impl Volumes {
     ) -> Result<Note, NodeError> {
         let Some(target) = target::locate(target).await? else {
             // The parent has gone, and the target with it.
-            return Ok(None);
+            return self.forget(&volume_id, target).await.map(|()| None);
         };
         let arguments = volume_id.clone();
         let work = |this: Self, target: PathBuf| async move {
@@ -46,6 +46,16 @@ impl Volumes {
         };
         self.run(target, "NodeUnpublishVolume", arguments, timeout, work)
             .await
+    }
+
+    /// Forgets that `volume_id` was published at `target`, which has gone.
+    async fn forget(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
+        let record = self.records.get(target).await?;
+        if record.is_some_and(|record| record.volume_id == volume_id) {
+            self.records.remove(target).await?;
+        }
+        self.forget_usage(volume_id, target);
+        Ok(())
     }
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {

@@ -103,6 +103,30 @@ async fn a_lost_work_folder_does_not_keep_a_volume_published() {
     assert!(rig.mounts("target").is_empty() && !target.exists());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_publish_is_forgotten_whose_targets_parent_has_gone() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let target = rig.path("pod/target");
+    std::fs::create_dir(rig.path("pod")).unwrap();
+    let mut publish = publish_request(&volume.volume_id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context;
+    client.publish(publish).await.unwrap();
+    run(rig.command("umount").arg(&target));
+    std::fs::remove_dir_all(rig.path("pod")).unwrap();
+    let records = || {
+        std::fs::read_dir(rig.path("work/publishes"))
+            .unwrap()
+            .count()
+    };
+    client.unpublish("other", &target).await.unwrap();
+    assert_eq!(records(), 1);
+    client.unpublish(&volume.volume_id, &target).await.unwrap();
+    assert_eq!(records(), 0);
+}
+
 /// As by a disk that was full, or a node whose power went.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_damaged_record_does_not_keep_a_volume_published() {
