@@ -35,6 +35,10 @@ impl Volumes {
             let parent = request.target.parent().unwrap_or(Path::new("/"));
             return Err(NodeError::NoParent(parent.to_owned()));
         };
+        if target.to_str().is_none() {
+            // No record could tell of it.
+            return Err(taken(&target, "is not UTF-8: give another path"));
+        }
         let fingerprint = format!(
             "{}\0{:?}\0{:?}",
             request.volume_id, request.arguments, request.purpose

@@ -6,6 +6,8 @@ use crate::strace::words;
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{ControllerGetVolumeRequest, CreateVolumeRequest, ListVolumesRequest};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use tonic::Code;
 
 /// A volume of a local share, on a node whose disks are its own: no server is asked, and so nothing may block.
@@ -305,6 +307,9 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
     std::fs::create_dir(rig.path("full")).unwrap();
     std::fs::write(rig.path("full/file"), "").unwrap();
     std::fs::write(rig.path("file"), "").unwrap();
+    let odd = rig.path("").join(OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&odd).unwrap();
+    std::os::unix::fs::symlink(&odd, rig.path("odd")).unwrap();
     let _driver = rig.driver();
     let client = Client::connect(&rig).await;
     let mode = Mode::MultiNodeMultiWriter;
@@ -315,6 +320,7 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
         ("a", "no/parent", Code::FailedPrecondition),
         ("a", "file/below", Code::FailedPrecondition),
         ("a", "file/far/below", Code::FailedPrecondition),
+        ("a", "odd/t", Code::FailedPrecondition),
         ("a", "full", Code::FailedPrecondition),
         ("a", "file", Code::FailedPrecondition),
     ] {
