@@ -104,6 +104,29 @@ async fn a_lost_work_folder_does_not_keep_a_volume_published() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_work_folder_that_is_away_for_a_while_keeps_no_volume_published() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("staging")).unwrap();
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let (id, staging, target) = (&volume.volume_id, rig.path("staging"), rig.path("target"));
+    let mut publish = publish_request(id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context.clone();
+    let stage = stage_request(&mut publish, &staging);
+    client.stage(stage).await.unwrap();
+    client.publish(publish.clone()).await.unwrap();
+    std::fs::rename(rig.path("work"), rig.path("away")).unwrap();
+    client.unpublish(id, &target).await.unwrap();
+    assert!(rig.mounts("target").is_empty() && !target.exists());
+    assert_eq!(code(client.publish(publish).await), Code::Internal);
+    assert_eq!(code(client.unstage(id, &staging).await), Code::Internal);
+    std::fs::rename(rig.path("away"), rig.path("work")).unwrap();
+    client.unstage(id, &staging).await.unwrap();
+    assert!(rig.mounts("staging").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_publish_is_forgotten_whose_targets_parent_has_gone() {
     let rig = Rig::new();
     let _driver = rig.driver();
