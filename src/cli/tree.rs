@@ -11,7 +11,7 @@ use csi_invocation::help::JOINT;
 use csi_invocation::parse::with_rpcs;
 use csi_invocation::verbs::neither_flag_nor_value;
 use csi_invocation::{Defaults, Globals, connect};
-use csi_rpc::GROUPS;
+use csi_rpc::{GROUPS, csc_flags};
 use csi_traffic::{proxy, replay, serve};
 use std::ffi::OsString;
 use std::sync::OnceLock;
@@ -107,7 +107,7 @@ fn root(name: &'static str) -> Command {
         root = PodFlags::augment_args(root);
     }
     if name == "csc" {
-        root = root.mut_arg("context", |flag| flag.hide(true));
+        root = csc_flags::as_csc(root).mut_arg("context", |flag| flag.hide(true));
     }
     // The doc comments of the flags' structs would become the commands' own descriptions.
     root.about("Call any RPC of any CSI driver")

@@ -159,6 +159,27 @@ fn command_lines_found_in_the_wild() {
 }
 
 #[test]
+fn flags_are_taken_as_by_csc() {
+    let driver = driver();
+    let line = format!(
+        "-e /nowhere -t 1ns --with-request-logging=true --with-request-logging=false -i=0 -i=1 -t 1h -e {} \
+         c att id-1 --node-id a --read-only=true --with-requires-creds=0 --node-id -b --vol-context a=b --vol-context c=d",
+        driver.endpoint()
+    );
+    let output = Csi::new().called("csc").run(&line).succeeds();
+    assert_eq!(output.stderr, "", "{output}");
+    let expected = json!({"nodeId": "-b", "readonly": true, "volumeContext": {"a": "b", "c": "d"}});
+    let sent = driver.request().json();
+    assert!(contains(&sent, &expected), "sent {sent:#}");
+    // These are mistakes where nobody is used to them.
+    for flags in ["--read-only=true", "--node-id a --node-id b"] {
+        Csi::at(driver.endpoint())
+            .run(&format!("c att id-1 {flags}"))
+            .exits(2);
+    }
+}
+
+#[test]
 fn exit_codes_and_errors() {
     let driver = ScriptedDriver::unix();
     driver.on(

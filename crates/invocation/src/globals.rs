@@ -14,6 +14,7 @@ use csi_call::endpoint::{ConnectOptions, TlsOptions};
 use csi_error::Error;
 use csi_output::{AskedFormat, Format, FormatError, json};
 use csi_proto::duration;
+use csi_rpc::csc_flags;
 use csi_rpc::validation::Checks;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -425,7 +426,8 @@ impl Globals {
         };
         // csc's variable for debugging; anything but an explicit no switches it on.
         let debug = match std::env::var("X_CSI_DEBUG").as_deref() {
-            Err(_) | Ok("" | "0" | "false" | "f" | "F" | "FALSE" | "False") => 0,
+            Err(_) | Ok("") => 0,
+            Ok(text) if csc_flags::truth(text) == Ok(false) => 0,
             Ok(_) => 2,
         };
         self.verbose.max(level).max(debug)

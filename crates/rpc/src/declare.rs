@@ -3,6 +3,7 @@
 //! Nothing here prints, connects, or knows a particular RPC.
 
 use super::context::{RequestContext, RequestError, RequestFlags, WatchFlags};
+use super::csc_flags;
 use super::facts::{Capability, Effect, Facts, Given};
 use super::flags::Flag;
 use super::from_reply;
@@ -176,6 +177,10 @@ impl Rpc {
         let command = RequestFlags::augment_args(command.args(flags));
         let command = match self.may_be_watched() {
             true => WatchFlags::augment_args(command),
+            false => command,
+        };
+        let command = match csc_flags::is_as_csc(&command) {
+            true => csc_flags::as_csc(command),
             false => command,
         };
         command

@@ -5,6 +5,7 @@
 
 pub mod context;
 mod controller;
+pub mod csc_flags;
 mod declare;
 pub mod draft;
 pub mod facts;
