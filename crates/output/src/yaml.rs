@@ -44,25 +44,46 @@ fn with_quoted_keys(text: &str) -> String {
             start += 2;
         }
         let (before, rest) = line.split_at(start);
-        let key = rest.split(':').next().unwrap_or_default();
-        let after = &rest[key.len()..];
-        let is_key = after.starts_with(": ") || after.starts_with(":\n");
-        let value = match is_key {
-            true => after[1..].trim_start_matches(' '),
-            false => rest,
+        let key = key_of(rest);
+        let value = match key {
+            Some((_, after)) => after[1..].trim_start_matches(' '),
+            None => rest,
         };
-        let column = if is_key {
-            start
-        } else {
-            start.saturating_sub(2)
+        let column = match key {
+            Some(_) => start,
+            None => start.saturating_sub(2),
         };
         several_lines = value.starts_with('|').then_some(column);
-        match is_key && is_trap(key) {
-            true => out.push_str(&format!("{before}\"{key}\"{after}")),
-            false => out.push_str(line),
+        match key {
+            Some((key, after)) if is_trap(key) => {
+                out.push_str(&format!("{before}\"{key}\"{after}"));
+            }
+            _ => out.push_str(line),
         }
     }
     out
+}
+
+/// The key that the rest of a line begins with, as it stands there, and what follows it. A colon within quotes ends no key.
+fn key_of(rest: &str) -> Option<(&str, &str)> {
+    let end = match rest.as_bytes().first()? {
+        b'"' => {
+            let mut is_escaped = false;
+            let closing = rest[1..].find(|letter| match letter {
+                '"' if !is_escaped => true,
+                _ => {
+                    is_escaped = letter == '\\' && !is_escaped;
+                    false
+                }
+            });
+            closing? + 2
+        }
+        b'\'' => return None,
+        _ => rest.find(':')?,
+    };
+    let (key, after) = rest.split_at(end);
+    let is_key = after.starts_with(": ") || after.starts_with(":\n");
+    is_key.then_some((key, after))
 }
 
 /// Whether a bare key may be a truth value, a number, a date or YAML 1.1's `=`. Rather one too many is quoted.
@@ -175,6 +196,20 @@ mod tests {
         let two = shown(&json!({"a": text, "b": [text]}));
         assert_eq!(two, expected.replace("\"b\"", "b"));
         assert_eq!(shown(&json!({"a": "no: x"})), "a: \"no: x\"\n");
+        // Nor does a colon within quotes end one.
+        for key in ["a: b", "a:", ": ", "\\\": ", "a\": |", "'a: b"] {
+            let of_text = shown(&json!({key: "no: x\non: y\n"}));
+            let (quoted, lines) = of_text.split_once('\n').unwrap();
+            assert!(
+                quoted.starts_with('"') && quoted.ends_with("\": |"),
+                "{of_text}"
+            );
+            assert_eq!(lines, "  no: x\n  on: y\n", "{key:?}");
+        }
+        for text in ["a: |", "'a': |", "\"a\": |", "a\\\": |"] {
+            let several = shown(&json!({"a": [text, {"no": "b"}], "on": 1}));
+            assert!(several.ends_with("\n- \"no\": b\n\"on\": 1\n"), "{several}");
+        }
     }
 
     #[test]
