@@ -103,6 +103,19 @@ fn what_a_context_says_of_calls_goes_to_its_own_driver() {
         mode.mode(),
         v1::volume_capability::access_mode::Mode::SingleNodeWriter
     );
+    // The shell shows what counts.
+    let run = csi
+        .run("shell -c 'set cap; set secrets-file; set cap RWO,block; set cap; unset cap; set cap'")
+        .succeeds();
+    let shown: Vec<&str> = run.stdout.lines().collect();
+    let secrets = csi.home().join("secrets");
+    let expected = [
+        "RWX,mount",
+        &*secrets.to_string_lossy(),
+        "RWO,block",
+        "RWX,mount",
+    ];
+    assert_eq!(shown, expected, "{run}");
     // Secrets of the environment come before those of a context that nobody named, and after those of one that was.
     let csi = csi.env("X_CSI_SECRETS", "password=other");
     csi.run("controller create-volume v").succeeds();

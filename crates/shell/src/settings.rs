@@ -262,20 +262,23 @@ impl SessionSettings {
         aligned(Columns::new(2, 2), &cells)
     }
 
-    /// The values in the order of [`NAMES`].
+    /// The values that count, in the order of [`NAMES`]: those of the context too.
     fn values(&self) -> Vec<String> {
         let globals = &self.now;
+        let context = globals.chosen.as_ref().map(|chosen| &chosen.context);
+        let cap_of_context = context.and_then(|context| context.cap.clone());
+        let secrets_file = self.defaults().secrets_file(&None, globals);
         let timeout = globals.timeout();
         let values = [
             globals.endpoint.clone().unwrap_or_else(|| "<none>".into()),
             globals.format_as_asked().to_owned(),
             timeout.map_or_else(|| "none".to_owned(), duration::human),
-            globals.verbose.to_string(),
+            globals.verbosity().to_string(),
             match &self.cap {
                 Some((text, _)) => text.clone(),
-                None => "SINGLE_NODE_WRITER,mount".to_owned(),
+                None => cap_of_context.unwrap_or_else(|| "SINGLE_NODE_WRITER,mount".into()),
             },
-            self.secrets_file.clone().unwrap_or_else(|| "<none>".into()),
+            secrets_file.unwrap_or_else(|| "<none>".into()),
             word_of(self.echo),
             self.records_word().to_owned(),
             match [self.columns.as_slice(), &globals.columns] {
