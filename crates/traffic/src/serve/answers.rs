@@ -4,7 +4,7 @@ use crate::recording::framing::FramedMessage;
 use crate::recording::{HIDDEN, Recorded, Recording, Unknown, request_value};
 use csi_error::note;
 use csi_mock::{Answers, Running, answer_of, message_of};
-use csi_proto::schema::Message;
+use csi_proto::schema::{Kind, Message};
 use csi_proto::{Method, codes, escaped, json, lock, methods};
 use http::{Request, Response};
 use serde_json::Value as Json;
@@ -139,7 +139,7 @@ fn usable(call: &Recorded) -> Result<(&'static Method, Json, Answer), String> {
 /// The bytes of a message of the recording, which is a request or a reply.
 fn encoded(of: &'static Message, recorded: &Json, what: &str) -> Result<Vec<u8>, String> {
     let mut known = recorded.clone();
-    leave_out_unknown(&mut known);
+    leave_out_unknown(of, &mut known);
     json::encode(of, &known).map_err(|error| {
         let dot = if error.at.is_empty() { "" } else { "." };
         format!("its {what}{dot}{}: {}", error.at, error.problem)
@@ -152,19 +152,24 @@ fn shown(method: &'static Method, message: Vec<u8>) -> Result<Json, String> {
     let value = request_value(&message, Some(method.request), Unknown::Size);
     let value = value.map_err(|hidden| hidden.why.into_owned())?;
     let mut json = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    leave_out_unknown(&mut json);
+    leave_out_unknown(method.request, &mut json);
     Ok(json)
 }
 
-/// A message without the fields that this program knows by their numbers alone: what they held is not in the recording.
-fn leave_out_unknown(json: &mut Json) {
-    match json {
-        Json::Object(members) => {
-            members.retain(|name, _| !name.starts_with('#'));
-            members.values_mut().for_each(leave_out_unknown);
+/// A message without the fields that this program knows by their numbers alone: what they held is not in the recording. The keys
+/// of a map are no fields.
+fn leave_out_unknown(of: &Message, json: &mut Json) {
+    let Json::Object(members) = json else {
+        return;
+    };
+    members.retain(|name, _| !name.starts_with('#'));
+    for (name, value) in members {
+        if let Some(Kind::Message(of)) = of.field(name).map(|field| field.kind) {
+            match value {
+                Json::Array(list) => list.iter_mut().for_each(|one| leave_out_unknown(of, one)),
+                one => leave_out_unknown(of, one),
+            }
         }
-        Json::Array(list) => list.iter_mut().for_each(leave_out_unknown),
-        _ => {}
     }
 }
 
@@ -203,6 +208,29 @@ fn compare(path: String, one: &Json, other: &Json, found: &mut Vec<String>) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    /// As they come from a recording.
+    #[test]
+    fn unknown_fields_are_left_out_and_the_keys_of_maps_stay() {
+        let method = methods::by_path("/csi.v1.Controller/CreateVolume").expect("a method");
+        let recorded = json!({
+            "#99": "1 byte", "name": "v", "parameters": {"#a": "b"},
+            "volumeCapabilities": [{"#98": 1, "mount": {"#97": 2, "fsType": "#x"}}],
+        });
+        let bytes = encoded(method.request, &recorded, "request").expect("a request");
+        let again = shown(method, bytes).expect("a request");
+        let expected = json!({
+            "name": "v", "parameters": {"#a": "b"},
+            "volumeCapabilities": [{"mount": {"fsType": "#x"}}],
+        });
+        for (name, value) in expected.as_object().expect("an object") {
+            let found = &again[name];
+            match name.as_str() {
+                "volumeCapabilities" => assert_eq!(found[0]["mount"]["fsType"], "#x", "{again}"),
+                _ => assert_eq!(found, value, "{again}"),
+            }
+        }
+    }
 
     #[test]
     fn the_fields_that_differ_are_named() {
