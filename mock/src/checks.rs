@@ -250,15 +250,15 @@ impl Core {
         let limit = if limit == 0 || reversed {
             largest
         } else {
-            limit
+            limit.min(largest)
         };
         let required = required.max(least).max(SMALLEST);
-        if required > limit || required > largest {
+        if required > limit {
             return Err(Status::out_of_range(format!(
                 "volumes have {SMALLEST} to {largest} bytes, of which none is within the capacity range"
             )));
         }
-        let rounded = (required + GRANULE - 1) / GRANULE * GRANULE;
+        let rounded = required.saturating_add(GRANULE - 1) / GRANULE * GRANULE;
         Ok(if rounded > limit { required } else { rounded })
     }
 }

@@ -6,6 +6,7 @@
 //! a file. It must not know the client nor where connections come from.
 
 mod age;
+mod capabilities;
 mod changes;
 mod checks;
 mod controller;
@@ -31,11 +32,12 @@ mod storage;
 mod volumes;
 mod wire;
 
+pub use capabilities::capability_names;
 pub use defect::Defect;
 pub use driver::Mock;
 pub use framing::{answer_of, message_of};
 pub use options::Options;
 pub use serving::{Answers, Ended, Running, Server};
-pub use settings::{Rules, Settings, SettingsError, SettingsFile, capability_names};
+pub use settings::{Rules, Settings, SettingsError, SettingsFile};
 pub use storage::{Storage, StorageError};
 pub use wire::Gate;

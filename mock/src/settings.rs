@@ -2,14 +2,12 @@
 //!
 //! Owns their names and syntax, and what is said of a wrong one. What each does is said where the driver does it.
 
+use crate::capabilities::change_capability;
+use crate::checks::SMALLEST;
 use crate::options::TODAY;
 use crate::{Defect, Options};
 use csi_proto::duration::{self, DurationError};
 use csi_proto::faults::{self, FaultError, FaultRule, Named, PlannedEnd};
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::v1::plugin_capability::service::Type as PluginService;
-use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
 use serde::Deserialize;
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, SeqAccess, Visitor};
@@ -30,9 +28,6 @@ const MAX_NODE_ID: usize = 256;
 
 /// The most bytes of a file.
 const MOST: u64 = 16 << 20;
-
-/// The word for every capability.
-const ALL: &str = "all";
 
 /// What the driver is to be, as it is written. What is not said is as in a driver that has everything.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -130,6 +125,16 @@ pub enum SettingsError {
     /// A specification that is not there yet.
     #[error("there is no CSI 1.{0}: the newest that is known is 1.{TODAY}")]
     Specification(u32),
+    /// A limit with which no driver keeps the specification.
+    #[error("{name} cannot be {value}: the least is {least}")]
+    TooSmall {
+        /// The setting.
+        name: &'static str,
+        /// What it would be.
+        value: i64,
+        /// The least that it can be.
+        least: i64,
+    },
     /// A node that no driver can have.
     #[error("the node {0:?} has {len} bytes: an id has 1 to {MAX_NODE_ID}", len = .0.len())]
     Node(String),
@@ -245,10 +250,28 @@ impl Settings {
             options.nodes.clone_from(&self.nodes);
         }
         options.looks_until_ready = self.looks_until_ready.unwrap_or_default();
-        options.max_volumes_per_node = self.max_volumes_per_node.unwrap_or_default();
         options.max_volumes = self.max_volumes.unwrap_or_default();
-        options.capacity = self.capacity.unwrap_or(options.capacity);
-        options.largest = self.max_volume_size.unwrap_or(options.largest);
+        for (name, value, least, option) in [
+            (
+                "max-volumes-per-node",
+                self.max_volumes_per_node,
+                0,
+                &mut options.max_volumes_per_node,
+            ),
+            ("capacity", self.capacity, 0, &mut options.capacity),
+            (
+                "max-volume-size",
+                self.max_volume_size,
+                SMALLEST,
+                &mut options.largest,
+            ),
+        ] {
+            let value = value.unwrap_or(*option);
+            if value < least {
+                return Err(SettingsError::TooSmall { name, value, least });
+            }
+            *option = value;
+        }
         let mut faults = Vec::new();
         for text in &self.delay {
             faults.push(faults::delay(text, named)?);
@@ -276,7 +299,7 @@ fn defect_named(name: &str) -> Result<Defect, SettingsError> {
 }
 
 /// The names that are most like that one.
-fn alike(name: &str, all: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn alike(name: &str, all: impl Iterator<Item = String>) -> Vec<String> {
     let likeness = |one: &str| jaro_winkler(&one.to_lowercase(), &name.to_lowercase());
     let mut found: Vec<_> = all
         .map(|one| (likeness(&one), one))
@@ -285,90 +308,6 @@ fn alike(name: &str, all: impl Iterator<Item = String>) -> Vec<String> {
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     found.dedup_by(|(_, one), (_, other)| one == other);
     found.into_iter().take(2).map(|(_, name)| name).collect()
-}
-
-/// A capability of any kind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Capability {
-    Service(PluginService),
-    Expansion(Expansion),
-    Controller(ControllerCapability),
-    Node(NodeCapability),
-}
-
-impl Capability {
-    /// The name with what has it, such as `controller/CLONE_VOLUME`; some names are had by two.
-    fn name(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Service(one) => ("plugin", one.as_str_name()),
-            Self::Expansion(one) => ("plugin", one.as_str_name()),
-            Self::Controller(one) => ("controller", one.as_str_name()),
-            Self::Node(one) => ("node", one.as_str_name()),
-        }
-    }
-
-    fn all() -> Vec<Self> {
-        let options = Options::default();
-        let services = options.services.into_iter().map(Self::Service);
-        let expansions = [Expansion::Online, Expansion::Offline].map(Self::Expansion);
-        let controller = options.controller.into_iter().map(Self::Controller);
-        let node = options.node.into_iter().map(Self::Node);
-        let all = services.chain(expansions).chain(controller).chain(node);
-        all.collect()
-    }
-}
-
-/// The names of all capabilities, each with `plugin/`, `controller/` or `node/` before it.
-pub fn capability_names() -> Vec<String> {
-    let names = Capability::all().into_iter().map(Capability::name);
-    names
-        .map(|(whose, name)| format!("{whose}/{name}"))
-        .collect()
-}
-
-fn change_capability(options: &mut Options, change: &str) -> Result<(), SettingsError> {
-    let (given, name) = match (change.strip_prefix('+'), change.strip_prefix('-')) {
-        (Some(name), _) => (true, name),
-        (_, Some(name)) => (false, name),
-        _ => return Err(SettingsError::NoSign(change.to_owned())),
-    };
-    let (wanted_of, wanted) = name.rsplit_once('/').unwrap_or(("", name));
-    let mut meant = Capability::all();
-    meant.retain(|one| {
-        let (whose, name) = one.name();
-        (wanted_of.is_empty() || wanted_of == whose)
-            && (name.eq_ignore_ascii_case(wanted) || wanted == ALL)
-    });
-    if meant.is_empty() {
-        let names = Capability::all()
-            .into_iter()
-            .map(|one| one.name().1.to_owned());
-        return Err(SettingsError::Capability {
-            name: name.to_owned(),
-            like: alike(wanted, names),
-        });
-    }
-    for one in meant {
-        match one {
-            Capability::Service(one) => set(&mut options.services, one, given),
-            Capability::Controller(one) => set(&mut options.controller, one, given),
-            Capability::Node(one) => set(&mut options.node, one, given),
-            // One of the two, and of all that are given the better one.
-            Capability::Expansion(Expansion::Offline) if given && wanted == ALL => {}
-            Capability::Expansion(one) if given => options.expansion = Some(one),
-            Capability::Expansion(one) => {
-                options.expansion = options.expansion.filter(|now| *now != one);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn set<T: PartialEq>(all: &mut Vec<T>, one: T, given: bool) {
-    all.retain(|other| *other != one);
-    if given {
-        all.push(one);
-    }
 }
 
 /// Hears why a file that has changed is not used, in one sentence.
@@ -472,6 +411,8 @@ impl SettingsFile {
 mod tests {
     use super::*;
     use csi_proto::methods::named;
+    use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+    use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::sync::mpsc;
 
@@ -533,6 +474,13 @@ mod tests {
             ("defect = 'q'", "`csi mock --list-defects` has their names"),
             ("specification = 99", "there is no CSI 1.99"),
             ("pace = '5'", "has no unit"),
+            ("capacity = -5", "capacity cannot be -5: the least is 0"),
+            ("max-volumes-per-node = -3", "the least is 0"),
+            (
+                "max-volume-size = -7",
+                "max-volume-size cannot be -7: the least is 1048576",
+            ),
+            ("max-volume-size = 1048575", "the least is 1048576"),
             (
                 "\ncolour = 1",
                 "line 2 of the settings: unknown field `colour`, expected one of",
