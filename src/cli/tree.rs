@@ -3,7 +3,7 @@
 
 use super::{completion, man};
 use crate::tools::{context, doctor, flex, lifecycle, mock, new, version, wait};
-use clap::builder::Styles;
+use clap::builder::{NonEmptyStringValueParser, Styles};
 use clap::{ArgMatches, Args, Command};
 use csi_error::{ANSWERED, Error, Style, exit_codes};
 use csi_invocation::globals::with_global_flags;
@@ -122,6 +122,7 @@ pub struct PodFlags {
         long,
         global = true,
         value_name = "NAMESPACE",
+        value_parser = NonEmptyStringValueParser::new(),
         help_heading = "Connection",
         conflicts_with = "endpoint"
     )]
@@ -131,6 +132,7 @@ pub struct PodFlags {
         long,
         global = true,
         value_name = "NODE",
+        value_parser = NonEmptyStringValueParser::new(),
         help_heading = "Connection",
         conflicts_with = "endpoint"
     )]

@@ -68,6 +68,37 @@ fn a_flag_beats_a_context_beats_a_variable_beats_the_current_context() {
     }
 }
 
+/// `-e "$DRIVER"` with nothing in it.
+#[test]
+fn an_empty_name_is_no_other_driver_s() {
+    let driver = driver("own");
+    let csi = Csi::new();
+    csi.run(&format!("context add lab -e {}", driver.endpoint()))
+        .succeeds();
+    csi.run("context use lab").succeeds();
+    let calls = driver.calls().len();
+    let delete = |csi: &Csi, flags: &str| {
+        csi.run(&format!("{flags} controller delete-volume v"))
+            .exits(2);
+    };
+    for flags in ["-e ''", "--endpoint=", "--context ''"] {
+        delete(&csi, flags);
+    }
+    csi.run("doctor ''").exits(2);
+    csi.run("shell -c \"-e '' identity plugin-info\"").exits(2);
+    let csi = csi.called("kubectl-csi");
+    for flags in ["--namespace ''", "--node ''"] {
+        delete(&csi, flags);
+    }
+    assert_eq!(driver.calls().len(), calls);
+    // An empty variable is as one that is not set.
+    let csi = csi.called("csi").env("CSI_ENDPOINT", "");
+    let csi = csi.env("CSI_CONTEXT", "");
+    csi.run("identity plugin-info -o name").succeeds();
+    csi.run("shell -c 'identity plugin-info -o name'")
+        .succeeds();
+}
+
 #[test]
 fn what_a_context_says_of_calls_goes_to_its_own_driver() {
     let [own, other] = ["own", "other"].map(driver);

@@ -234,10 +234,10 @@ fn lines_end_where_those_of_csc_do() {
             "unexpected argument '--bogus' found",
         ),
         ("controller nope", "unrecognized subcommand 'nope'"),
-        // csc knows no contexts.
+        // An empty name is no driver's.
         (
             "identity probe --endpoint=",
-            "no driver named: give --endpoint, or set CSI_ENDPOINT",
+            "a value is required for '--endpoint <ENDPOINT>' but none was supplied",
         ),
     ] {
         let output = csc.run(line).exits(1);

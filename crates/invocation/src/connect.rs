@@ -10,13 +10,11 @@ use std::future::Future;
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 
-/// The text that names the driver, by the flag or by the variable.
+/// The text that names the driver, by the flag or by the variable. An empty variable is as one that is not set.
 pub fn named(globals: &Globals) -> Option<String> {
-    let named = globals
-        .endpoint
-        .clone()
-        .or_else(|| std::env::var("CSI_ENDPOINT").ok());
-    named.filter(|text| !text.is_empty())
+    let variable = || std::env::var("CSI_ENDPOINT").ok();
+    let flag = globals.endpoint.clone();
+    flag.or_else(|| variable().filter(|text| !text.is_empty()))
 }
 
 /// The endpoint that was named.

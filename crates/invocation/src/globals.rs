@@ -5,7 +5,9 @@
 use super::contexts::chosen::Chosen;
 use super::contexts::file;
 use super::help::help_all;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{
+    NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
+};
 use clap::{Arg, ArgAction, Args, Command, ValueEnum};
 use csi_arguments::map::TextMap;
 use csi_arguments::metadata;
@@ -28,7 +30,8 @@ pub struct Globals {
     /// The driver: unix:PATH, a socket's path, HOST:PORT, tcp://, dns:///, https://, unix-abstract:NAME, exec:COMMAND,
     /// pod:NAMESPACE/POD, kubectl:[NAMESPACE][/NODE], embedded:[DIR], mock:[DIR]; without the flag what CSI_ENDPOINT names
     // Not by clap's `env`: with the variable set, a command without its verb would no longer print its help.
-    #[arg(short, long, global = true, value_name = "ENDPOINT", help_heading = CONNECTION)]
+    // An empty one is a variable that somebody forgot to set: it names neither the current context's driver nor any other.
+    #[arg(short, long, global = true, value_name = "ENDPOINT", value_parser = NonEmptyStringValueParser::new(), help_heading = CONNECTION)]
     pub endpoint: Option<String>,
     /// Speak with the driver of this context, with what the context says of its calls; `csi context` keeps them. Without the
     /// flag what CSI_CONTEXT names, or the current context
@@ -224,7 +227,7 @@ impl Globals {
     /// When the contexts are needed and cannot be read, or the one that is named is not there.
     pub fn choose_context(&mut self) -> Result<(), Error> {
         if self.chosen.is_none() {
-            let endpoint = self.endpoint.as_deref().filter(|text| !text.is_empty());
+            let endpoint = self.endpoint.as_deref();
             let variable = match endpoint {
                 Some(_) => None,
                 None => file::variable("CSI_ENDPOINT")?,

@@ -110,7 +110,7 @@ impl DriverStatus {
         connections: &Connections,
         runtime: &Runtime,
     ) -> String {
-        if globals.endpoint.as_deref().unwrap_or("").is_empty() {
+        if globals.endpoint.is_none() {
             return "csi> ".to_owned();
         }
         let key = key(globals);

@@ -140,9 +140,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     }
     let flags = parse::flags::<ShellFlags>(matches)?;
     let mut globals = globals.clone();
-    if globals.endpoint.is_none() {
-        globals.endpoint = std::env::var("CSI_ENDPOINT").ok();
-    }
+    globals.endpoint = connect::named(&globals);
     let (keep_going, variables) = (flags.keep_going, flags.variables.clone());
     let (lines, arguments) = flags.lines(io::stdin().is_terminal());
     let typed = lines == Lines::Typed;
@@ -152,11 +150,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         false => History::default(),
     };
     // Before any thread starts.
-    if globals
-        .endpoint
-        .as_deref()
-        .is_some_and(|text| !text.is_empty())
-    {
+    if globals.endpoint.is_some() {
         connect::private_mounts(&connect::endpoint(&globals)?, defaults)?;
     }
     // Waiting is for the start: no line waits again.

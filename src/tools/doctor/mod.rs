@@ -19,6 +19,7 @@ mod sizes;
 mod socket;
 
 use bundle::Bundle;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgMatches, Args, Command};
 use csi_arguments::secrets::Secrets;
 use csi_call::secrets::looked_for;
@@ -47,7 +48,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 #[derive(Args)]
 struct DoctorFlags {
     /// The driver, in the place of --endpoint
-    #[arg(value_name = "ENDPOINT")]
+    #[arg(value_name = "ENDPOINT", value_parser = NonEmptyStringValueParser::new())]
     driver: Option<String>,
     /// The kubelet's folder on this node
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/kubelet")]
