@@ -74,7 +74,7 @@ fn may_mend(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Rpc(code) if code != Code::Unimplemented)
 }
 
-/// How long the last try may take, which begins at the deadline.
+/// How long a try may take beyond the deadline, at which the last one begins. Also where nobody waits: what answers is there.
 const LAST_TRY: Duration = Duration::from_secs(1);
 
 /// Tries at something that nobody announces, until a deadline.
@@ -82,7 +82,6 @@ pub struct Polling {
     end: Option<Instant>,
     pause: Duration,
     longest_pause: Duration,
-    is_last: bool,
 }
 
 impl Polling {
@@ -92,7 +91,6 @@ impl Polling {
             end: limit.and_then(|limit| Instant::now().checked_add(limit)),
             pause,
             longest_pause,
-            is_last: false,
         }
     }
 
@@ -106,11 +104,7 @@ impl Polling {
 
     /// When a try that is under way is given up.
     fn limit(&self) -> Option<Instant> {
-        let end = self.end?;
-        Some(match self.is_last {
-            true => end + LAST_TRY,
-            false => end,
-        })
+        self.end.map(|end| end + LAST_TRY)
     }
 
     /// Waits for the next try; `false` where the one before was the last.
@@ -130,10 +124,7 @@ impl Polling {
         self.pause = self.longest_pause.min(self.pause * 2);
         match self.end {
             Some(end) if now >= end => None,
-            Some(end) if next >= end => {
-                self.is_last = true;
-                Some(end)
-            }
+            Some(end) if next >= end => Some(end),
             _ => Some(next),
         }
     }
@@ -161,9 +152,6 @@ mod tests {
             while let Some(next) = polling.next(now) {
                 found.push((next - began).as_millis());
                 now = next;
-                let end = polling.end.expect("a deadline");
-                let more = if now == end { LAST_TRY } else { Duration::ZERO };
-                assert_eq!(polling.limit(), Some(end + more));
             }
             assert_eq!(found, expected, "{limit}");
         }
@@ -179,10 +167,23 @@ mod tests {
         assert_eq!(polling.limit(), None);
     }
 
+    /// `--wait 0` asks once.
+    #[tokio::test]
+    async fn a_try_has_time_also_where_nobody_waits() {
+        let mut once = Polling::within(Some(Duration::ZERO), PAUSES);
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            5
+        };
+        assert_eq!(once.once(answer).await, Some(5));
+        assert!(!once.again().await);
+    }
+
     #[tokio::test]
     async fn what_comes_is_returned_and_what_does_not_is_given_up() {
         let never = std::future::pending::<u8>;
         let mut over = Polling::within(Some(Duration::ZERO), PAUSES);
+        over.end = Instant::now().checked_sub(LAST_TRY);
         assert_eq!(over.once(async { 5 }).await, Some(5));
         assert_eq!(over.once(never()).await, None);
         assert!(!over.again().await);
