@@ -8,7 +8,7 @@ pub mod capability;
 pub mod likest;
 pub mod map;
 pub mod metadata;
-mod record;
+pub mod record;
 pub mod request;
 pub mod secrets;
 pub mod size;

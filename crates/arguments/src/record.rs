@@ -43,11 +43,19 @@ pub enum RecordSyntaxError {
     BareQuote(usize),
 }
 
+/// The texts of a list such as `a,"b,c"`.
+///
+/// # Errors
+/// As [`entries`].
+pub fn list(text: &str) -> Result<Vec<String>, RecordSyntaxError> {
+    entries(text, Dialect::Plain)
+}
+
 /// The entries of `text`, unquoted. Empty text is one empty entry.
 ///
 /// # Errors
 /// When a quote is not closed or stands where none may.
-pub fn entries(text: &str, dialect: Dialect) -> Result<Vec<String>, RecordSyntaxError> {
+pub(crate) fn entries(text: &str, dialect: Dialect) -> Result<Vec<String>, RecordSyntaxError> {
     let mut entries = Vec::new();
     let mut rest = text;
     loop {

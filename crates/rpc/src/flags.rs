@@ -7,7 +7,7 @@ use super::context::{RequestContext, RequestError};
 use super::draft::Draft;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use csi_arguments::map::{self, TextMap};
-use csi_arguments::{capability, size, topology, volume_paths};
+use csi_arguments::{capability, record, size, topology, volume_paths};
 use csi_proto::schema::{Cardinality, Field, Kind, Message, summary};
 use csi_proto::{tables, v1};
 use prost::Message as _;
@@ -458,13 +458,14 @@ fn given<'a, T: Clone + Send + Sync + 'static>(
 fn typed(arg: Arg, field: &Field) -> Arg {
     match (field.cardinality, field.kind) {
         (Cardinality::Map, _) => many(arg).value_parser(map::parse),
-        (Cardinality::Repeated, _) => many(arg).value_delimiter(','),
+        (Cardinality::Repeated, _) => many(arg).value_parser(record::list),
         (_, Kind::Bool) => arg.action(ArgAction::SetTrue),
         (_, Kind::Int32) => arg
             .value_parser(value_parser!(i32))
             .allow_negative_numbers(true),
+        // Of bytes, wherever a flag is for one.
         (_, Kind::Int64) => arg
-            .value_parser(value_parser!(i64))
+            .value_parser(size::parse_exact)
             .allow_negative_numbers(true),
         (_, Kind::Message(_)) => arg.value_parser(topology::parse),
         _ => arg,
@@ -491,6 +492,9 @@ fn put_typed(draft: &mut Draft, field: &Field, matches: &ArgMatches, id: &str) {
         (_, Kind::Message(_)) => {
             let places = given::<v1::Topology>(matches, id);
             draft.replace(name, places.map(v1::Topology::encode_to_vec));
+        }
+        (Cardinality::Repeated, _) => {
+            draft.replace(name, given::<Vec<String>>(matches, id).flatten());
         }
         _ => draft.replace(name, given::<String>(matches, id)),
     }

@@ -141,7 +141,9 @@ mod tests {
     use csi_arguments::secrets::Secrets;
     use csi_proto::schema::{Kind, Message as Schema};
     use csi_proto::tables::METHODS;
+    use csi_proto::v1;
     use csi_proto::wire::{Raw, fields};
+    use prost::Message as _;
 
     /// The commands of all RPCs, with the flags of every command that stand in their examples.
     fn tree() -> Command {
@@ -287,6 +289,27 @@ mod tests {
             assert_eq!(empty, !rpc.view.done.is_empty(), "{}", rpc.method.name);
             assert_eq!(empty, rpc.view.name.is_empty(), "{}", rpc.method.name);
         }
+    }
+
+    #[test]
+    fn sizes_have_units_and_lists_have_quotes() {
+        let bytes = |line: &str| parsed(line).1.requests[0].bytes.clone();
+        for (offset, expected) in [("4Ki", 4096), ("4096", 4096), ("-1", -1)] {
+            let line = format!(
+                "csi snapshot-metadata get-metadata-allocated s --starting-offset {offset}"
+            );
+            let request = v1::GetMetadataAllocatedRequest::decode(&*bytes(&line));
+            assert_eq!(
+                request.expect("a request").starting_offset,
+                expected,
+                "{line}"
+            );
+        }
+        let line =
+            "csi group-controller create g --source-volume-ids a,\"b,c\",, --source-volume-id d";
+        let request = v1::CreateVolumeGroupSnapshotRequest::decode(&*bytes(line));
+        let ids = request.expect("a request").source_volume_ids;
+        assert_eq!(ids, ["a", "b,c", "", "", "d"]);
     }
 
     #[test]

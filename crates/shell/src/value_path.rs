@@ -3,7 +3,7 @@
 //! What is not set has fields too: a path is checked by the types of the protocol, not by what a driver has sent. Which
 //! variables there are is not known here.
 
-use csi_arguments::map;
+use csi_arguments::{map, record};
 use csi_output::cell;
 use csi_output::view::CellFormat;
 use csi_proto::schema::{Cardinality, Field, Message};
@@ -265,7 +265,10 @@ pub fn text(value: &Value<'_>) -> String {
         Value::Text(text) => out.push_str(text),
         Value::Map(map) => out = map::text(map),
         Value::List(list) if !list.iter().any(is_composite) => {
-            out = list.iter().map(text).collect::<Vec<_>>().join(",");
+            let texts = list
+                .iter()
+                .map(|one| record::quote(&text(one)).into_owned());
+            out = texts.collect::<Vec<_>>().join(",");
         }
         value if is_composite(value) => out = serde_json::to_string(value).unwrap_or_default(),
         value => cell::write(value, CellFormat::Plain, &mut out),
