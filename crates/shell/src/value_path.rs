@@ -51,6 +51,16 @@ pub(crate) enum ValuePathError {
         /// The names that are.
         has: Vec<String>,
     },
+    /// No such key in a map.
+    #[error("{at} has no {step}; it has {}", .has.join(", "))]
+    Key {
+        /// The path so far.
+        at: String,
+        /// The key that is not there.
+        step: String,
+        /// The keys that are.
+        has: Vec<String>,
+    },
     /// No such element.
     #[error("{at} has no element {index}; it has {}", match .length {
         0 => "none".to_owned(),
@@ -75,6 +85,16 @@ pub(crate) enum ValuePathError {
         /// The step.
         step: String,
     },
+    /// A step into something that this reply leaves out.
+    #[error("{at} is {what}, which has no {step}")]
+    Empty {
+        /// The path so far.
+        at: String,
+        /// The kind of nothing at that place.
+        what: &'static str,
+        /// The step.
+        step: String,
+    },
     /// The path itself is wrong.
     #[error("${0} is not a path: write $name.field, $name.list[0] or $name.map[\"key\"]")]
     Syntax(String),
@@ -92,7 +112,9 @@ impl ValuePathError {
             Self::Variable { .. }
                 | Self::Argument { .. }
                 | Self::Environment(_)
+                | Self::Key { .. }
                 | Self::Element { .. }
+                | Self::Empty { .. }
         )
     }
 }
@@ -119,6 +141,19 @@ impl PathStep<'_> {
 /// The name with which a path begins, and the rest of it.
 pub fn split(path: &str) -> (&str, &str) {
     path.split_at(path.find(['.', '[']).unwrap_or(path.len()))
+}
+
+/// A path, and the text behind `:-` for what is missing or empty. A key in quotes may hold that sign too.
+pub fn split_default(path: &str) -> (&str, Option<&str>) {
+    let mut is_quoted = false;
+    let sign = path.char_indices().find(|(at, letter)| {
+        is_quoted ^= *letter == '"';
+        !is_quoted && path[*at..].starts_with(":-")
+    });
+    match sign {
+        Some((at, _)) => (&path[..at], Some(&path[at + 2..])),
+        None => (path, None),
+    }
 }
 
 /// The steps of what stands behind the name of a path; `None` where it is no path.
@@ -203,6 +238,11 @@ impl TypedValue<'_> {
             what,
             step: step.as_text(),
         };
+        let empty = |what| ValuePathError::Empty {
+            at: at(),
+            what,
+            step: step.as_text(),
+        };
         match (self.value, step) {
             (Value::List(list), PathStep::Name("length")) => {
                 let length = i64::try_from(list.len()).unwrap_or(i64::MAX);
@@ -225,8 +265,12 @@ impl TypedValue<'_> {
             }
             (Value::Map(mut map), PathStep::Name(name)) => match map.remove(*name) {
                 Some(value) => part(Value::Text(value), None),
-                None if names.is_empty() => Err(leaf("an empty map")),
-                None => Err(missing(names)),
+                None if names.is_empty() => Err(empty("an empty map")),
+                None => Err(ValuePathError::Key {
+                    at: at(),
+                    step: step.as_text(),
+                    has: names,
+                }),
             },
             (value @ (Value::Message(_) | Value::Absent), PathStep::Name(name))
                 if message.is_some() =>
@@ -247,8 +291,8 @@ impl TypedValue<'_> {
                 let value = found.map_or(Value::Absent, |(_, value)| value);
                 part(value, inner.and_then(Field::message))
             }
+            (Value::Absent, _) => Err(empty("not set")),
             (value, _) => Err(leaf(match value {
-                Value::Absent => "not set",
                 Value::Message(_) => "a message",
                 Value::Map(_) => "a map",
                 Value::Text(_) => "text",

@@ -154,10 +154,7 @@ impl Values {
     /// # Errors
     /// When the path leads nowhere.
     pub fn text(&self, path: &str) -> Result<String, ValuePathError> {
-        let (path, default) = match path.split_once(":-") {
-            Some((before, default)) if !before.contains('"') => (before, Some(default)),
-            _ => (path, None),
-        };
+        let (path, default) = value_path::split_default(path);
         let text = self.at(path).and_then(|variable| match variable {
             Variable::Text(text) => Ok(text),
             Variable::Reply(reply) => Ok(value_path::text(&reply.value("", "")?.value)),
@@ -405,6 +402,10 @@ mod tests {
             ("x:-b c", "b c"),
             ("x:-", ""),
             ("vol.volume.content_source:-none", "none"),
+            ("vol.volume.volume_context.x:-none", "none"),
+            ("vol.volume.volume_context[\"a.b/c\"]:-none", "1,2"),
+            ("vol.volume.volume_context[\"x:-y\"]:-none", "none"),
+            ("list.entries[0].status.published_node_ids[0]:-none", "none"),
             ("env.CARGO_PKG_NAME", package),
             ("env.CSI_NO_SUCH_VARIABLE:-b", "b"),
         ] {
