@@ -44,9 +44,24 @@ pub struct WatchFlags {
     #[arg(short, long, help_heading = REQUEST)]
     watch: bool,
     /// How long to wait before asking again
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration::parse, requires = "watch", help_heading = REQUEST)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = interval, requires = "watch", help_heading = REQUEST)]
     watch_interval: Duration,
 }
+
+/// Reads a pause that leaves a driver time for others.
+fn interval(text: &str) -> Result<Duration, Box<dyn std::error::Error + Send + Sync>> {
+    let pause = duration::parse(text)?;
+    match pause < SHORTEST_INTERVAL {
+        true => Err(format!(
+            "write {SHORTEST_INTERVAL:?} or longer: a driver is not to be asked without a pause"
+        )
+        .into()),
+        false => Ok(pause),
+    }
+}
+
+/// The shortest pause between two looks.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 impl WatchFlags {
     /// How long to wait before asking again; `None` where nothing is watched.
@@ -122,6 +137,15 @@ mod tests {
     use csi_proto::tables::{CREATE_VOLUME_REQUEST, LIST_VOLUMES_REQUEST};
     use csi_proto::value::secret_values;
     use serde_json::json;
+
+    #[test]
+    fn a_driver_is_not_asked_without_a_pause() {
+        for text in ["0", "0s", "9ms"] {
+            let error = interval(text).expect_err(text).to_string();
+            assert!(error.starts_with("write 10ms or longer"), "{error}");
+        }
+        assert_eq!(interval("10ms").ok(), Some(Duration::from_millis(10)));
+    }
 
     #[test]
     fn what_is_replaced_is_not_sent() {
