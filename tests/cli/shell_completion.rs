@@ -159,6 +159,17 @@ fn columns_formats_and_defects_complete_in_every_shell() {
 }
 
 #[test]
+fn a_context_completes_whatever_the_name_of_its_driver() {
+    let csi = Csi::new().called("csi");
+    csi.run("context add dirctx -e unix:///s/").succeeds();
+    for program in SHELLS {
+        let mut shell = shell(program, &csi, "csi");
+        shell.press("csi context show dirc\t\r");
+        shell.expect("\nname:     dirctx");
+    }
+}
+
+#[test]
 fn zsh_completes_at_the_first_tab_of_a_new_shell() {
     let csi = Csi::new().called("csi");
     let script = csi.run("completions zsh").succeeds().stdout;

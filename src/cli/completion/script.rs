@@ -62,13 +62,16 @@ fn zsh(name: &str) -> String {
 # A file named _{name} in a folder of $fpath, or what `source <({name} completions zsh)` reads.
 {function}() {{
     local -a found folders begun others
-    local one none=1
+    local one value help none=1
     found=("${{(@f)$(_CLAP_COMPLETE_INDEX=$((CURRENT - 1)) {VARIABLE}=zsh {name} -- "${{words[@]}}" 2>/dev/null)}}")
     for one in "${{found[@]}}"; do
-        case "$one" in
+        # A backslash stands before a colon of the value, and before another of these; a bare colon begins the help.
+        value=${{${{${{one//\\\\/__}}//\\:/__}}%%:*}}
+        help=${{one[$#value+1,-1]}} value=${{one[1,$#value]}}
+        case "$value" in
             "") ;;
-            *[^/]/) folders+=("${{one%/}}") ;;
-            */|*=|*=:*|*\\:|*\\::*) begun+=("$one") ;;
+            *[^/]/) folders+=("${{value%/}}$help") ;;
+            */|*=|*\\:) begun+=("$one") ;;
             *) others+=("$one") ;;
         esac
     done
