@@ -65,9 +65,6 @@ const THING: &str = "thing";
 /// The placeholder of parameters' keys.
 const PARAMETERS: &str = "parameters";
 
-/// Begins the engine's name of a candidate that is a column.
-const COLUMN: &str = "column::";
-
 /// The parameters of the driver of that name, where they are known.
 pub fn parameters_of(driver: &str) -> Vec<String> {
     #[cfg(feature = "embedded")]
@@ -144,8 +141,7 @@ impl Tree {
                 Some(name) if name.starts_with(current.as_str()) => name,
                 _ => value,
             };
-            let is_column = candidate.get_id().is_some_and(|id| id.starts_with(COLUMN));
-            if is_column && repeats(value) {
+            if repeats(value) {
                 continue;
             }
             match value.split_once(MARK) {
@@ -183,9 +179,9 @@ impl Tree {
     }
 }
 
-/// Whether the last of these columns stands among them already. A flag may stand before them: `--columns=a,b`.
-fn repeats(columns: &str) -> bool {
-    let Some((before, last)) = columns.rsplit_once(',') else {
+/// Whether the last word of a list stands in it already. A flag may stand before them: `--columns=a,b`.
+fn repeats(words: &str) -> bool {
+    let Some((before, last)) = words.rsplit_once(',') else {
         return false;
     };
     before.split([',', '=']).any(|other| other == last)
@@ -298,12 +294,7 @@ fn columns(current: &OsStr, rpc: Option<&'static Rpc>) -> Vec<CompletionCandidat
     };
     let current = current.to_string_lossy().to_lowercase();
     let fitting = heads.into_iter().filter(|head| head.starts_with(&current));
-    fitting
-        .map(|head| {
-            let id = format!("{COLUMN}{head}");
-            CompletionCandidate::new(head).id(Some(id))
-        })
-        .collect()
+    fitting.map(CompletionCandidate::new).collect()
 }
 
 fn placeholder(field: String) -> ArgValueCompleter {
@@ -484,6 +475,23 @@ mod tests {
             ["source-volume"]
         );
         assert_eq!(columns("--columns snap"), ["snapshot-id"]);
+    }
+
+    #[test]
+    fn no_word_of_a_list_is_offered_twice() {
+        let only = Arg::new("only").long("only").value_delimiter(',');
+        let only = only.value_parser(["stats", "expand"]);
+        let mut tree = Tree::new(Command::new("csi").arg(only));
+        for (typed, expected) in [
+            ("stats,", "stats,expand"),
+            ("expand,s", "expand,stats"),
+            ("expan", "expand"),
+        ] {
+            let words = ["csi", "--only", typed].map(str::to_owned);
+            let found = tree.candidates(&words, &mut |_| Vec::new());
+            let found: Vec<&str> = found.iter().map(|one| one.value.as_str()).collect();
+            assert_eq!(found, [expected], "{typed}");
+        }
     }
 
     #[test]

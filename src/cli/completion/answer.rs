@@ -9,6 +9,7 @@ use clap::FromArgMatches;
 use csi_call::{Endpoint, Session};
 use csi_invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
 use csi_invocation::{Globals, connect, live_ids};
+use csi_proto::text::is_hazardous;
 use csi_shell::line::{Lexed, Open, Token, Word, WordPiece, lex};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -43,8 +44,8 @@ fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
         known: Vec::new(),
     };
     let all = Tree::new(tree::command(name)).candidates(words, &mut |wanted| driver.asked(wanted));
-    // No shell takes such a letter as it is: what arrived would be another id.
-    let can_be_typed = |candidate: &Candidate| !candidate.value.contains(char::is_control);
+    // No shell takes a control character as it is: what arrived would be another id. The others the terminal would act on.
+    let can_be_typed = |candidate: &Candidate| !candidate.value.contains(is_hazardous);
     all.into_iter().filter(can_be_typed).collect()
 }
 
