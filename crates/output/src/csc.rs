@@ -182,18 +182,23 @@ pub fn quoted(text: &str) -> String {
             '\0'..='\x7f' => {
                 let _ = write!(out, "\\x{:02x}", u32::from(letter));
             }
-            _ if csi_proto::text::escaped(letter.encode_utf8(&mut [0; 4])).len()
-                == letter.len_utf8() =>
-            {
-                out.push(letter);
+            _ if is_printed(letter) => out.push(letter),
+            ..='\u{ffff}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(letter));
             }
             _ => {
-                let _ = write!(out, "\\u{:04x}", u32::from(letter));
+                let _ = write!(out, "\\U{:08x}", u32::from(letter));
             }
         }
     }
     out.push('"');
     out
+}
+
+/// Whether Go takes the letter for one that can be seen. Rust has the same categories, but escapes marks that nothing precedes.
+fn is_printed(letter: char) -> bool {
+    let behind_another = String::from_iter(['a', letter]);
+    behind_another.escape_debug().eq(behind_another.chars())
 }
 
 /// Go's text form of a message, with the single spaces that it has in one build of two.
@@ -236,6 +241,29 @@ fn scalar_text(value: &Value<'_>) -> String {
             let mut out = String::new();
             cell::write(other, CellFormat::Plain, &mut out);
             out
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_quoted_as_go_quotes_it() {
+        for (text, expected) in [
+            ("größe 漢 e\u{301}", "größe 漢 e\u{301}"),
+            ("\u{301}\u{e0100}\u{1f980}", "\u{301}\u{e0100}\u{1f980}"),
+            ("a\"b\\'\n\x1b\x7f", "a\\\"b\\\\'\\n\\x1b\\x7f"),
+            ("\u{9b}\u{202e}\u{2028}", "\\u009b\\u202e\\u2028"),
+            // Spaces, what has no width, and what nobody has given a meaning.
+            (
+                "\u{a0}\u{3000}\u{200b}\u{ad}",
+                "\\u00a0\\u3000\\u200b\\u00ad",
+            ),
+            ("\u{e000}\u{378}\u{e0001}", "\\ue000\\u0378\\U000e0001"),
+        ] {
+            assert_eq!(quoted(text), format!("\"{expected}\""));
         }
     }
 }
