@@ -29,7 +29,8 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         EndpointError::NoSocket(..) => hint_for_slashes(&endpoint.to_string()),
         _ => None,
     };
-    let hint = moved_aside(endpoint, cause).or(hint_for_connection(cause).map(str::to_owned));
+    let hint =
+        moved_aside(endpoint, cause).or(hint_for_connection(endpoint, cause).map(str::to_owned));
     error.caused_by(cause).with_hint(slash).with_hint(hint)
 }
 
@@ -144,7 +145,7 @@ fn to_a_millisecond(time: Duration) -> Duration {
 }
 
 /// The hint for a connection that cannot be made.
-fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
+fn hint_for_connection(endpoint: &Endpoint, cause: &EndpointError) -> Option<&'static str> {
     Some(match cause {
         EndpointError::NoSocket(..) => "is the driver running, and is its socket visible here?",
         EndpointError::PermissionDenied(..) => {
@@ -173,7 +174,8 @@ fn hint_for_connection(cause: &EndpointError) -> Option<&'static str> {
         EndpointError::NoPod(..) | EndpointError::SeveralDrivers { .. } => {
             "`kubectl get pods -A -l app.kubernetes.io/name=csi-nfs` shows the pods of the chart; -e pod:NAMESPACE/POD names one"
         }
-        EndpointError::ExecEnded { .. } => {
+        // At a pod it is this program's own command, and kubectl has said what is wrong.
+        EndpointError::ExecEnded { .. } if endpoint.to_string().starts_with("exec:") => {
             "the command must carry the connection on its stdin and stdout, as `csi proxy --stdio SOCKET` does at its far end"
         }
         _ => return None,
@@ -191,8 +193,23 @@ fn trusts_or_names(cause: &HandshakeError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::ExecOutcome;
     use csi_proto::methods;
     use tonic::Status;
+
+    #[test]
+    fn what_a_command_must_do_is_said_to_those_who_wrote_it() {
+        let ended = EndpointError::ExecEnded {
+            program: "kubectl".to_owned(),
+            outcome: ExecOutcome::ClosedOutput,
+            stderr: None,
+        };
+        for (endpoint, has_hint) in [("exec:kubectl exec", true), ("pod:a/b", false)] {
+            let endpoint = Endpoint::parse(endpoint).expect("an endpoint");
+            let hint = hint_for_connection(&endpoint, &ended);
+            assert_eq!(hint.is_some(), has_hint, "{endpoint}");
+        }
+    }
 
     #[test]
     fn a_hint_says_nothing_that_is_not_known() {
