@@ -26,7 +26,7 @@ pub struct Tool {
     pub command: fn() -> Command,
     /// Runs it with the matches of that part.
     pub run: Run,
-    /// Whether it may call a driver, and so needs to know the context.
+    /// Whether it calls a driver, and so needs to know the context before it runs.
     pub calls_a_driver: bool,
 }
 
@@ -62,7 +62,7 @@ pub static TOOLS: &[Tool] = &[
     tool(shell::command, shell::run),
     tool(doctor::command, doctor::run),
     tool(wait::command, wait::run),
-    tool(version::command, version::run),
+    without_driver(version::command, version::run),
     without_driver(context::command, context::run),
     without_driver(completion::command, completion::run),
     without_driver(man::command, man::run),

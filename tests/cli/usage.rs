@@ -104,6 +104,16 @@ fn versions_of_both_sides_are_told() {
         .prints(own)
         .says("no connection");
     at_nobody.run("version --client").succeeds().prints(own);
+    // Nor do contexts that cannot be read.
+    let broken = Csi::new();
+    broken.run("context add a -e mock:").succeeds();
+    broken.file("config/csi/contexts.toml", "broken");
+    broken
+        .run("version")
+        .exits(2)
+        .prints(own)
+        .says("contexts.toml");
+    broken.run("version --client").succeeds().prints(own);
 }
 
 #[test]

@@ -39,9 +39,9 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         "clientVersion": env!("CARGO_PKG_VERSION"),
         "csiVersion": csi_proto::SPEC_VERSION,
     });
-    let asked = match named(globals) {
-        Some(_) if !flags.client => plugin(globals, defaults).map(Some),
-        _ => Ok(None),
+    let asked = match flags.client {
+        true => Ok(None),
+        false => plugin(globals, defaults),
     };
     if let Ok(Some(plugin)) = &asked {
         versions["plugin"] = plugin.clone();
@@ -65,8 +65,17 @@ fn lines(versions: &Json) -> String {
     shown.into_iter().filter_map(line).collect()
 }
 
-/// What the driver says of itself, as JSON.
-fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
+/// What the driver says of itself, as JSON; nothing where none is named.
+fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Option<Json>, Error> {
+    let mut globals = globals.clone();
+    // Here, and not before the tool runs: contexts that cannot be read hide no version of this side.
+    if !defaults.is_csc() {
+        globals.choose_context()?;
+    }
+    if named(&globals).is_none() {
+        return Ok(None);
+    }
+    let globals = &globals;
     let method = v1::GetPluginInfoRequest::METHOD;
     with_driver(globals, defaults, async |driver| {
         let answer = driver.session.call(method, Bytes::new()).await;
@@ -77,6 +86,7 @@ fn plugin(globals: &Globals, defaults: &Defaults) -> Result<Json, Error> {
         let bytes = reply.into_inner();
         let value =
             decode(method.response, &bytes, Secrets::Mask).map_err(|error| invalid(&error))?;
-        serde_json::to_value(value).map_err(|error| invalid(&error))
+        let plugin = serde_json::to_value(value).map_err(|error| invalid(&error))?;
+        Ok(Some(plugin))
     })
 }
