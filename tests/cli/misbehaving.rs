@@ -461,7 +461,7 @@ fn never_ends_its_pages() {
     let run = Csi::at(new.endpoint())
         .run("controller list-volumes --all -o name")
         .exits(64 + 13)
-        .says("no end after 10000 pages; if it has one, --starting-token \"10000\" goes on there");
+        .says("no end after 10000 pages; if it has one, --starting-token 10000 goes on there");
     assert_eq!(run.stdout.lines().count(), 10_000, "what came is shown");
 }
 

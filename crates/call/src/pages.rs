@@ -3,6 +3,7 @@
 //! Owns when that is so: a token comes again, or there are more pages than any list has. Asks nobody.
 
 use csi_error::Error;
+use csi_output::shell_word::word;
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use tonic::Code;
@@ -36,7 +37,8 @@ impl Pages {
         match self.tokens.len() < PAGES_AT_MOST {
             true => Ok(true),
             false => endless(format!(
-                "the driver's list has no end after {PAGES_AT_MOST} pages; if it has one, --starting-token {next:?} goes on there"
+                "the driver's list has no end after {PAGES_AT_MOST} pages; if it has one, --starting-token {} goes on there",
+                word(next)
             )),
         }
     }
@@ -62,5 +64,13 @@ mod tests {
         let mut goes_on = |page: &usize| pages.go_on(&page.to_string()).is_ok_and(|on| on);
         let read = (1..).take_while(|page| goes_on(page));
         assert_eq!(read.count(), PAGES_AT_MOST - 1);
+        // As a shell takes it.
+        let error = pages.go_on("it's").unwrap_err().first_line();
+        assert!(
+            error.contains("--starting-token \"it's\" goes on"),
+            "{error}"
+        );
+        let error = pages.go_on("$x").unwrap_err().first_line();
+        assert!(error.contains("--starting-token '$x' goes on"), "{error}");
     }
 }
