@@ -2,7 +2,9 @@
 
 use crate::support::driver::Driver;
 use crate::support::program::{Csi, Output};
+use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use csi_mock::Options;
 use csi_proto::v1;
 use rustix::process::Signal;
 use tonic::Code;
@@ -11,6 +13,21 @@ const PARAMS: &str = "--cap 5,mount --params server=localhost,share=/share";
 
 fn lines(csi: &Csi, text: &str) -> Output {
     csi.run_args(["shell", "-c", text])
+}
+
+#[test]
+fn what_was_deferred_runs_on_the_driver_of_its_time() {
+    let drivers = [(); 2].map(|()| ReferenceDriver::start(Options::default()));
+    let [first, second] = drivers.each_ref().map(ReferenceDriver::endpoint);
+    let csi = Csi::at(&first);
+    // Each driver names its first volume alike.
+    let text = format!(
+        "v = controller create-volume a; defer controller delete-volume $v.volume.volume_id; connect {second}; \
+         controller create-volume b; set timeout 1ms"
+    );
+    lines(&csi, &text).succeeds();
+    let left = drivers.map(|driver| driver.left_behind().len());
+    assert_eq!(left, [0, 1]);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A statement whose variables are expanded, as it runs now or at the end. Data only.
 
+use super::settings::SessionSettings;
+
 /// A statement of which everything is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expanded {
@@ -20,4 +22,6 @@ pub(crate) struct Deferred {
     pub statement: Expanded,
     /// The line of the script that it stands in.
     pub place: Option<String>,
+    /// The driver and the settings of its time: another driver may have a volume with the same id.
+    pub settings: SessionSettings,
 }

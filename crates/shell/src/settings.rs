@@ -62,7 +62,7 @@ fn word_of(switch: bool) -> String {
 }
 
 /// The values of the settings; what is not set is as it was on the command line of the shell.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SessionSettings {
     program: Program,
     /// The command line of the shell itself.

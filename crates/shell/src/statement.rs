@@ -168,8 +168,11 @@ impl Shell {
     /// Keeps a command for the end. A mistake in it is found now, not when it is needed.
     fn defer(&mut self, statement: Expanded) -> Result<(), Error> {
         self.check(&statement.words)?;
-        let place = self.place.clone();
-        self.deferred.push(Deferred { statement, place });
+        self.deferred.push(Deferred {
+            statement,
+            place: self.place.clone(),
+            settings: self.settings.clone(),
+        });
         Ok(())
     }
 
@@ -192,7 +195,13 @@ impl Shell {
     /// The first failure, which is reported.
     pub(crate) fn run_deferred(&mut self) -> Result<(), Error> {
         let mut first = Ok(());
-        while let Some(Deferred { statement, place }) = self.deferred.pop() {
+        while let Some(Deferred {
+            statement,
+            place,
+            settings,
+        }) = self.deferred.pop()
+        {
+            self.settings = settings;
             self.interrupts.share_time(self.deferred.len() + 1);
             // What was pressed before was not meant for this one.
             self.forget_interrupts();

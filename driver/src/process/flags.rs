@@ -22,8 +22,9 @@ use std::time::Duration;
 #[command(
     after_help = "Every flag can be given by the environment variable that stands beside it; the flag wins.
 
-At its start the driver raises its soft limit of open files to the hard one (ulimit -Hn, LimitNOFILE= of systemd). Give it 4096
-or more: each connection takes one, each share in use some ten, all copies together up to half of them.
+At its start the driver raises its soft limit of open files to the hard one (ulimit -Hn,
+LimitNOFILE= of systemd). Give it 4096 or more: each connection takes one, each share in use some
+ten, all copies together up to half of them.
 
 Commands of their own (--help tells more):
   csi-nfs agent            work on the NFS server itself, for the controllers elsewhere
@@ -36,8 +37,8 @@ Examples:
   csi-nfs --endpoint unix:///run/csi-nfs.sock --share home=10.0.0.4:/srv/home
 
   # On every node of a cluster, known to its kubelet without a sidecar:
-  csi-nfs --mode node --endpoint unix:///var/lib/kubelet/plugins/nfs.csi.internal/csi.sock --node-id \"$NODE_NAME\" \\
-    --kubelet-registration /var/lib/kubelet/plugins_registry
+  csi-nfs --mode node --endpoint unix:///var/lib/kubelet/plugins/nfs.csi.internal/csi.sock \\
+    --node-id \"$NODE_NAME\" --kubelet-registration /var/lib/kubelet/plugins_registry
 
   # The controller on the NFS server itself, where the export is a local folder:
   csi-nfs --mode controller --endpoint unix:///run/csi-nfs.sock --local-share nas:/srv=/srv

@@ -198,7 +198,7 @@ pub struct CreateVolumeRequest {
     /// Required, at least one. The volume must support all of them.
     #[prost(message, repeated, tag = "3")]
     pub volume_capabilities: ::prost::alloc::vec::Vec<VolumeCapability>,
-    /// Settings for the new volume, as key and value pairs.
+    /// Settings of the volume, as key and value pairs.
     /// Optional. Keys and values are the driver's own; it checks them. At most 4 KiB in total.
     #[prost(btree_map = "string, string", tag = "4")]
     pub parameters: ::prost::alloc::collections::BTreeMap<
@@ -1136,7 +1136,7 @@ pub struct NodeUnstageVolumeRequest {
     /// Volume to unstage. Required. At most 128 bytes.
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
-    /// Folder in which the volume was staged, an absolute path.
+    /// Folder in which the volume is staged, an absolute path.
     /// Required. May be longer than 128 bytes.
     #[prost(string, tag = "2")]
     pub staging_target_path: ::prost::alloc::string::String,
@@ -1158,7 +1158,7 @@ pub struct NodePublishVolumeRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// Folder in which the volume was staged, an absolute path.
+    /// Folder in which the volume is staged, an absolute path.
     /// Required with node capability STAGE_UNSTAGE_VOLUME, empty without it. May be longer
     /// than 128 bytes.
     #[prost(string, tag = "3")]

@@ -567,7 +567,7 @@ pub static CREATE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "Settings for the new volume, as key and value pairs. Optional. Keys and values are the driver's own; it checks them. At most 4 KiB in total.",
+            doc: "Settings of the volume, as key and value pairs. Optional. Keys and values are the driver's own; it checks them. At most 4 KiB in total.",
         },
         Field {
             name: "secrets",
@@ -2262,7 +2262,7 @@ pub static NODE_UNSTAGE_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "Folder in which the volume was staged, an absolute path. Required. May be longer than 128 bytes.",
+            doc: "Folder in which the volume is staged, an absolute path. Required. May be longer than 128 bytes.",
         },
     ],
 };
@@ -2312,7 +2312,7 @@ pub static NODE_PUBLISH_VOLUME_REQUEST: Message = Message {
             oneof: None,
             secret: false,
             alpha: false,
-            doc: "Folder in which the volume was staged, an absolute path. Required with node capability STAGE_UNSTAGE_VOLUME, empty without it. May be longer than 128 bytes.",
+            doc: "Folder in which the volume is staged, an absolute path. Required with node capability STAGE_UNSTAGE_VOLUME, empty without it. May be longer than 128 bytes.",
         },
         Field {
             name: "target_path",

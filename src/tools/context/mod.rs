@@ -82,7 +82,7 @@ pub fn command() -> Command {
     Command::new("context")
         .about("Keep drivers by names, with what their calls need")
         .after_help(
-            "A flag beats --context, that a variable, that CSI_CONTEXT, that the current context. sanity, bench and lifecycle \
+            "The first of these counts: a flag, --context, a variable, CSI_CONTEXT, the current context. sanity, bench and lifecycle \
              do not run on the current context alone.\n\n\
              Examples:\n  csi context add prod --endpoint unix:///csi/csi.sock --cap RWX,mount --params server=10.0.0.4,share=/export\n  \
              csi context use prod\n  csi --context prod lifecycle",

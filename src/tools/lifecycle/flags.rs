@@ -18,8 +18,8 @@ pub struct LifecycleFlags {
     /// is read; in a mounted volume a file is written, read back and removed
     #[arg(long, value_name = "ID", conflicts_with_all = ["name", "params", "req-bytes", "lim-bytes"])]
     pub(super) volume_id: Option<String>,
-    /// Of the further steps only these: stats, expand, snapshot, restore, clone; of a volume that is not this run's, none is
-    /// done to it that is not named here
+    /// Of the further steps only these: stats, expand, snapshot, restore, clone. Without this flag all are
+    /// done, but of a volume that is not this run's stats alone
     #[arg(
         long,
         value_enum,

@@ -31,8 +31,8 @@ clap in crates/rpc/src/validation
     what is validated does not depend on the command line
 crate::cli crate::tools crate::proxy crate::replay crate::serve super::super in src/tools crates/traffic/src
     no tool knows another, nor the dispatcher above them: move what two need below them
-csi_sys in driver only driver/src/calls/operations.rs driver/store/src/quota
-    operations give back the memory of a crowd, and quotas are asked for; no other file of the driver asks the kernel by itself
+csi_sys in driver only driver/src/calls/operations.rs driver/src/mount/mountinfo.rs driver/store/src/quota
+    operations give back the memory of a crowd, mountinfo is read, and quotas are asked for; no other file of the driver asks the kernel by itself
 tonic csi_proto in driver/src/mount but csi_proto::lock csi_proto::random
     mounts are plain Rust and never see gRPC or its messages
 csi_proto in driver/store but csi_proto::lock csi_proto::random csi_proto::SPEC_VERSION
