@@ -25,13 +25,13 @@ pub fn connection_error(endpoint: &Endpoint, cause: &EndpointError) -> Error {
         }
         _ => Error::rpc(Code::Unavailable, format!("no connection to {endpoint}")),
     };
-    let slash = match cause {
-        EndpointError::NoSocket(..) => hint_for_slashes(&endpoint.to_string()),
+    let spelling = match cause {
+        EndpointError::NoSocket(..) => hint_for_spelling(&endpoint.to_string()),
         _ => None,
     };
     let hint =
         moved_aside(endpoint, cause).or(hint_for_connection(endpoint, cause).map(str::to_owned));
-    error.caused_by(cause).with_hint(slash).with_hint(hint)
+    error.caused_by(cause).with_hint(spelling).with_hint(hint)
 }
 
 /// Whether a driver that starts mends it.
@@ -58,8 +58,14 @@ pub fn hint_for_moved(path: &Path, aside: &Path) -> String {
     )
 }
 
-/// The hint for a socket below the working folder that was most likely meant to be below the root.
-fn hint_for_slashes(endpoint: &str) -> Option<String> {
+/// The hint for an endpoint that was most likely meant otherwise: a driver in `csi` itself, or a socket below the root and not below the
+/// working folder.
+fn hint_for_spelling(endpoint: &str) -> Option<String> {
+    if matches!(endpoint, "embedded" | "mock") {
+        return Some(format!(
+            "the driver in csi itself is {endpoint}: with a colon"
+        ));
+    }
     let path = endpoint.strip_prefix("unix://")?;
     let is_meant = path.starts_with(['.', '/']);
     (!is_meant).then(|| {
@@ -312,7 +318,9 @@ mod tests {
 
     #[test]
     fn two_slashes_where_three_were_meant_are_noticed() {
-        let hint = hint_for_slashes("unix://tmp/x").expect("a hint");
+        let hint = hint_for_spelling("mock").expect("a hint");
+        assert!(hint.ends_with(" is mock: with a colon"), "{hint}");
+        let hint = hint_for_spelling("unix://tmp/x").expect("a hint");
         assert!(
             hint.starts_with("three slashes? unix:///tmp/x is /tmp/x, "),
             "{hint}"
@@ -324,7 +332,7 @@ mod tests {
             "/tmp/x",
             "tmp/x",
         ] {
-            assert_eq!(hint_for_slashes(fine), None, "{fine}");
+            assert_eq!(hint_for_spelling(fine), None, "{fine}");
         }
     }
 }
