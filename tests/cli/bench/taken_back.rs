@@ -321,6 +321,17 @@ fn what_a_failed_cycle_has_made_is_taken_back_while_the_load_goes_on() {
 }
 
 #[test]
+fn a_refused_stage_leaves_no_folder() {
+    let driver = crate::lifecycle::thorough_driver();
+    let refused = Reply::error(Code::InvalidArgument, "no such file system");
+    driver.on("NodeStageVolume", refused);
+    let csi = Csi::at(driver.endpoint());
+    csi.run("bench lifecycle --count 3").exits(67);
+    assert!(calls(&driver, "NodeStageVolume") > 0);
+    assert_eq!(entries(csi.home()), [""; 0], "staging folders");
+}
+
+#[test]
 fn a_driver_that_is_frozen_holds_the_clean_up_for_so_long_and_the_commands_are_said() {
     let driver = driver();
     driver.on("DeleteVolume", Reply::never());
