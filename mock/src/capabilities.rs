@@ -1,14 +1,31 @@
 //! The capabilities by their names: taken away and given in settings.
 
 use crate::Options;
-use crate::settings::{SettingsError, alike};
+use crate::similar::{similar, suggested};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
+use thiserror::Error;
 
 /// The word for every capability.
 const ALL: &str = "all";
+
+/// A capability that cannot be taken away or given.
+#[derive(Debug, Error)]
+pub enum CapabilityError {
+    /// There is none of that name.
+    #[error("there is no capability {name:?}; {}", suggested(.like, "--list-capabilities"))]
+    Unknown {
+        /// The name as it was written.
+        name: String,
+        /// Names that are like it.
+        like: Vec<String>,
+    },
+    /// Neither taken away nor given.
+    #[error("the capability {0:?} has no sign: write -{0} to take it away, or +{0} to give it")]
+    NoSign(String),
+}
 
 /// A capability of any kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,11 +70,14 @@ pub fn capability_names() -> Vec<String> {
 ///
 /// # Errors
 /// When there is no such capability, or no sign.
-pub(crate) fn change_capability(options: &mut Options, change: &str) -> Result<(), SettingsError> {
+pub(crate) fn change_capability(
+    options: &mut Options,
+    change: &str,
+) -> Result<(), CapabilityError> {
     let (given, name) = match (change.strip_prefix('+'), change.strip_prefix('-')) {
         (Some(name), _) => (true, name),
         (_, Some(name)) => (false, name),
-        _ => return Err(SettingsError::NoSign(change.to_owned())),
+        _ => return Err(CapabilityError::NoSign(change.to_owned())),
     };
     let (wanted_of, wanted) = name.rsplit_once('/').unwrap_or(("", name));
     let mut meant = Capability::all();
@@ -70,9 +90,9 @@ pub(crate) fn change_capability(options: &mut Options, change: &str) -> Result<(
         let names = Capability::all()
             .into_iter()
             .map(|one| one.name().1.to_owned());
-        return Err(SettingsError::Capability {
+        return Err(CapabilityError::Unknown {
             name: name.to_owned(),
-            like: alike(wanted, names),
+            like: similar(wanted, names),
         });
     }
     for one in meant {

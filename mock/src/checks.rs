@@ -3,6 +3,7 @@
 
 use crate::Defect;
 use crate::core::Core;
+use crate::options::{SMALLEST, USUAL};
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
@@ -13,12 +14,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tonic::Status;
 
-/// The smallest volume.
-pub(crate) const SMALLEST: i64 = 1 << 20;
 /// Sizes are multiples of this, where the range allows it.
 const GRANULE: i64 = 1 << 20;
-/// The size of a volume for which none was asked.
-pub(crate) const USUAL: i64 = 1 << 30;
 
 /// How long a string may be where the specification says nothing else, in bytes.
 const TEXT_MAX: usize = 128;

@@ -1,7 +1,7 @@
 //! A driver that has volumes from the beginning.
 
-use crate::checks::{SMALLEST, USUAL};
 use crate::core::Core;
+use crate::options::{SMALLEST, USUAL};
 use crate::state::{Asked, Volume};
 use crate::volumes::{ZONES, in_zone, medium};
 use csi_proto::v1::VolumeCapability;

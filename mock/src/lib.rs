@@ -26,13 +26,14 @@ mod options;
 mod service;
 mod serving;
 mod settings;
+mod similar;
 mod snapshots;
 mod state;
 mod storage;
 mod volumes;
 mod wire;
 
-pub use capabilities::capability_names;
+pub use capabilities::{CapabilityError, capability_names};
 pub use defect::Defect;
 pub use driver::Mock;
 pub use framing::{answer_of, message_of};

@@ -1,8 +1,8 @@
 //! What there is: volumes and snapshots in pages and one by one, and the room for more.
 
 use crate::Defect;
-use crate::checks::SMALLEST;
 use crate::core::Core;
+use crate::options::SMALLEST;
 use crate::state::{Snapshot, State, Volume};
 use crate::volumes::zone_of;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;

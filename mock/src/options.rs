@@ -10,6 +10,10 @@ use std::time::Duration;
 
 /// The minor version of the specification that has everything.
 pub(crate) const TODAY: u32 = 12;
+/// The size of the smallest volume, in bytes.
+pub(crate) const SMALLEST: i64 = 1 << 20;
+/// The size of a volume for which none was asked, in bytes.
+pub(crate) const USUAL: i64 = 1 << 30;
 
 /// How the driver behaves. The default has every capability and no defect.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 //!
 //! Owns their names and syntax, and what is said of a wrong one. What each does is said where the driver does it.
 
-use crate::capabilities::change_capability;
-use crate::checks::SMALLEST;
-use crate::options::TODAY;
+use crate::capabilities::{CapabilityError, change_capability};
+use crate::options::{SMALLEST, TODAY};
+use crate::similar::{similar, suggested};
 use crate::{Defect, Options};
 use csi_proto::duration::{self, DurationError};
 use csi_proto::faults::{self, FaultError, FaultRule, Named, PlannedEnd};
@@ -17,11 +17,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
-use strsim::jaro_winkler;
 use thiserror::Error;
-
-/// How alike a name must be to be suggested, from 0 to 1.
-const ALIKE: f64 = 0.8;
 
 /// The most bytes of a node's id: NodeGetInfoResponse.
 const MAX_NODE_ID: usize = 256;
@@ -97,17 +93,9 @@ fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
 /// Settings that cannot be used.
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    /// There is no capability of that name.
-    #[error("there is no capability {name:?}; {}", suggested(.like, "--list-capabilities"))]
-    Capability {
-        /// The name as it was written.
-        name: String,
-        /// Names that are like it.
-        like: Vec<String>,
-    },
-    /// Neither taken away nor given.
-    #[error("the capability {0:?} has no sign: write -{0} to take it away, or +{0} to give it")]
-    NoSign(String),
+    /// A capability that cannot be understood.
+    #[error(transparent)]
+    Capability(#[from] CapabilityError),
     /// There is no defect of that name.
     #[error("there is no defect {name:?}; {}", suggested(.like, "--list-defects"))]
     Defect {
@@ -163,13 +151,6 @@ impl SettingsError {
             line: text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1,
             problem: error.to_string().trim_end().replace('\n', " "),
         }
-    }
-}
-
-fn suggested(like: &[String], flag: &str) -> String {
-    match like {
-        [] => format!("`csi mock {flag}` has their names"),
-        _ => format!("did you mean {}?", like.join(" or ")),
     }
 }
 
@@ -294,20 +275,8 @@ fn defect_named(name: &str) -> Result<Defect, SettingsError> {
     let found = all.find(|defect| defect.name().eq_ignore_ascii_case(name));
     found.copied().ok_or_else(|| SettingsError::Defect {
         name: name.to_owned(),
-        like: alike(name, Defect::ALL.iter().map(|one| format!("{one:?}"))),
+        like: similar(name, Defect::ALL.iter().map(|one| format!("{one:?}"))),
     })
-}
-
-/// The names that are most like that one.
-pub(crate) fn alike(name: &str, all: impl Iterator<Item = String>) -> Vec<String> {
-    let likeness = |one: &str| jaro_winkler(&one.to_lowercase(), &name.to_lowercase());
-    let mut found: Vec<_> = all
-        .map(|one| (likeness(&one), one))
-        .filter(|(how, _)| *how >= ALIKE)
-        .collect();
-    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    found.dedup_by(|(_, one), (_, other)| one == other);
-    found.into_iter().take(2).map(|(_, name)| name).collect()
 }
 
 /// Hears why a file that has changed is not used, in one sentence.

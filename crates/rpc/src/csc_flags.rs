@@ -35,7 +35,7 @@ fn as_csc_takes(flag: Arg) -> Arg {
     }
 }
 
-/// Whether it is a switch that may have its value behind `=` everywhere.
+/// Whether it is a switch that takes `=BOOL` under the name `csi` too.
 fn has_optional_value(flag: &Arg) -> bool {
     flag.get_num_args()
         .is_some_and(|count| count.min_values() == 0)

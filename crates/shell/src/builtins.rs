@@ -57,7 +57,7 @@ names, or else JSON.\n\nExamples:\n  print $vol.volume\n  print \"made $vol.volu
     },
     /// Run a command at the end, also after a failure or Ctrl-C
     #[command(
-        after_help = "What was deferred last runs first. Its variables, the driver and the settings are those of now.\n\nExample:\n  \
+        after_help = "What was deferred last runs first. It keeps the variables, the driver and the settings of now.\n\nExample:\n  \
 vol = controller create-volume ci-1\n  defer source cleanup.csi $vol.volume.volume_id"
     )]
     Defer {

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// A page's size in bytes, unless its first entry is larger. Many callers may be answered at a time, and each answer is in memory until it is sent.
+/// A page's size in bytes, unless its first entry is larger. Many callers may be answered at a time, and each answer is in memory
+/// until it is sent.
 const MAX_PAGE: usize = 256 << 10;
 
 /// How long a share is waited for that has not been used for long.

@@ -287,7 +287,7 @@ pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<
     Ok(now.is_some_and(|place| is_ours(&place)))
 }
 
-/// Whether the path of the ready volume `found` is its still: a deletion releases it.
+/// Whether the ready volume `found` still has its path. A deletion releases that.
 ///
 /// # Errors
 /// [`ShareError::Damaged`] when it has no claim and its folder has not left: a deletion has not begun. I/O errors.

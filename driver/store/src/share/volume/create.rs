@@ -279,7 +279,7 @@ pub fn trouble(share: &Share, found: &Found<Volume>) -> Result<Option<String>, S
                 }
                 Ok(true) => None,
                 Ok(false) => Some(format!(
-                    "its folder {} is its no more: delete the volume",
+                    "its folder {} is no longer its own: delete the volume",
                     record.what.path
                 )),
                 Err(damaged @ ShareError::Damaged { .. }) => Some(damaged.to_string()),

@@ -180,7 +180,7 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
 /// Which folder a deletion of the ready volume takes away from a path that a user has chosen; nothing when that cannot be told.
 ///
 /// # Errors
-/// [`ShareError::Damaged`] when the path is its no more, and I/O errors.
+/// [`ShareError::Damaged`] when the volume has lost the claim on its path, and I/O errors.
 pub(super) fn leaves(
     share: &Share,
     found: &Found<Volume>,
