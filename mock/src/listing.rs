@@ -19,79 +19,63 @@ use tonic::Status;
 /// What begins a token; the id of the last entry follows, so that a page begins right also when entries come and go.
 const TOKEN: &str = "after ";
 
-/// The mistakes that paging can have.
-struct Mistakes {
-    takes_negative: Defect,
-    bad_token_is_invalid: Defect,
-    never_ends: Defect,
-    ignores_max_entries: Defect,
-    repeats: Defect,
-    loses: Defect,
-    accepts_bad_token: Defect,
-    forgets_newest: Defect,
-}
-
 /// An id without the zeros that make it too long for a token as well.
 fn bare(id: &str) -> &str {
     id.trim_start_matches('0')
 }
 
-/// One page, and the token of the next.
-struct Page<T> {
-    entries: Vec<T>,
-    next_token: String,
-}
-
 impl Core {
+    /// One page, and the token of the next.
     fn page<'a, T>(
         &self,
         all: impl IntoIterator<Item = (&'a String, T)>,
         max_entries: i32,
         token: &str,
-        mistakes: &Mistakes,
-    ) -> Result<Page<T>, Status> {
+        rpc: &str,
+    ) -> Result<(Vec<T>, String), Status> {
+        // The mistakes of both RPCs have the same names, behind the RPC's.
+        let mistake = self.options().defect.map_or("", Defect::name);
+        let has = |name| mistake.strip_prefix(rpc) == Some(name);
         let most = match usize::try_from(max_entries) {
             Ok(0) => usize::MAX,
             Ok(most) => most,
-            Err(_) if self.has(mistakes.takes_negative) => usize::MAX,
+            Err(_) if has("NegativeMaxEntries") => usize::MAX,
             Err(_) => return Err(Status::invalid_argument("max_entries is negative")),
         };
         let after = match token.strip_prefix(TOKEN) {
             Some(after) => after,
-            None if token.is_empty() || self.has(mistakes.accepts_bad_token) => "",
-            None if self.has(mistakes.bad_token_is_invalid) => {
+            None if token.is_empty() || has("AcceptsBadToken") => "",
+            None if has("BadTokenIsInvalidArgument") => {
                 return Err(Status::invalid_argument("bad token"));
             }
             None => return Err(Status::aborted("starting_token is not one of this list")),
         };
         let mut all: Vec<_> = all.into_iter().collect();
-        if self.has(mistakes.forgets_newest) {
+        if has("ForgetsNewest") {
             all.pop();
         }
         // Else a page of one would never end.
-        let repeats = self.has(mistakes.repeats) && most > 1;
+        let repeats = has("RepeatsEntries") && most > 1;
         all.retain(|(id, _)| match repeats {
             true => bare(id) >= after,
             false => bare(id) > after,
         });
-        if self.has(mistakes.loses) && !after.is_empty() && !all.is_empty() {
+        if has("LosesEntries") && !after.is_empty() && !all.is_empty() {
             all.remove(0);
         }
-        let most = match self.has(mistakes.ignores_max_entries) {
+        let most = match has("IgnoresMaxEntries") {
             true => usize::MAX,
             false => most,
         };
-        let ends = all.len() <= most && !self.has(mistakes.never_ends);
+        let ends = all.len() <= most && !has("NeverEnds");
         all.truncate(most);
         let next_token = match all.last() {
             Some((last, _)) if !ends => format!("{TOKEN}{}", bare(last)),
             _ if !ends => token.to_owned(),
             _ => String::new(),
         };
-        Ok(Page {
-            entries: all.into_iter().map(|(_, entry)| entry).collect(),
-            next_token,
-        })
+        let entries = all.into_iter().map(|(_, entry)| entry);
+        Ok((entries.collect(), next_token))
     }
 
     pub(crate) fn volumes_page(
@@ -100,19 +84,9 @@ impl Core {
     ) -> Result<ListVolumesResponse, Status> {
         self.needs(ControllerCapability::ListVolumes)?;
         let state = self.state();
-        let mistakes = Mistakes {
-            takes_negative: Defect::ListVolumesNegativeMaxEntries,
-            bad_token_is_invalid: Defect::ListVolumesBadTokenIsInvalidArgument,
-            never_ends: Defect::ListVolumesNeverEnds,
-            ignores_max_entries: Defect::ListVolumesIgnoresMaxEntries,
-            repeats: Defect::ListVolumesRepeatsEntries,
-            loses: Defect::ListVolumesLosesEntries,
-            accepts_bad_token: Defect::ListVolumesAcceptsBadToken,
-            forgets_newest: Defect::ListVolumesForgetsNewest,
-        };
         let (max, token) = (request.max_entries, &request.starting_token);
-        let page = self.page(&state.volumes, max, token, &mistakes)?;
-        let entries = page.entries.into_iter().map(|volume| {
+        let (entries, next_token) = self.page(&state.volumes, max, token, "ListVolumes")?;
+        let entries = entries.into_iter().map(|volume| {
             let mut shown = volume.reply();
             if self.has(Defect::ListVolumesContextDiffers) {
                 let medium = shown.volume_context.entry("medium".to_owned());
@@ -145,7 +119,7 @@ impl Core {
         }
         Ok(ListVolumesResponse {
             entries,
-            next_token: page.next_token,
+            next_token,
         })
     }
 
@@ -294,25 +268,15 @@ impl Core {
                 (id.clone(), shown)
             })
             .collect();
-        let mistakes = Mistakes {
-            takes_negative: Defect::ListSnapshotsNegativeMaxEntries,
-            bad_token_is_invalid: Defect::ListSnapshotsBadTokenIsInvalidArgument,
-            never_ends: Defect::ListSnapshotsNeverEnds,
-            ignores_max_entries: Defect::ListSnapshotsIgnoresMaxEntries,
-            repeats: Defect::ListSnapshotsRepeatsEntries,
-            loses: Defect::ListSnapshotsLosesEntries,
-            accepts_bad_token: Defect::ListSnapshotsAcceptsBadToken,
-            forgets_newest: Defect::ListSnapshotsForgetsNewest,
-        };
         let (max, token) = (request.max_entries, &request.starting_token);
-        let page = self.page(&wanted, max, token, &mistakes)?;
-        let entries = page.entries.into_iter().map(|snapshot| {
+        let (entries, next_token) = self.page(&wanted, max, token, "ListSnapshots")?;
+        let entries = entries.into_iter().map(|snapshot| {
             let snapshot = Some(self.shown(snapshot));
             list_snapshots_response::Entry { snapshot }
         });
         Ok(ListSnapshotsResponse {
             entries: entries.collect(),
-            next_token: page.next_token,
+            next_token,
         })
     }
 

@@ -3,32 +3,22 @@
 use crate::Defect;
 use crate::core::Core;
 use crate::data::BLOCK;
+use crate::service::service;
 use crate::state::Snapshot;
 use csi_proto::v1::plugin_capability::service::Type as PluginService;
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
 use csi_proto::v1::{
-    BlockMetadata, BlockMetadataType, GetMetadataAllocatedRequest, GetMetadataAllocatedResponse,
-    GetMetadataDeltaRequest, GetMetadataDeltaResponse,
+    BlockMetadata, BlockMetadataType, GetMetadataAllocatedRequest,
+    GetMetadataAllocatedResponse as Part, GetMetadataDeltaRequest, GetMetadataDeltaResponse,
 };
+use tonic::Status;
 use tonic::codegen::BoxStream;
-use tonic::{Request, Response, Status};
 
 /// How many ranges a message has where the caller does not want fewer.
 const USUAL_RESULTS: usize = 4;
 
-/// One message of a stream, of either RPC.
-struct Part {
-    kind: i32,
-    capacity: i64,
-    ranges: Vec<BlockMetadata>,
-}
-
-/// The part of a request that both RPCs have.
-struct Wanted {
-    of_delta: bool,
-    starting_offset: i64,
-    max_results: i32,
-}
+/// The part of a request that both RPCs have: whether it is of the delta, its starting_offset and its max_results.
+type Wanted = (bool, i64, i32);
 
 impl Core {
     fn needs_metadata(&self) -> Result<(), Status> {
@@ -61,13 +51,9 @@ impl Core {
         let Some(snapshot) = self.snapshot(&request.snapshot_id, overlooks)? else {
             return Ok(Vec::new());
         };
-        let wanted = Wanted {
-            of_delta: false,
-            starting_offset: request.starting_offset,
-            max_results: request.max_results,
-        };
+        let wanted = (false, request.starting_offset, request.max_results);
         let blocks = snapshot.blocks.keys().copied().collect();
-        self.parts(blocks, snapshot.size, &wanted)
+        self.parts(blocks, snapshot.size, wanted)
     }
 
     fn delta(&self, request: &GetMetadataDeltaRequest) -> Result<Vec<Part>, Status> {
@@ -99,19 +85,15 @@ impl Core {
         let old = old.map(|base| base.blocks).unwrap_or_default();
         let changed = target.blocks.iter();
         let changed = changed.filter(|(block, write)| old.get(block) != Some(write));
-        let wanted = Wanted {
-            of_delta: true,
-            starting_offset: request.starting_offset,
-            max_results: request.max_results,
-        };
+        let wanted = (true, request.starting_offset, request.max_results);
         let blocks = changed.map(|(block, _)| *block).collect();
-        self.parts(blocks, target.size, &wanted)
+        self.parts(blocks, target.size, wanted)
     }
 
-    fn parts(&self, blocks: Vec<i64>, capacity: i64, wanted: &Wanted) -> Result<Vec<Part>, Status> {
-        let start = wanted.starting_offset;
+    fn parts(&self, blocks: Vec<i64>, capacity: i64, wanted: Wanted) -> Result<Vec<Part>, Status> {
+        let (of_delta, start, max_results) = wanted;
         // Each of the two RPCs has its own cases: these are mistakes of one.
-        let has = |defect| !wanted.of_delta && self.has(defect);
+        let has = |defect| !of_delta && self.has(defect);
         if start < 0 && !has(Defect::MetadataNegativeOffset) {
             return Err(Status::out_of_range("starting_offset is negative"));
         }
@@ -119,7 +101,7 @@ impl Core {
             let message = "starting_offset is beyond the end";
             return Err(Status::out_of_range(message));
         }
-        let most = match usize::try_from(wanted.max_results) {
+        let most = match usize::try_from(max_results) {
             Err(_) => return Err(Status::invalid_argument("max_results is negative")),
             _ if has(Defect::MetadataIgnoresMaxResults) => USUAL_RESULTS,
             Ok(0) => USUAL_RESULTS,
@@ -157,38 +139,30 @@ impl Core {
             true => BlockMetadataType::Unknown,
             false => BlockMetadataType::FixedLength,
         };
-        let mut parts: Vec<_> = ranges
-            .chunks(most)
-            .map(|ranges| Part {
-                kind: kind.into(),
-                capacity,
-                ranges: ranges.to_vec(),
-            })
-            .collect();
+        let part = |block_metadata| Part {
+            block_metadata_type: kind.into(),
+            volume_capacity_bytes: capacity,
+            block_metadata,
+        };
+        let parts = ranges.chunks(most).map(|ranges| part(ranges.to_vec()));
+        let mut parts: Vec<_> = parts.collect();
         if parts.is_empty() {
-            parts.push(Part {
-                kind: kind.into(),
-                capacity,
-                ranges: Vec::new(),
-            });
+            parts.push(part(Vec::new()));
         }
         if has(Defect::MetadataCapacityChanges)
             && let Some(second) = parts.get_mut(1)
         {
-            second.capacity += BLOCK;
+            second.volume_capacity_bytes += BLOCK;
         }
         if has(Defect::MetadataOverlaps) {
             // The last range once more, in a message of its own.
-            let last = parts.last().and_then(|one| one.ranges.last().copied());
-            parts.push(Part {
-                kind: kind.into(),
-                capacity,
-                ranges: last.into_iter().collect(),
-            });
+            let last = parts.last().and_then(|one| one.block_metadata.last());
+            let last: Vec<_> = last.copied().into_iter().collect();
+            parts.push(part(last));
         }
         if has(Defect::MetadataLostBetweenMessages) {
             for part in parts.iter_mut().skip(1) {
-                part.ranges.remove(0);
+                part.block_metadata.remove(0);
             }
         }
         Ok(parts)
@@ -196,40 +170,26 @@ impl Core {
 }
 
 /// The parts of a reply, one message each.
-fn stream<T: Send + 'static>(parts: Vec<Part>, message: fn(Part) -> T) -> Response<BoxStream<T>> {
+fn stream<T: Send + 'static>(parts: Vec<Part>, message: fn(Part) -> T) -> BoxStream<T> {
     let messages = parts.into_iter().map(move |part| Ok(message(part)));
-    Response::new(Box::pin(tokio_stream::iter(messages)))
+    Box::pin(tokio_stream::iter(messages))
 }
 
-#[tonic::async_trait]
-impl SnapshotMetadata for Core {
-    async fn get_metadata_allocated(
-        &self,
-        request: Request<GetMetadataAllocatedRequest>,
-    ) -> Result<Response<BoxStream<GetMetadataAllocatedResponse>>, Status> {
-        let request = request.into_inner();
-        self.one_at_a_time(&request.snapshot_id).await?;
-        let parts = self.allocated(&request);
-        let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
-        Ok(stream(parts, |part| GetMetadataAllocatedResponse {
-            block_metadata_type: part.kind,
-            volume_capacity_bytes: part.capacity,
-            block_metadata: part.ranges,
-        }))
-    }
-
-    async fn get_metadata_delta(
-        &self,
-        request: Request<GetMetadataDeltaRequest>,
-    ) -> Result<Response<BoxStream<GetMetadataDeltaResponse>>, Status> {
-        let request = request.into_inner();
-        self.one_at_a_time(&request.target_snapshot_id).await?;
-        let parts = self.delta(&request);
-        let parts = parts.map_err(|status| self.worded(status, &request.secrets))?;
-        Ok(stream(parts, |part| GetMetadataDeltaResponse {
-            block_metadata_type: part.kind,
-            volume_capacity_bytes: part.capacity,
-            block_metadata: part.ranges,
-        }))
-    }
-}
+service!(SnapshotMetadata(core, request) {
+    get_metadata_allocated(GetMetadataAllocatedRequest) -> BoxStream<Part> = {
+        core.one_at_a_time(&request.snapshot_id).await?;
+        let parts = core.allocated(&request);
+        let parts = parts.map_err(|status| core.worded(status, &request.secrets))?;
+        stream(parts, |part| part)
+    };
+    get_metadata_delta(GetMetadataDeltaRequest) -> BoxStream<GetMetadataDeltaResponse> = {
+        core.one_at_a_time(&request.target_snapshot_id).await?;
+        let parts = core.delta(&request);
+        let parts = parts.map_err(|status| core.worded(status, &request.secrets))?;
+        stream(parts, |part| GetMetadataDeltaResponse {
+            block_metadata_type: part.block_metadata_type,
+            volume_capacity_bytes: part.volume_capacity_bytes,
+            block_metadata: part.block_metadata,
+        })
+    };
+});

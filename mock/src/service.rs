@@ -4,7 +4,7 @@
 /// names that are given first.
 macro_rules! service {
     ($service:ident($core:ident, $request:ident) {
-        $($rpc:ident($asked:ident) -> $replied:ident = $reply:expr;)*
+        $($rpc:ident($asked:ident) -> $replied:ty = $reply:expr;)*
     }) => {
         #[tonic::async_trait]
         impl $service for Core {

@@ -6,40 +6,22 @@ use crate::v1::{
     node_service_capability, plugin_capability,
 };
 
-macro_rules! of_a_service {
-    ($($message:ident: $part:ident),* $(,)?) => { $(
-        impl From<$part::rpc::Type> for $message {
-            fn from(capability: $part::rpc::Type) -> Self {
+macro_rules! wrapped {
+    ($($message:ident: $part:ident, $kind:ident, $name:ident;)*) => { $(
+        impl From<$part::$kind::Type> for $message {
+            fn from(capability: $part::$kind::Type) -> Self {
                 let r#type = capability.into();
-                let r#type = Some($part::Type::Rpc($part::Rpc { r#type }));
+                let r#type = Some($part::Type::$name($part::$name { r#type }));
                 Self { r#type }
             }
         }
     )* };
 }
 
-of_a_service! {
-    ControllerServiceCapability: controller_service_capability,
-    GroupControllerServiceCapability: group_controller_service_capability,
-    NodeServiceCapability: node_service_capability,
-}
-
-impl From<plugin_capability::service::Type> for PluginCapability {
-    fn from(service: plugin_capability::service::Type) -> Self {
-        let r#type = service.into();
-        let r#type = Some(plugin_capability::Type::Service(
-            plugin_capability::Service { r#type },
-        ));
-        Self { r#type }
-    }
-}
-
-impl From<plugin_capability::volume_expansion::Type> for PluginCapability {
-    fn from(expansion: plugin_capability::volume_expansion::Type) -> Self {
-        let r#type = expansion.into();
-        let r#type = Some(plugin_capability::Type::VolumeExpansion(
-            plugin_capability::VolumeExpansion { r#type },
-        ));
-        Self { r#type }
-    }
+wrapped! {
+    ControllerServiceCapability: controller_service_capability, rpc, Rpc;
+    GroupControllerServiceCapability: group_controller_service_capability, rpc, Rpc;
+    NodeServiceCapability: node_service_capability, rpc, Rpc;
+    PluginCapability: plugin_capability, service, Service;
+    PluginCapability: plugin_capability, volume_expansion, VolumeExpansion;
 }

@@ -88,33 +88,27 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         .map_err(|_| overflow())
 }
 
+/// Below how many seconds an age has this unit: the seconds and the name of it, and of the lesser one behind it.
+const UNITS: [(u64, u64, &str, u64, &str); 8] = [
+    (120, 1, "s", 1, ""),
+    (600, 60, "m", 1, "s"),
+    (10_800, 60, "m", 60, ""),
+    (28_800, 3600, "h", 60, "m"),
+    (172_800, 3600, "h", 3600, ""),
+    (691_200, 86_400, "d", 3600, "h"),
+    (63_072_000, 86_400, "d", 86_400, ""),
+    (252_288_000, 31_536_000, "y", 86_400, "d"),
+];
+
 /// An age as kubectl shows it: two units where the first is small (`3m20s`, `2d4h`), one where it is not (`15m`, `12d`).
 pub fn human(age: Duration) -> String {
     let seconds = age.as_secs();
-    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    let years = days / 365;
-    let pair = |first: u64, unit: &str, second: u64, lesser: &str| match second {
-        0 => format!("{first}{unit}"),
-        _ => format!("{first}{unit}{second}{lesser}"),
-    };
-    if seconds < 120 {
-        format!("{seconds}s")
-    } else if minutes < 10 {
-        pair(minutes, "m", seconds % 60, "s")
-    } else if minutes < 180 {
-        format!("{minutes}m")
-    } else if hours < 8 {
-        pair(hours, "h", minutes % 60, "m")
-    } else if hours < 48 {
-        format!("{hours}h")
-    } else if days < 8 {
-        pair(days, "d", hours % 24, "h")
-    } else if years < 2 {
-        format!("{days}d")
-    } else if years < 8 {
-        pair(years, "y", days % 365, "d")
-    } else {
-        format!("{years}y")
+    let found = UNITS.iter().find(|(below, ..)| seconds < *below);
+    let (_, unit, name, lesser, lesser_name) =
+        found.unwrap_or(&(0, 31_536_000, "y", 31_536_000, ""));
+    match seconds % unit / lesser {
+        0 => format!("{}{name}", seconds / unit),
+        second => format!("{}{name}{second}{lesser_name}", seconds / unit),
     }
 }
 

@@ -80,7 +80,7 @@ impl Path {
     pub fn elements<'a>(&self, bytes: &'a [u8]) -> Result<Vec<&'a [u8]>, ValueError> {
         let mut level = vec![bytes];
         for (message, field) in &self.steps {
-            level = wire::contents(occurrences(message, field, &level)?);
+            level = wire::contents(&occurrences(message, field, &level)?);
         }
         Ok(level)
     }
@@ -139,10 +139,10 @@ fn read<'a>(
         if field.oneof.is_some() && occurrences.is_empty() {
             return Ok(Value::Absent);
         }
-        return value::decode_field(message, field, occurrences, Secrets::Mask);
+        return Secrets::Mask.field(message, field, &occurrences);
     }
     match occurrences.is_empty() {
         true => Ok(Value::Absent),
-        false => read(rest, &wire::contents(occurrences)),
+        false => read(rest, &wire::contents(&occurrences)),
     }
 }

@@ -10,6 +10,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::slice;
 use thiserror::Error;
 
 /// Stands where a secret was masked.
@@ -128,19 +129,6 @@ pub fn decode<'a>(
     secrets.message(message, &[bytes])
 }
 
-/// The value of one field, given the contents with which it occurs in a message, in the order of the wire.
-///
-/// # Errors
-/// As [`decode`].
-pub fn decode_field<'a>(
-    message: &'static Message,
-    field: &'static Field,
-    occurrences: Vec<Raw<'a>>,
-    secrets: Secrets,
-) -> Result<Value<'a>, ValueError> {
-    secrets.field(message, field, occurrences)
-}
-
 /// Whether `raw` is how a field of that type stands on the wire; if not, the field is shown as unknown.
 pub fn fits(field: &Field, raw: Raw<'_>) -> bool {
     let number = match field.kind {
@@ -212,7 +200,7 @@ impl Secrets {
             if field.oneof.is_some() && occurrences.is_empty() {
                 continue;
             }
-            let value = self.field(message, field, occurrences)?;
+            let value = self.field(message, field, &occurrences)?;
             if value != Value::Absent {
                 out.push((Key::Known(field), value));
             }
@@ -229,17 +217,21 @@ impl Secrets {
         Ok(Value::Message(out))
     }
 
-    fn field<'a>(
+    /// The value of one field, given the contents with which it occurs in a message, in the order of the wire.
+    ///
+    /// # Errors
+    /// As [`decode`].
+    pub fn field<'a>(
         self,
         message: &'static Message,
         field: &'static Field,
-        occurrences: Vec<Raw<'a>>,
+        occurrences: &[Raw<'a>],
     ) -> Result<Value<'a>, ValueError> {
         match field.cardinality {
             Cardinality::Map => self.map(message, field, occurrences),
             Cardinality::Repeated => occurrences
-                .into_iter()
-                .map(|raw| self.one(message, field, vec![raw]))
+                .iter()
+                .map(|raw| self.one(message, field, slice::from_ref(raw)))
                 .collect::<Result<_, _>>()
                 .map(Value::List),
             Cardinality::Singular => self.one(message, field, occurrences),
@@ -250,7 +242,7 @@ impl Secrets {
         self,
         message: &'static Message,
         field: &'static Field,
-        occurrences: Vec<Raw<'a>>,
+        occurrences: &[Raw<'a>],
     ) -> Result<Value<'a>, ValueError> {
         // The last occurrence of a scalar counts.
         let number = match occurrences.last() {
@@ -281,7 +273,7 @@ impl Secrets {
         self,
         message: &'static Message,
         field: &'static Field,
-        occurrences: Vec<Raw<'a>>,
+        occurrences: &[Raw<'a>],
     ) -> Result<Value<'a>, ValueError> {
         let mut map = BTreeMap::new();
         for entry in wire::contents(occurrences) {

@@ -53,12 +53,12 @@ pub fn fields_of<'a>(
 }
 
 /// Those of these contents that are texts or messages.
-pub fn contents<'a>(all: impl IntoIterator<Item = Raw<'a>>) -> Vec<&'a [u8]> {
-    let content = |raw| match raw {
-        Raw::Bytes(content) => Some(content),
+pub fn contents<'a>(all: &[Raw<'a>]) -> Vec<&'a [u8]> {
+    let content = |raw: &Raw<'a>| match raw {
+        Raw::Bytes(content) => Some(*content),
         _ => None,
     };
-    all.into_iter().filter_map(content).collect()
+    all.iter().filter_map(content).collect()
 }
 
 /// The key and the value of a map's entry with these fields.

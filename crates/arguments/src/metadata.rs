@@ -14,14 +14,8 @@ pub const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Headers that HTTP/2 forbids, because they speak of one connection.
-const OF_CONNECTIONS: &[&str] = &[
-    "connection",
-    "keep-alive",
-    "proxy-connection",
-    "transfer-encoding",
-    "upgrade",
-];
+/// What the keys are made of.
+pub const OF_KEYS: &str = "keys are letters, digits, '-', '_' and '.', and case does not count";
 
 /// Metadata that cannot be sent.
 #[derive(Debug, Error)]
@@ -29,23 +23,9 @@ pub enum MetadataError {
     /// Not a map.
     #[error("{0}")]
     Map(MapError),
-    /// Not the name of a header.
-    #[error(
-        "metadata key {0:?} cannot be sent: keys are letters, digits, '-', '_' and '.', and case does not count"
-    )]
-    Key(String),
-    /// `:authority` and its like.
-    #[error("metadata key {0:?} cannot be sent: what begins with ':' belongs to HTTP/2 itself")]
-    Pseudo(String),
-    /// A header that says what the call is.
-    #[error("metadata key {0:?} cannot be sent: it is gRPC's own{advice}", advice = advice(.0))]
-    Reserved(String),
-    /// A header of the connection.
-    #[error("metadata key {0:?} cannot be sent: HTTP/2 has no such header, it is of connections")]
-    Connection(String),
-    /// A key that carries this client's own name.
-    #[error("metadata key {0:?} cannot be sent: it names this program, csi")]
-    UserAgent(String),
+    /// Not the name of a header, or not one that the caller may set; why.
+    #[error("metadata key {0:?} cannot be sent: {1}")]
+    Key(String, &'static str),
     /// A value that no header can hold.
     #[error(
         "the value of metadata {key:?} cannot be sent: character {position} is not printable ASCII; binary values have keys that end in -bin, and are written in base64"
@@ -108,31 +88,21 @@ pub fn value<'a>(key: &str, text: &'a str) -> Result<SentValue<'a>, MetadataErro
 }
 
 fn check_key(key: &str, lower: &str) -> Result<(), MetadataError> {
-    let own = || key.to_owned();
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if key.starts_with(':') {
-        Err(MetadataError::Pseudo(own()))
-    } else if key.is_empty() || !key.chars().all(is_name) {
-        Err(MetadataError::Key(own()))
-    } else if lower == "user-agent" {
-        Err(MetadataError::UserAgent(own()))
-    } else if OF_CONNECTIONS.contains(&lower) {
-        Err(MetadataError::Connection(own()))
-    } else if lower.starts_with("grpc-")
-        || matches!(lower, "te" | "content-type" | "content-length" | "host")
-    {
-        Err(MetadataError::Reserved(own()))
-    } else {
-        Ok(())
-    }
-}
-
-fn advice(key: &str) -> &'static str {
-    match key.to_ascii_lowercase().as_str() {
-        "grpc-timeout" => "; --timeout sets it",
-        "host" => "; --server-name sets the host for https://",
-        _ => "",
-    }
+    let problem = match lower {
+        _ if key.starts_with(':') => "what begins with ':' belongs to HTTP/2 itself",
+        _ if key.is_empty() || !key.chars().all(is_name) => OF_KEYS,
+        "user-agent" => "it names this program, csi",
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => {
+            "HTTP/2 has no such header, it is of connections"
+        }
+        "grpc-timeout" => "it is gRPC's own; --timeout sets it",
+        "host" => "it is gRPC's own; --server-name sets the host for https://",
+        "te" | "content-type" | "content-length" => "it is gRPC's own",
+        _ if lower.starts_with("grpc-") => "it is gRPC's own",
+        _ => return Ok(()),
+    };
+    Err(MetadataError::Key(key.to_owned(), problem))
 }
 
 #[cfg(test)]

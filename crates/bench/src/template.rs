@@ -100,31 +100,20 @@ impl Template {
     /// # Errors
     /// When a text has a place that does not exist.
     pub fn new(message: &'static Message, bytes: &[u8]) -> Result<Self, TemplateError> {
-        let mut template = Self {
-            pieces: pieces(Some(message), bytes)?,
-            whole: None,
+        let pieces = pieces(Some(message), bytes)?;
+        // Plain fields that follow each other are one piece.
+        let whole = match pieces.as_slice() {
+            [] => Some(Bytes::new()),
+            [Piece::Bytes(bytes)] => Some(Bytes::copy_from_slice(bytes)),
+            _ => None,
         };
-        template.settle();
-        Ok(template)
-    }
-
-    fn settle(&mut self) {
-        let fixed = |piece: &Piece| matches!(piece, Piece::Bytes(_));
-        self.whole = self.pieces.iter().all(fixed).then(|| {
-            let mut bytes = Vec::new();
-            for piece in &self.pieces {
-                if let Piece::Bytes(piece) = piece {
-                    bytes.extend_from_slice(piece);
-                }
-            }
-            Bytes::from(bytes)
-        });
+        Ok(Self { pieces, whole })
     }
 
     /// Adds a field that holds what was learnt; entries of a map that the request has already win over it.
     pub fn carry(&mut self, number: u32, what: Given) {
         self.pieces.insert(0, Piece::Learnt(number, what));
-        self.settle();
+        self.whole = None;
     }
 
     /// Whether a text of the request itself differs from call to call, or from run to run.

@@ -153,7 +153,7 @@ impl Session {
     /// When a key or value is not one that gRPC can carry.
     pub fn with_metadata(mut self, entries: &[(String, String)]) -> Result<Self, MetadataError> {
         for (key, text) in entries {
-            let refused = || MetadataError::Key(key.clone());
+            let refused = || MetadataError::Key(key.clone(), metadata::OF_KEYS);
             let value = metadata::value(key, text)?;
             let name = key.to_ascii_lowercase();
             match value {

@@ -135,17 +135,9 @@ const WIDTH: usize = 80;
 impl Ratio {
     /// The verdict on the pairs: a difference only where they agree on it.
     pub(super) fn verdict(&self) -> &'static str {
-        let better = match self.more_is_better {
-            true => self.lowest > 1.0,
-            false => self.highest < 1.0,
-        };
-        let worse = match self.more_is_better {
-            true => self.highest < 1.0,
-            false => self.lowest > 1.0,
-        };
-        match (better, worse) {
-            (true, _) => "better",
-            (_, true) => "worse",
+        match (self.lowest > 1.0, self.highest < 1.0, self.more_is_better) {
+            (true, _, true) | (_, true, false) => "better",
+            (_, true, true) | (true, _, false) => "worse",
             _ => "not told apart",
         }
     }

@@ -206,8 +206,8 @@ impl Context {
         })?;
         let lost = answer.as_ref().err().and_then(Lost::of);
         if let Some(lost) = lost.filter(|_| !self.restarts.cut_off(before)) {
-            let failure = self.made.lose(&self.case, method, &request, lost);
-            return Err(Stop::Failed(failure));
+            let loss = || self.run.lost(&self.case, method, &request, lost);
+            return Err(Stop::Failed(self.made.lose(loss)));
         }
         Ok(answer.map(|messages| messages.into_iter().next().unwrap_or_default()))
     }
@@ -457,8 +457,8 @@ impl Context {
         if let Some(lost) = status.and_then(Lost::of)
             && !is_cut_off
         {
-            let failure = self.made.lose(&self.case, method, request, lost);
-            return Err(Stop::Failed(failure));
+            let loss = || self.run.lost(&self.case, method, request, lost);
+            return Err(Stop::Failed(self.made.lose(loss)));
         }
         if self.looks_after_calls
             && answer.is_ok()
@@ -466,8 +466,8 @@ impl Context {
             && let Some(problem) = goes_away(&self.run, SOON).await
             && !self.restarts.cut_off(before)
         {
-            let failure = self.made.lose_after(&self.case, method, &problem);
-            return Err(Stop::Failed(failure));
+            let loss = || self.run.lost_after(&self.case, method, &problem);
+            return Err(Stop::Failed(self.made.lose(loss)));
         }
         let found = lock(&self.run.seen).look(&self.run.settings.secrets, method, request, &answer);
         found.into_iter().for_each(|(about, at, may_be_right)| {

@@ -205,24 +205,9 @@ impl MadeItems {
         std::mem::take(&mut *lock(&self.tidied))
     }
 
-    /// Notes that the driver went away in a call.
-    pub(super) fn lose(
-        &self,
-        case: &str,
-        method: &'static Method,
-        request: &Bytes,
-        lost: &Lost,
-    ) -> Failure {
-        let loss = self
-            .lost
-            .get_or_init(|| self.run.lost(case, method, request, lost));
-        loss.failure.clone()
-    }
-
-    /// Notes that the driver went away right after it had answered a call.
-    pub(super) fn lose_after(&self, case: &str, method: &'static Method, problem: &str) -> Failure {
-        let lost = || self.run.lost_after(case, method, problem);
-        self.lost.get_or_init(lost).failure.clone()
+    /// Notes that the driver went away, in a call or right after one; only the first time counts.
+    pub(super) fn lose(&self, loss: impl FnOnce() -> Loss) -> Failure {
+        self.lost.get_or_init(loss).failure.clone()
     }
 
     /// Whether an answer is the driver's last word on a request. An RPC that is not served has not made anything.
@@ -293,7 +278,7 @@ impl Tool for MadeItems {
         }
         let lost = error.and_then(Lost::of);
         if let (Some(lost), Some((_, case))) = (lost, &self.case) {
-            self.lose(case, method, &request, lost);
+            self.lose(|| self.run.lost(case, method, &request, lost));
         }
         answer.map(tonic::Response::into_inner)
     }

@@ -21,7 +21,6 @@ use csi_invocation::watch::watch;
 use csi_invocation::{Globals, Program, completion, connect, live_ids};
 use csi_output::pager::Paged;
 use csi_output::{ShownReply, colour, stdout, terminal};
-use csi_proto::schema::Message;
 use csi_proto::wire;
 use csi_rpc::Called;
 use csi_rpc::facts::{IdKind, Making};
@@ -288,13 +287,26 @@ impl Shell {
             return csi_output::written(out.finish());
         }
         let driver = connections::key(globals);
-        let mut keeper = ReplyKeeper {
-            message: called.rpc.method.response,
-            driver: &driver,
-            ids: &mut self.ids,
-            bytes: None,
-            goes_on: false,
-            streams: called.rpc.method.server_streaming,
+        let method = called.rpc.method;
+        let mut bytes: Option<Vec<u8>> = None;
+        // Whether the next reply is the next page of the same list.
+        let mut goes_on = false;
+        let ids = &mut self.ids;
+        let mut keep = |reply: &ShownReply<'_>| {
+            ids.see(&driver, method.response, reply.bytes);
+            match &mut bytes {
+                // Messages one after the other are one message, whose lists are joined and whose last token counts: an empty one
+                // is said, because it does not stand on the wire.
+                Some(bytes) if goes_on => {
+                    if let Some(token) = method.response.field("next_token") {
+                        wire::put_bytes(bytes, token.number, b"");
+                    }
+                    bytes.extend_from_slice(reply.bytes);
+                }
+                bytes => *bytes = Some(reply.bytes.to_vec()),
+            }
+            goes_on = reply.more || method.server_streaming;
+            Ok(())
         };
         let connections = self.connections.clone();
         let sent = block_on(&self.runtime, &mut self.interrupts, async {
@@ -302,19 +314,13 @@ impl Shell {
             driver.session = connect::with_deadline_and_metadata(driver.session, globals)?;
             match command.watch {
                 Some(pause) => watch(&command, &driver, pause, csi_output::stdout()).await,
-                None => {
-                    let mut keep = |reply: &ShownReply<'_>| {
-                        keeper.keep(reply);
-                        Ok(())
-                    };
-                    command.send(&driver, &mut out, &mut keep).await
-                }
+                None => command.send(&driver, &mut out, &mut keep).await,
             }
         });
         // Also what has come before a failure.
         let shown = csi_output::written(out.finish());
-        if let Some(bytes) = keeper.bytes {
-            self.reply = Some(Reply::whole(called.rpc.method.response, bytes));
+        if let Some(bytes) = bytes {
+            self.reply = Some(Reply::whole(method.response, bytes));
         }
         self.status.note(
             !matches!(&sent, Err(error) if error.kind() == ErrorKind::Rpc(tonic::Code::Unavailable)),
@@ -491,33 +497,4 @@ fn block_on<T>(
             error = interrupts.next() => Err(error),
         }
     })
-}
-
-/// Keeps what a command's replies hold.
-struct ReplyKeeper<'a> {
-    message: &'static Message,
-    driver: &'a str,
-    ids: &'a mut KnownIds,
-    bytes: Option<Vec<u8>>,
-    /// Whether the next reply is the next page of the same list.
-    goes_on: bool,
-    streams: bool,
-}
-
-impl ReplyKeeper<'_> {
-    fn keep(&mut self, reply: &ShownReply<'_>) {
-        self.ids.see(self.driver, self.message, reply.bytes);
-        match &mut self.bytes {
-            // Messages one after the other are one message, whose lists are joined and whose last token counts: an empty one
-            // is said, because it does not stand on the wire.
-            Some(bytes) if self.goes_on => {
-                if let Some(token) = self.message.field("next_token") {
-                    wire::put_bytes(bytes, token.number, b"");
-                }
-                bytes.extend_from_slice(reply.bytes);
-            }
-            bytes => *bytes = Some(reply.bytes.to_vec()),
-        }
-        self.goes_on = reply.more || self.streams;
-    }
 }

@@ -41,7 +41,7 @@ pub(crate) enum ValuePathError {
         "the environment has no variable {0:?}: ${{env.{0}:-VALUE}} is VALUE where it is missing"
     )]
     Environment(String),
-    /// No such field.
+    /// No such field, or no such key in a map.
     #[error("{at} has no {step}; it has {}", .has.join(", "))]
     Field {
         /// The path so far.
@@ -50,16 +50,8 @@ pub(crate) enum ValuePathError {
         step: String,
         /// The names that are.
         has: Vec<String>,
-    },
-    /// No such key in a map.
-    #[error("{at} has no {step}; it has {}", .has.join(", "))]
-    Key {
-        /// The path so far.
-        at: String,
-        /// The key that is not there.
-        step: String,
-        /// The keys that are.
-        has: Vec<String>,
+        /// Whether another reply may have it: a key.
+        may_be: bool,
     },
     /// No such element.
     #[error("{at} has no element {index}; it has {}", match .length {
@@ -84,16 +76,8 @@ pub(crate) enum ValuePathError {
         what: &'static str,
         /// The step.
         step: String,
-    },
-    /// A step into something that this reply leaves out.
-    #[error("{at} is {what}, which has no {step}")]
-    Empty {
-        /// The path so far.
-        at: String,
-        /// The kind of nothing at that place.
-        what: &'static str,
-        /// The step.
-        step: String,
+        /// Whether another reply may have it: this one leaves out what is at that place.
+        may_be: bool,
     },
     /// The path itself is wrong.
     #[error("${0} is not a path: write $name.field, $name.list[0] or $name.map[\"key\"]")]
@@ -107,15 +91,11 @@ impl ValuePathError {
     /// Whether something is not there that another reply may have, for which a default may stand. A name that no reply has is
     /// a mistake.
     pub fn is_missing(&self) -> bool {
-        matches!(
-            self,
-            Self::Variable { .. }
-                | Self::Argument { .. }
-                | Self::Environment(_)
-                | Self::Key { .. }
-                | Self::Element { .. }
-                | Self::Empty { .. }
-        )
+        match self {
+            Self::Field { may_be, .. } | Self::Leaf { may_be, .. } => *may_be,
+            Self::Syntax(_) | Self::Value(_) => false,
+            _ => true,
+        }
     }
 }
 
@@ -223,25 +203,22 @@ impl TypedValue<'_> {
         let at = || at.to_owned();
         let (names, message) = (self.names(), self.message);
         let part = |value, message| Ok(Self { value, message });
-        let missing = |has: Vec<String>| ValuePathError::Field {
+        let missing = |has, may_be| ValuePathError::Field {
             at: at(),
             step: step.as_text(),
             has,
+            may_be,
         };
         let no_element = |index, length| ValuePathError::Element {
             at: at(),
             index,
             length,
         };
-        let leaf = |what| ValuePathError::Leaf {
+        let leaf = |what, may_be| ValuePathError::Leaf {
             at: at(),
             what,
             step: step.as_text(),
-        };
-        let empty = |what| ValuePathError::Empty {
-            at: at(),
-            what,
-            step: step.as_text(),
+            may_be,
         };
         match (self.value, step) {
             (Value::List(list), PathStep::Name("length")) => {
@@ -261,16 +238,13 @@ impl TypedValue<'_> {
             }
             (Value::List(list), PathStep::Name(_)) if list.is_empty() => Err(no_element(0, 0)),
             (Value::List(_), PathStep::Name(_)) => {
-                Err(leaf("a list: write [0] for its first element, or .length"))
+                let what = "a list: write [0] for its first element, or .length";
+                Err(leaf(what, false))
             }
             (Value::Map(mut map), PathStep::Name(name)) => match map.remove(*name) {
                 Some(value) => part(Value::Text(value), None),
-                None if names.is_empty() => Err(empty("an empty map")),
-                None => Err(ValuePathError::Key {
-                    at: at(),
-                    step: step.as_text(),
-                    has: names,
-                }),
+                None if names.is_empty() => Err(leaf("an empty map", true)),
+                None => Err(missing(names, true)),
             },
             (value @ (Value::Message(_) | Value::Absent), PathStep::Name(name))
                 if message.is_some() =>
@@ -285,19 +259,17 @@ impl TypedValue<'_> {
                     _ => None,
                 };
                 if field.is_none() && found.is_none() {
-                    return Err(missing(names));
+                    return Err(missing(names, false));
                 }
                 let inner = field.filter(|field| field.cardinality != Cardinality::Map);
                 let value = found.map_or(Value::Absent, |(_, value)| value);
                 part(value, inner.and_then(Field::message))
             }
-            (Value::Absent, _) => Err(empty("not set")),
-            (value, _) => Err(leaf(match value {
-                Value::Message(_) => "a message",
-                Value::Map(_) => "a map",
-                Value::Text(_) => "text",
-                _ => "a single value",
-            })),
+            (Value::Absent, _) => Err(leaf("not set", true)),
+            (Value::Message(_), _) => Err(leaf("a message", false)),
+            (Value::Map(_), _) => Err(leaf("a map", false)),
+            (Value::Text(_), _) => Err(leaf("text", false)),
+            _ => Err(leaf("a single value", false)),
         }
     }
 }

@@ -67,7 +67,7 @@ fn check_field(
         true => format!("{}[{index}]", here()),
         false => here(),
     };
-    let contents = || wire::contents(occurrences.iter().copied());
+    let contents = || wire::contents(occurrences);
     match field.kind {
         Kind::String => {
             for (index, bytes) in contents().into_iter().enumerate() {
@@ -86,8 +86,7 @@ fn check_field(
             }
         }
         Kind::Int32 | Kind::Int64 | Kind::Int64Value | Kind::Timestamp => {
-            let occurrences = occurrences.to_vec();
-            match value::decode_field(message, field, occurrences, Secrets::Mask) {
+            match Secrets::Mask.field(message, field, occurrences) {
                 Ok(value) => check_number(&value, here, found),
                 Err(error) => found.push(here(), format!("cannot be read: {error}")),
             }
@@ -141,7 +140,7 @@ fn check_text(field: &Field, bytes: &[u8], at: impl Fn() -> String, found: &mut 
 fn check_map(field: &Field, occurrences: &[Raw<'_>], at: &str, found: &mut Broken) {
     // Of two entries with the same key the last counts.
     let mut entries: BTreeMap<&[u8], &[u8]> = BTreeMap::new();
-    for bytes in wire::contents(occurrences.iter().copied()) {
+    for bytes in wire::contents(occurrences) {
         let parts: Result<Vec<_>, _> = wire::fields(bytes).collect();
         let (key, value) = match parts {
             Ok(parts) => wire::entry(parts),
