@@ -6,6 +6,7 @@ mod support;
 
 mod architecture;
 mod bench;
+mod blameless;
 mod chart;
 mod closed_output;
 mod connection;

@@ -2,7 +2,6 @@
 //! the case that is about it fails, and no other.
 
 pub mod found_by;
-mod limits;
 
 use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{Report, Settings, run};
@@ -159,7 +158,7 @@ pub fn run_to_the_end(settings: Settings) -> Report {
 }
 
 /// Why the cases of a run were skipped.
-fn skipped(report: &Report) -> BTreeMap<&str, &str> {
+pub fn skipped(report: &Report) -> BTreeMap<&str, &str> {
     let reasons = report.results.iter();
     let reasons = reasons.filter_map(|one| Some((one.name.as_str(), one.reason.as_deref()?)));
     reasons.collect()

@@ -1,6 +1,8 @@
 //! What a driver may limit, and may be slow at, is no failure; what it does not give back is one.
+//!
+//! These tests wait longer than all others, so they are best among the first that begin: libtest goes by names.
 
-use super::{driver_with, each, run_to_the_end, settings_for, skipped};
+use crate::sanity_defects::{driver_with, each, run_to_the_end, settings_for, skipped};
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
 use csi_cli::sanity::{CaseResult, Observer, Report, Settings, run_watched};
