@@ -286,8 +286,15 @@ impl Session {
     ) -> Result<T, Status> {
         let mut pauses = UNTAKEN_PAUSES.into_iter();
         loop {
-            let (client, request, path) = self.prepare(method, request.clone());
-            let answer = send(client, request, path).await;
+            let client = tonic::client::Grpc::new(self.channel.clone())
+                .max_decoding_message_size(MAX_REPLY_BYTES)
+                .max_encoding_message_size(MAX_REPLY_BYTES);
+            let mut sent = Request::new(request.clone());
+            *sent.metadata_mut() = self.metadata.clone();
+            if let Some(timeout) = self.timeout {
+                sent.set_timeout(timeout);
+            }
+            let answer = send(client, sent, PathAndQuery::from_static(method.path)).await;
             if !answer.as_ref().is_err_and(was_not_taken) {
                 return answer;
             }
@@ -296,22 +303,6 @@ impl Session {
                 None => return answer,
             }
         }
-    }
-
-    fn prepare(
-        &self,
-        method: &'static Method,
-        request: Bytes,
-    ) -> (tonic::client::Grpc<Checked>, Request<Bytes>, PathAndQuery) {
-        let client = tonic::client::Grpc::new(self.channel.clone())
-            .max_decoding_message_size(MAX_REPLY_BYTES)
-            .max_encoding_message_size(MAX_REPLY_BYTES);
-        let mut request = Request::new(request);
-        *request.metadata_mut() = self.metadata.clone();
-        if let Some(timeout) = self.timeout {
-            request.set_timeout(timeout);
-        }
-        (client, request, PathAndQuery::from_static(method.path))
     }
 
     async fn bounded<T>(

@@ -37,7 +37,7 @@ pub struct Candidate {
 }
 
 /// Candidates that only a driver knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DriverCandidates {
     /// The driver's ids of a kind.
     Ids(IdKind),
@@ -232,7 +232,7 @@ fn rpc_of(parent: &str, name: &str) -> Option<&'static Rpc> {
 
 /// The field that the positional ids of an RPC's command fill: the first id that its request must have.
 fn positional_id(rpc: &Rpc) -> Option<&'static str> {
-    let mut required = rpc.facts.required.iter().copied();
+    let mut required = rpc.method.request.required.iter().copied();
     required.find(|field| IdKind::of_field(field).is_some())
 }
 

@@ -8,7 +8,7 @@ use super::help::help_all;
 use clap::builder::{
     NonEmptyStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser,
 };
-use clap::{Arg, ArgAction, Args, Command, ValueEnum};
+use clap::{Arg, ArgAction, Args, Command};
 use csi_arguments::map::TextMap;
 use csi_arguments::metadata;
 use csi_call::Log;
@@ -118,29 +118,11 @@ pub struct CscFlags {
     #[arg(long, global = true, help_heading = OUTPUT)]
     pub with_response_logging: bool,
     /// csc's level of logging: debug is -vv, info is -v
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_enum,
-        ignore_case = true,
-        value_name = "LEVEL",
-        hide = true
-    )]
-    log_level: Option<LogLevel>,
+    #[arg(short, long, global = true, value_parser = ["panic", "fatal", "error", "warn", "info", "debug"], ignore_case = true, value_name = "LEVEL", hide = true)]
+    log_level: Option<String>,
     /// csc's flag; connections are plain unless the endpoint is https://
     #[arg(short, long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", hide = true)]
     pub insecure: Option<bool>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogLevel {
-    Panic,
-    Fatal,
-    Error,
-    Warn,
-    Info,
-    Debug,
 }
 
 /// The names of formats, as clap offers and reads them.
@@ -422,9 +404,10 @@ impl Globals {
 
     /// The number of `-v` flags.
     pub fn verbosity(&self) -> u8 {
-        let level = match self.csc.log_level {
-            Some(LogLevel::Debug) => 2,
-            Some(LogLevel::Info) => 1,
+        let level = self.csc.log_level.as_deref().unwrap_or_default();
+        let level = match level.to_ascii_lowercase().as_str() {
+            "debug" => 2,
+            "info" => 1,
             _ => 0,
         };
         // csc's variable for debugging; anything but an explicit no switches it on.

@@ -58,7 +58,7 @@ pub trait Declare: csi_proto::Request {
 pub struct Rpc {
     /// The method in the descriptors.
     pub method: &'static Method,
-    /// The facts of the RPC: its effect, its needs, its required fields, the ids in its reply.
+    /// The facts of the RPC: its effect, its needs, the ids in its reply.
     pub facts: Facts,
     /// The rules of its request, beyond those of all messages and their required fields.
     pub request_rules: Rules,
@@ -106,7 +106,6 @@ impl Rpc {
             facts: Facts {
                 effect: T::EFFECT,
                 needs: T::NEEDS,
-                required: T::METHOD.request.required,
                 gives: T::GIVES,
             },
             request_rules: T::REQUEST_RULES,
@@ -170,7 +169,7 @@ impl Rpc {
             .collect();
         let flags = self.flags.iter();
         let flags = flags.flat_map(|flag| {
-            let own = flag.args(request, self.facts.required).into_iter();
+            let own = flag.args(request, request.required).into_iter();
             let replied = flag.replied(request);
             own.chain(replied.map(|(long, field)| from_reply::arg(long, field)))
         });

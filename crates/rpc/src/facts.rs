@@ -18,8 +18,6 @@ pub struct Facts {
     pub effect: Effect,
     /// A driver that advertises one of these has the RPC. Empty: every driver that serves the service has it.
     pub needs: &'static [Capability],
-    /// The fields of the request that the specification requires.
-    pub required: &'static [&'static str],
     /// The ids and contexts that later calls take from the reply, each with its path there. The id of a thing that the RPC
     /// makes is in [`Making::id_path`].
     pub gives: &'static [(Given, &'static str)],
@@ -38,7 +36,7 @@ pub enum Effect {
     Changes,
 }
 
-/// The undoing of an RPC that makes something. Each field of the undoing request has its [`Source`].
+/// The undoing of an RPC that makes something. Each field of the undoing request has its [source](Self::source).
 #[derive(Clone, Copy, Debug)]
 pub struct Making {
     /// The thing that is made.
@@ -69,15 +67,6 @@ pub enum Thing {
     Snapshot,
     /// A volume.
     Volume,
-}
-
-/// The source of a field of the undoing request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// This path in the reply of the making call.
-    Reply(&'static str),
-    /// The field of the same name in the request of the making call.
-    Request,
 }
 
 /// A capability that a driver advertises.
@@ -141,10 +130,11 @@ impl Effect {
 }
 
 impl Making {
-    /// The source of a field of the undoing request.
-    pub fn source(&self, field: &Field) -> Source {
+    /// The path in the reply of the making call from which a field of the undoing request comes; `None` for one that is the field of
+    /// the same name in its request.
+    pub fn source(&self, field: &Field) -> Option<&'static str> {
         let found = self.id_path.iter().find(|(name, _)| *name == field.name);
-        found.map_or(Source::Request, |(_, path)| Source::Reply(path))
+        found.map(|(_, path)| *path)
     }
 
     /// Whether the thing has an id of its own, which the driver chooses: only the reply holds it.

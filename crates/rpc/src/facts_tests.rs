@@ -1,6 +1,6 @@
 //! Tests that the facts agree with the messages, with each other and with the documentation in `csi.proto`.
 
-use super::facts::{Capability, Effect, Given, IdKind, NAME, Source, Thing};
+use super::facts::{Capability, Effect, Given, IdKind, NAME, Thing};
 use super::{all, facts, maker_of, makers, making, only_reads};
 use csi_proto::schema::{Cardinality, Field, Kind, Message};
 use csi_proto::{Method, tables};
@@ -22,7 +22,7 @@ fn field(mut message: &'static Message, path: &str) -> Option<&'static Field> {
 fn the_facts_name_fields_that_exist() {
     for rpc in all() {
         let name = rpc.method.name;
-        for required in rpc.facts.required {
+        for required in rpc.method.request.required {
             assert!(
                 field(rpc.method.request, required).is_some(),
                 "{name}: {required}"
@@ -41,8 +41,8 @@ fn every_field_of_an_undoing_request_has_a_source() {
         let name = method.name;
         for wanted in making.undone_by.request.fields {
             let (message, path) = match making.source(wanted) {
-                Source::Reply(path) => (method.response, path),
-                Source::Request => (method.request, wanted.name),
+                Some(path) => (method.response, path),
+                None => (method.request, wanted.name),
             };
             let found = field(message, path).unwrap_or_else(|| panic!("{name}: {path}"));
             let same = match (wanted.kind, found.kind) {

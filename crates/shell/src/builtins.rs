@@ -228,7 +228,7 @@ pub fn wants(program: Program, words: &[String]) -> Option<String> {
     let mut groups = GROUPS.iter();
     let group = groups.find(|one| group.is_some_and(|name| one.is_called(name)));
     let method = group.and_then(|group| group.rpcs.iter().find(|rpc| rpc.verb() == verb));
-    let required = method.map_or(&[][..], |rpc| rpc.facts.required);
+    let required = method.map_or(&[][..], |rpc| rpc.method.request.required);
     for field in method.map_or(&[][..], |rpc| rpc.method.request.fields) {
         let is_plain = matches!(field.kind, Kind::String | Kind::Int64)
             && field.cardinality == Cardinality::Singular;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use csi_proto::schema::Field;
 use csi_proto::{Method, contents, wire};
 use csi_rpc::draft::Draft;
-use csi_rpc::facts::{Making, NAME, Source};
+use csi_rpc::facts::{Making, NAME};
 use std::collections::BTreeMap;
 
 /// The request that takes back what a call made; `None` where an id is missing that says what to take back.
@@ -19,8 +19,8 @@ pub fn undoing(
     let mut out = Vec::new();
     for field in making.undone_by.request.fields {
         let contents = match making.source(field) {
-            Source::Reply(path) => contents(method.response, reply?, path),
-            Source::Request => contents(method.request, request, field.name),
+            Some(path) => contents(method.response, reply?, path),
+            None => contents(method.request, request, field.name),
         };
         for content in contents {
             wire::put_bytes(&mut out, field.number, content);

@@ -6,14 +6,14 @@
 use super::script::VARIABLE;
 use crate::cli::tree;
 use clap::FromArgMatches;
-use csi_call::{Endpoint, Session};
+use csi_call::Session;
 use csi_invocation::completion::{Candidate, DriverCandidates, Tree, limit, parameters_of};
 use csi_invocation::{Globals, connect, live_ids};
 use csi_proto::text::is_hazardous;
 use csi_shell::line::{Lexed, Open, Token, Word, WordPiece, lex};
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Whether a script asked, and so was answered.
@@ -38,12 +38,13 @@ pub fn answer(arguments: &[OsString], name: &'static str) -> bool {
 }
 
 fn candidates(words: &[String], name: &'static str) -> Vec<Candidate> {
-    let mut driver = NamedDriver {
-        words,
-        name,
-        known: Vec::new(),
+    // The driver is asked once.
+    let mut known = HashMap::new();
+    let mut ask = |wanted| {
+        let answer = || asked(words, name, wanted).unwrap_or_default();
+        known.entry(wanted).or_insert_with(answer).clone()
     };
-    let all = Tree::new(tree::command(name)).candidates(words, &mut |wanted| driver.asked(wanted));
+    let all = Tree::new(tree::command(name)).candidates(words, &mut ask);
     // No shell takes a control character as it is: what arrived would be another id. The others the terminal would act on.
     let can_be_typed = |candidate: &Candidate| !candidate.value.contains(is_hazardous);
     all.into_iter().filter(can_be_typed).collect()
@@ -153,71 +154,31 @@ fn unquoted(word: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The driver that the words of a line name.
-struct NamedDriver<'a> {
-    words: &'a [String],
-    name: &'static str,
-    known: Vec<(DriverCandidates, Vec<String>)>,
-}
-
-impl NamedDriver<'_> {
-    /// The driver's ids of a kind, or nothing when it does not answer in time. It is asked once.
-    fn asked(&mut self, wanted: DriverCandidates) -> Vec<String> {
-        if let Some((_, known)) = self.known.iter().find(|(other, _)| *other == wanted) {
-            return known.clone();
-        }
-        let before = self
-            .words
-            .split_last()
-            .map_or(&[][..], |(_, before)| before);
-        let answer = globals(before, self.name).and_then(|mut globals| {
-            if self.name != "csc" {
-                globals.choose_context().ok()?;
-            }
-            Some(ask(&globals, wanted))
-        });
-        let answer = answer.unwrap_or_default();
-        self.known.push((wanted, answer.clone()));
-        answer
-    }
-}
-
-/// The flags of an unfinished line, as far as they are there.
-fn globals(words: &[String], name: &'static str) -> Option<Globals> {
+/// What the driver that an unfinished line names, by the flags that are there, answers in time.
+fn asked(words: &[String], name: &'static str, wanted: DriverCandidates) -> Option<Vec<String>> {
+    let (_, before) = words.split_last()?;
     let command = tree::command(name).ignore_errors(true);
-    let matches = command.try_get_matches_from(words).ok()?;
-    Globals::from_arg_matches(&matches).ok()
-}
-
-fn ask(globals: &Globals, wanted: DriverCandidates) -> Vec<String> {
-    let Ok(endpoint) = connect::endpoint(globals) else {
-        return Vec::new();
-    };
-    let Ok(runtime) = connect::runtime() else {
-        return Vec::new();
-    };
-    let limit = limit(globals);
-    let answer = runtime.block_on(ask_driver(&endpoint, globals, wanted, limit));
+    let matches = command.try_get_matches_from(before).ok()?;
+    let mut globals = Globals::from_arg_matches(&matches).ok()?;
+    if name != "csc" {
+        globals.choose_context().ok()?;
+    }
+    let endpoint = connect::endpoint(&globals).ok()?;
+    let runtime = connect::runtime().ok()?;
+    let answer = runtime.block_on(async {
+        let end = Instant::now() + limit(&globals);
+        let options = globals.connect_options();
+        let opened = timeout_at(end, Session::open(&endpoint, &options)).await;
+        let session = connect::with_deadline_and_metadata(opened.ok()?.ok()?, &globals).ok()?;
+        let left = end.saturating_duration_since(Instant::now());
+        Some(match wanted {
+            DriverCandidates::Ids(kind) => live_ids::fetch(&session, kind, left).await,
+            DriverCandidates::Parameters => {
+                parameters_of(&live_ids::driver_name(&session, left).await?)
+            }
+        })
+    });
     // A command of an exec: endpoint that hangs must not hold up the answer.
     runtime.shutdown_background();
-    answer.unwrap_or_default()
-}
-
-async fn ask_driver(
-    endpoint: &Endpoint,
-    globals: &Globals,
-    wanted: DriverCandidates,
-    limit: Duration,
-) -> Option<Vec<String>> {
-    let end = Instant::now() + limit;
-    let options = globals.connect_options();
-    let opened = timeout_at(end, Session::open(endpoint, &options)).await;
-    let session = connect::with_deadline_and_metadata(opened.ok()?.ok()?, globals).ok()?;
-    let left = end.saturating_duration_since(Instant::now());
-    Some(match wanted {
-        DriverCandidates::Ids(kind) => live_ids::fetch(&session, kind, left).await,
-        DriverCandidates::Parameters => {
-            parameters_of(&live_ids::driver_name(&session, left).await?)
-        }
-    })
+    answer
 }

@@ -39,7 +39,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     check(&folder)?;
     let pages = pages((defaults.program.tree)());
     for page in &pages {
-        let path = folder.join(page.file_name());
+        let path = folder.join(format!("{}.1", page.name));
         fs::write(&path, &page.text)
             .or_because(format_args!("{} cannot be written", path.display()))?;
     }

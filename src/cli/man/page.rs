@@ -23,13 +23,6 @@ pub struct Page {
     pub text: Vec<u8>,
 }
 
-impl Page {
-    /// The file that `man` looks for.
-    pub fn file_name(&self) -> String {
-        format!("{}.1", self.name)
-    }
-}
-
 /// The pages of a program and of all its commands.
 pub fn pages(tree: Command) -> Vec<Page> {
     let mut tree = tree.disable_help_subcommand(true);
@@ -81,23 +74,25 @@ fn page(path: &[&Command]) -> Vec<u8> {
     let help = help_of(command);
     let mut roff = Roff::new();
     title(root, path, &mut roff);
-    let mut text = roff.render();
+    // A vector takes every byte.
+    let mut text = Vec::new();
+    let _ = roff.to_writer(&mut text);
     let man = Man::new(pruned(path));
-    text.push_str(&section(|out| man.render_name_section(out)));
-    text.push_str(&section(|out| man.render_synopsis_section(out)));
-    text.push_str(&section(|out| man.render_description_section(out)));
+    let _ = man.render_name_section(&mut text);
+    let _ = man.render_synopsis_section(&mut text);
+    let _ = man.render_description_section(&mut text);
     let mut notes = Roff::new();
     for note in &help.notes {
         notes.control("PP", []);
         notes.text([roman(note)]);
     }
-    text.push_str(&body(&notes));
+    let _ = notes.to_writer(&mut text);
     let has_flags = command.get_arguments().any(|arg| is_own(arg, path));
     if has_flags {
-        text.push_str(&section(|out| man.render_options_section(out)));
+        let _ = man.render_options_section(&mut text);
     }
     if inner_commands(path, command).next().is_some() {
-        text.push_str(&section(|out| man.render_subcommands_section(out)));
+        let _ = man.render_subcommands_section(&mut text);
     }
     let mut rest = Roff::new();
     global_flags(path, &mut rest);
@@ -105,8 +100,11 @@ fn page(path: &[&Command]) -> Vec<u8> {
     environment(command, is_root, &mut rest);
     examples(path, &mut rest);
     see_also(path, &mut rest);
-    text.push_str(&body(&rest));
-    text.into_bytes()
+    let _ = rest.to_writer(&mut text);
+    // Each of the library's documents begins with the same definitions; a page needs them once.
+    let definitions = Roff::new().render();
+    let text = String::from_utf8_lossy(&text).replace(&definitions, "");
+    (definitions + &text).into_bytes()
 }
 
 fn help_of(command: &Command) -> HelpText {
@@ -164,23 +162,6 @@ fn with_more_flags<'a>(path: &'a [&'a Command]) -> impl Iterator<Item = &'a [&'a
             .flat_map(|command| command.get_arguments());
         args.any(|arg| arg.is_global_set() && is_own(arg, outer))
     })
-}
-
-/// A section of the library's, without the definitions with which each of its documents begins.
-fn section(render: impl Fn(&mut dyn std::io::Write) -> std::io::Result<()>) -> String {
-    let mut text = Vec::new();
-    // A vector takes every byte.
-    let _ = render(&mut text);
-    without_definitions(&String::from_utf8_lossy(&text))
-}
-
-fn body(roff: &Roff) -> String {
-    without_definitions(&roff.render())
-}
-
-fn without_definitions(text: &str) -> String {
-    let definitions = Roff::new().render();
-    text.strip_prefix(&definitions).unwrap_or(text).to_owned()
 }
 
 fn global_flags(path: &[&Command], roff: &mut Roff) {

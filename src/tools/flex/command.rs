@@ -115,7 +115,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         Error::usage("there is no home folder for what is published: give --state")
     })?;
     let store = Store::open(&folder).or_because("the state cannot be kept")?;
-    let mark = Mark::of(store.folder());
+    let mark = Mark::of(&store.folder);
     let ended = mark.end_orphans().or_because("nothing can be served")?;
     if ended > 0 {
         note!("note: killed what call-outs of a killed server have left, processes: {ended}");

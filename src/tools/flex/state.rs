@@ -149,7 +149,8 @@ impl State {
 /// A state that one process keeps in a folder. Changes that come while one is written are written together: a disk takes its
 /// time to sync, and calls for other volumes are not to wait in a row.
 pub struct Store {
-    folder: PathBuf,
+    /// The folder.
+    pub folder: PathBuf,
     known: Mutex<Known>,
     /// The number of the change up to which all are on the disk.
     written: tokio::sync::Mutex<u64>,
@@ -183,11 +184,6 @@ impl Store {
             written: tokio::sync::Mutex::default(),
             _lock: lock,
         })
-    }
-
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// All that is known now.

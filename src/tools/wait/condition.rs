@@ -29,19 +29,6 @@ pub enum Condition {
     Gone,
 }
 
-/// The RPC by which a driver is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
-    /// By the volume's id.
-    GetVolume,
-    /// Through the list of all volumes.
-    ListVolumes,
-    /// By the snapshot's id.
-    GetSnapshot,
-    /// Through the list of snapshots with that id.
-    ListSnapshots,
-}
-
 /// What a driver says of a thing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -94,7 +81,7 @@ impl Condition {
     }
 }
 
-/// The RPC by which a driver with these capabilities can be asked, one thing rather than a list.
+/// The capability whose RPC a driver can be asked by, one thing rather than a list.
 ///
 /// # Errors
 /// When it lacks a capability.
@@ -102,17 +89,11 @@ pub fn way(
     kind: Kind,
     condition: Condition,
     has: impl Fn(ControllerCapability) -> bool,
-) -> Result<Lookup, Error> {
+) -> Result<ControllerCapability, Error> {
     use ControllerCapability as C;
     let ways = match kind {
-        Kind::Volume => [
-            (C::GetVolume, Lookup::GetVolume),
-            (C::ListVolumes, Lookup::ListVolumes),
-        ],
-        Kind::Snapshot => [
-            (C::GetSnapshot, Lookup::GetSnapshot),
-            (C::ListSnapshots, Lookup::ListSnapshots),
-        ],
+        Kind::Volume => [C::GetVolume, C::ListVolumes],
+        Kind::Snapshot => [C::GetSnapshot, C::ListSnapshots],
     };
     let missing = |what: &str| {
         let message = format!("the driver does not advertise {what}, so this cannot be known");
@@ -121,23 +102,20 @@ pub fn way(
     if condition.is_of_volumes() && !has(C::VolumeCondition) {
         return Err(missing(C::VolumeCondition.as_str_name()));
     }
-    let found = ways.iter().find(|(capability, _)| has(*capability));
-    found.map(|(_, way)| *way).ok_or_else(|| {
-        let names = ways.map(|(capability, _)| capability.as_str_name());
-        missing(&names.join(" or "))
-    })
+    let found = ways.into_iter().find(|way| has(*way));
+    found.ok_or_else(|| missing(&ways.map(|way| way.as_str_name()).join(" or ")))
 }
 
 /// The RPC to ask by instead, where the first one turns out to have an answer for any id: whether a volume is there at all is
 /// what these conditions are about.
 pub fn surer_way(
-    way: Lookup,
+    way: ControllerCapability,
     condition: Condition,
     has: impl Fn(ControllerCapability) -> bool,
-) -> Option<Lookup> {
-    let is_meant =
-        way == Lookup::GetVolume && matches!(condition, Condition::Ready | Condition::Gone);
-    (is_meant && has(ControllerCapability::ListVolumes)).then_some(Lookup::ListVolumes)
+) -> Option<ControllerCapability> {
+    use ControllerCapability as C;
+    let is_meant = way == C::GetVolume && matches!(condition, Condition::Ready | Condition::Gone);
+    (is_meant && has(C::ListVolumes)).then_some(C::ListVolumes)
 }
 
 /// Whether asking again can mend it: a driver that restarts, or is busy with the same thing.
@@ -161,13 +139,13 @@ mod tests {
                 Kind::Volume,
                 Condition::Ready,
                 &[C::GetVolume, C::ListVolumes][..],
-                Ok(Lookup::GetVolume),
+                Ok(C::GetVolume),
             ),
             (
                 Kind::Volume,
                 Condition::Gone,
                 &[C::ListVolumes],
-                Ok(Lookup::ListVolumes),
+                Ok(C::ListVolumes),
             ),
             (
                 Kind::Volume,
@@ -185,19 +163,19 @@ mod tests {
                 Kind::Volume,
                 Condition::Abnormal,
                 &[C::ListVolumes, C::VolumeCondition],
-                Ok(Lookup::ListVolumes),
+                Ok(C::ListVolumes),
             ),
             (
                 Kind::Snapshot,
                 Condition::Ready,
                 &[C::GetSnapshot, C::ListSnapshots],
-                Ok(Lookup::GetSnapshot),
+                Ok(C::GetSnapshot),
             ),
             (
                 Kind::Snapshot,
                 Condition::Gone,
                 &[C::ListSnapshots],
-                Ok(Lookup::ListSnapshots),
+                Ok(C::ListSnapshots),
             ),
             (
                 Kind::Snapshot,

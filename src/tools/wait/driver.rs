@@ -1,24 +1,25 @@
 //! Asks a driver about one volume or snapshot.
 
-use super::condition::{Lookup, State, may_mend};
+use super::condition::{State, may_mend};
 use csi_call::advertised::{Asks, DriverEnd, if_served};
 use csi_call::pages::Pages;
 use csi_call::{Connection, call_error};
 use csi_error::{Error, OrError as _};
 use csi_proto::{Request, random, v1};
+use csi_rpc::facts::ControllerCapability as C;
 use tonic::Code;
 
 /// A driver that is asked.
 pub struct Driver<'a>(pub &'a Connection);
 
 impl Driver<'_> {
-    /// What the driver says of the thing with that id.
+    /// What the driver says of the thing with that id, by the RPC of that capability.
     ///
     /// # Errors
     /// The call's failure.
-    pub async fn look(&self, way: Lookup, id: &str) -> Result<State, Error> {
+    pub async fn look(&self, way: C, id: &str) -> Result<State, Error> {
         match way {
-            Lookup::GetVolume => {
+            C::GetVolume => {
                 let volume_id = id.to_owned();
                 let reply = self
                     .found(&v1::ControllerGetVolumeRequest { volume_id })
@@ -27,8 +28,8 @@ impl Driver<'_> {
                     volume(reply.status.and_then(|status| status.volume_condition))
                 }))
             }
-            Lookup::ListVolumes => self.listed_volume(id).await,
-            Lookup::GetSnapshot => {
+            C::ListVolumes => self.listed_volume(id).await,
+            C::GetSnapshot => {
                 let snapshot_id = id.to_owned();
                 let request = v1::GetSnapshotRequest {
                     snapshot_id,
@@ -37,7 +38,8 @@ impl Driver<'_> {
                 let reply = self.found(&request).await?;
                 Ok(snapshot(reply.and_then(|reply| reply.snapshot), id))
             }
-            Lookup::ListSnapshots => {
+            // LIST_SNAPSHOTS: there is no other.
+            _ => {
                 let request = v1::ListSnapshotsRequest {
                     snapshot_id: id.to_owned(),
                     ..Default::default()

@@ -7,7 +7,7 @@ mod condition;
 mod driver;
 
 use clap::{ArgMatches, Args, Command};
-use condition::{Condition, Kind, Lookup, State, Verdict, may_mend, surer_way, way};
+use condition::{Condition, Kind, State, Verdict, may_mend, surer_way, way};
 use csi_call::Advertised;
 use csi_call::wait::Polling;
 use csi_error::{Error, ErrorKind};
@@ -16,6 +16,7 @@ use csi_invocation::parse::{self, with_flags, word_of};
 use csi_invocation::{Defaults, Globals};
 use csi_output::json;
 use csi_proto::escaped;
+use csi_rpc::facts::ControllerCapability;
 use driver::Driver;
 use serde_json::json as object;
 use std::time::Duration;
@@ -119,7 +120,7 @@ impl WaitFlags {
     async fn look(
         &self,
         driver: &mut Driver<'_>,
-        ways: &mut Option<(Lookup, Option<Lookup>)>,
+        ways: &mut Option<(ControllerCapability, Option<ControllerCapability>)>,
     ) -> Result<State, Error> {
         let (way, surer) = match *ways {
             Some(known) => known,

@@ -54,20 +54,13 @@ impl Endpoint {
     /// [`Endpoint::last_error`].
     pub async fn connect(&self, options: &ConnectOptions) -> Result<Channel, EndpointError> {
         let connector = Arc::new(Connector::new(self, options)?);
-        let (scheme, authority) = connector.origin();
-        // The target's scheme is always http: TLS is the connector's, and only the origin tells the server of it.
+        let origin = connector.origin()?;
         let broken = |cause: tonic::transport::Error| {
             EndpointError::Broken(self.to_string(), Arc::new(cause))
         };
-        let origin: Uri =
-            format!("{scheme}://{authority}")
-                .parse()
-                .map_err(|error| EndpointError::Syntax {
-                    text: self.to_string(),
-                    problem: format!("{authority:?} cannot be a request's authority ({error})"),
-                })?;
-        let channel = tonic::transport::Endpoint::from_shared(format!("http://{authority}"))
-            .and_then(|channel| channel.user_agent(concat!("csi/", env!("CARGO_PKG_VERSION"))))
+        // Its scheme is always http: TLS is the connector's, and only the origin tells the server where it is called.
+        let channel = tonic::transport::Endpoint::from_static("http://localhost")
+            .user_agent(concat!("csi/", env!("CARGO_PKG_VERSION")))
             .map_err(broken)?
             .origin(origin)
             .http2_max_header_list_size(HEADERS_MAX);
@@ -114,7 +107,8 @@ impl Endpoint {
 
 /// Opens connections to one endpoint.
 pub struct Connector {
-    endpoint: Endpoint,
+    /// The endpoint.
+    pub endpoint: Endpoint,
     timeout: Duration,
     tls: Option<Tls>,
 }
@@ -139,11 +133,6 @@ impl Connector {
         })
     }
 
-    /// The endpoint.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// Opens one connection for gRPC. If the other side does not speak gRPC, [`Endpoint::last_error`] says so.
     ///
     /// # Errors
@@ -153,17 +142,18 @@ impl Connector {
     }
 
     /// The scheme and authority of requests.
-    pub fn origin(&self) -> (&'static str, String) {
-        match &self.tls {
-            None => ("http", self.endpoint.authority()),
-            Some(tls) => {
-                let renamed = tls.renamed().map(str::to_owned);
-                (
-                    "https",
-                    renamed.unwrap_or_else(|| self.endpoint.authority()),
-                )
-            }
-        }
+    ///
+    /// # Errors
+    /// When they make no URI.
+    pub fn origin(&self) -> Result<Uri, EndpointError> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let renamed = self.tls.as_ref().and_then(Tls::renamed);
+        let authority = renamed.map_or_else(|| self.endpoint.authority(), str::to_owned);
+        let origin = format!("{scheme}://{authority}").parse::<Uri>();
+        origin.map_err(|error| EndpointError::Syntax {
+            text: self.endpoint.to_string(),
+            problem: format!("{authority:?} cannot be a request's authority ({error})"),
+        })
     }
 
     async fn open(&self, greeting: Greeting) -> Result<Watched, EndpointError> {

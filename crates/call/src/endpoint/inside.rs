@@ -6,8 +6,6 @@
 
 use super::error::EndpointError;
 use super::state::Folder;
-#[cfg(not(feature = "embedded"))]
-use absent::Embedded;
 use csi_error::note;
 use csi_mock::{Gate, Mock, Server, Settings, SettingsFile, Storage, StorageError};
 #[cfg(feature = "embedded")]
@@ -33,6 +31,7 @@ static OPEN: Mutex<Open> = Mutex::new(BTreeMap::new());
 
 /// A driver in this process.
 pub(super) enum Inside {
+    #[cfg(feature = "embedded")]
     Nfs(Box<Embedded>),
     Mock(Arc<Server<Gate>>),
 }
@@ -41,9 +40,11 @@ impl Inside {
     /// Opens the NFS driver that keeps its share and its records in `folder`.
     pub(super) fn nfs(folder: &Folder) -> Result<Self, EndpointError> {
         let folder = folder.prepare("embedded")?;
-        let opened = Embedded::open(&folder);
-        let opened = opened.map_err(|cause| EndpointError::inside("embedded", &folder, cause))?;
-        Ok(Self::Nfs(Box::new(opened)))
+        #[cfg(feature = "embedded")]
+        let opened = Embedded::open(&folder).map(|driver| Self::Nfs(Box::new(driver)));
+        #[cfg(not(feature = "embedded"))]
+        let opened = Err(NotLinked);
+        opened.map_err(|cause| EndpointError::inside("embedded", &folder, cause))
     }
 
     /// Opens the mock whose state is in `folder`.
@@ -65,6 +66,7 @@ impl Inside {
     /// A new connection to it.
     pub(super) fn connect(&self) -> DuplexStream {
         match self {
+            #[cfg(feature = "embedded")]
             Self::Nfs(driver) => driver.connect(),
             Self::Mock(driver) => driver.connect(),
         }
@@ -73,6 +75,7 @@ impl Inside {
     /// Waits until work that outlives its call is done. The mock has none.
     pub(super) async fn settled(&self) {
         match self {
+            #[cfg(feature = "embedded")]
             Self::Nfs(driver) => driver.settled().await,
             Self::Mock(_) => {}
         }
@@ -100,31 +103,8 @@ fn mock_over(folder: &Path, storage: Storage) -> Result<Arc<Server<Gate>>, Endpo
     Ok(server)
 }
 
-/// In the place of a driver that is not linked.
+/// Why there is no NFS driver in this process.
 #[cfg(not(feature = "embedded"))]
-mod absent {
-    use std::convert::Infallible;
-    use std::path::Path;
-    use thiserror::Error;
-    use tokio::io::DuplexStream;
-
-    #[derive(Debug, Error)]
-    #[error("this csi was built without it; build it with --features embedded")]
-    pub(crate) struct NotLinked;
-
-    pub(crate) struct Embedded(Infallible);
-
-    impl Embedded {
-        pub fn open(_: &Path) -> Result<Self, NotLinked> {
-            Err(NotLinked)
-        }
-
-        pub fn connect(&self) -> DuplexStream {
-            match self.0 {}
-        }
-
-        pub async fn settled(&self) {
-            match self.0 {}
-        }
-    }
-}
+#[derive(Debug, thiserror::Error)]
+#[error("this csi was built without it; build it with --features embedded")]
+struct NotLinked;

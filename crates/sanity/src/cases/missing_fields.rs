@@ -244,7 +244,7 @@ pub fn cases(list: &mut Cases) {
         list.about(subject.name, subject.method.name);
         // Fields that one word stands for are left out one after the other.
         let mut words: Vec<(String, Vec<&'static str>)> = Vec::new();
-        for field in facts.required {
+        for field in subject.method.request.required {
             let word = word(&subject, field);
             match words.iter_mut().find(|(known, _)| *known == word) {
                 Some((_, fields)) => fields.push(field),
@@ -345,7 +345,7 @@ mod tests {
         for one in csi_rpc::all() {
             let mut subjects = subjects.iter();
             let is_subject = subjects.any(|subject| subject.method.path == one.method.path);
-            let required = one.facts.required;
+            let required = one.method.request.required;
             assert_eq!(
                 is_subject,
                 !required.is_empty(),
@@ -354,7 +354,7 @@ mod tests {
             );
         }
         for subject in &subjects {
-            let required = csi_rpc::facts(subject.method).unwrap().required;
+            let required = subject.method.request.required;
             for field in subject.about.iter().chain(&subject.may_be_ok) {
                 assert!(required.contains(field), "{}: {field}", subject.name);
             }

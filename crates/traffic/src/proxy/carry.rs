@@ -19,7 +19,8 @@ use tonic::Code;
 
 /// The caller's side of a call.
 pub struct Caller {
-    head: http::request::Parts,
+    /// The request's path and headers.
+    pub head: http::request::Parts,
     body: RecvStream,
     respond: SendResponse<Bytes>,
     /// The reply, once it has begun.
@@ -51,11 +52,6 @@ impl Caller {
             reply: None,
             ahead: Vec::new(),
         }
-    }
-
-    /// The request's path and headers.
-    pub fn head(&self) -> &http::request::Parts {
-        &self.head
     }
 
     /// Does `work` before the call goes on; meanwhile the start of its request is read and observed.
@@ -143,7 +139,7 @@ impl Caller {
         entry: &mut CallEntry<'_>,
         swallow: bool,
     ) -> CallEnd {
-        let sender = match self.hold(upstream.ready(), entry).await {
+        let mut sender = match self.hold(upstream.ready(), entry).await {
             Err(end) => return end,
             Ok(Ok(sender)) => sender,
             Ok(Err(error)) => {
@@ -151,23 +147,6 @@ impl Caller {
                 return self.unavailable(format!("no connection to the driver: {reason}"));
             }
         };
-        self.forward(sender, upstream, entry, swallow).await
-    }
-
-    /// Ends a call that did not reach the driver.
-    fn unavailable(&mut self, why: String) -> CallEnd {
-        let status = CallStatus::new(Code::Unavailable, format!("csi proxy: {why}"));
-        self.answer(&status);
-        CallEnd::Proxy(status)
-    }
-
-    async fn forward(
-        &mut self,
-        mut sender: h2::client::SendRequest<Bytes>,
-        upstream: &Upstream,
-        entry: &mut CallEntry<'_>,
-        swallow: bool,
-    ) -> CallEnd {
         let mut request = Request::new(());
         *request.method_mut() = self.head.method.clone();
         *request.headers_mut() = std::mem::take(&mut self.head.headers);
@@ -200,6 +179,13 @@ impl Caller {
             }
             Err(error) => self.lost(error, upstream, swallow),
         }
+    }
+
+    /// Ends a call that did not reach the driver.
+    fn unavailable(&mut self, why: String) -> CallEnd {
+        let status = CallStatus::new(Code::Unavailable, format!("csi proxy: {why}"));
+        self.answer(&status);
+        CallEnd::Proxy(status)
     }
 
     async fn both_ways(

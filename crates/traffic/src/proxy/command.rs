@@ -78,7 +78,7 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
     let taken = flags.take_over.as_deref().map(TakeOver::parse);
     let taken = taken.transpose().or_usage()?;
     let driver = match (&taken, &flags.to) {
-        (Some(taken), _) => Endpoint::parse(&socket_spelled_out(taken.aside())).or_usage()?,
+        (Some(taken), _) => Endpoint::parse(&socket_spelled_out(&taken.aside)).or_usage()?,
         (None, Some(text)) => Endpoint::parse(text).or_usage()?,
         (None, None) => connect::endpoint(globals)?,
     };
@@ -118,11 +118,15 @@ fn proxy(flags: &ProxyFlags, globals: &Globals) -> Result<(), Error> {
             proxy.place,
             driver.spelled_out()
         );
-        if proxy.is_public {
+        if proxy.place.is_public() {
             note!("note: everybody who reaches this port commands the driver");
         }
         tell_existing(&proxy.existing, flags.reset);
-        let kept = proxy.serve(signals.next()).await;
+        let (listener, taken) = (proxy.listener, proxy.taken);
+        let serving = proxy
+            .relay
+            .serve(listener, taken, signals.next(), flags.drain);
+        let kept = serving.await;
         driver.settled().await;
         Ok::<_, Error>(kept)
     })?;

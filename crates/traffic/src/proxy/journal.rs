@@ -9,7 +9,7 @@ use bytes::Bytes;
 use csi_error::note;
 use csi_output::lines::{FLUSH_PATIENCE, Lines};
 use csi_output::stdout::reader_is_gone;
-use csi_proto::{Method, grpc_timeout, methods};
+use csi_proto::{Method, grpc_timeout};
 use http::HeaderMap;
 use std::io;
 use std::sync::Arc;
@@ -43,9 +43,9 @@ pub(crate) struct CallEntry<'a>(Option<OpenEntry<'a>>);
 
 struct OpenEntry<'a> {
     journal: &'a CallJournal,
+    /// With the time at which the call began.
     mark: CallMark,
     began: Instant,
-    began_at: SystemTime,
     deadline: Option<Duration>,
     metadata: [Vec<(String, String)>; 2],
     requests: Messages,
@@ -81,11 +81,6 @@ impl CallJournal {
         })
     }
 
-    /// The method of a call.
-    pub fn method(path: &str) -> Option<&'static Method> {
-        methods::by_path(path)
-    }
-
     /// A call that begins now.
     pub fn begin(
         &self,
@@ -96,17 +91,15 @@ impl CallJournal {
         if self.recorded.is_none() && self.lines.is_none() {
             return CallEntry(None);
         }
-        let began_at = SystemTime::now();
         CallEntry(Some(OpenEntry {
             journal: self,
             mark: CallMark {
-                time: began_at,
+                time: SystemTime::now(),
                 number: self.number.fetch_add(1, Ordering::Relaxed) + 1,
                 path: path.to_owned(),
                 method,
             },
             began: Instant::now(),
-            began_at,
             deadline: headers
                 .get(grpc_timeout::HEADER)
                 .and_then(|value| grpc_timeout::parse(value.as_bytes())),
@@ -166,7 +159,7 @@ impl CallEntry<'_> {
         };
         let call = RecordedCall {
             number: entry.mark.number,
-            began: entry.began_at,
+            began: entry.mark.time,
             at: entry.began.duration_since(entry.journal.started),
             path: entry.mark.path.clone(),
             method: entry.mark.method,

@@ -22,9 +22,8 @@ use csi_call::listen::{ListenAddress, ListenError, Listener};
 use csi_proto::faults::Faults;
 use display::Display;
 use existing::Existing;
-use journal::{CallJournal, Kept};
+use journal::CallJournal;
 use relay::Relay;
-use std::future::Future;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -55,16 +54,16 @@ pub enum ProxyError {
 
 /// A proxy that listens.
 pub(crate) struct Proxy {
-    relay: Arc<Relay>,
-    listener: Listener,
-    taken: Option<TakeOver>,
+    /// What carries the calls.
+    pub relay: Arc<Relay>,
+    /// Where they come in.
+    pub listener: Listener,
+    /// The driver's socket, where that was taken over.
+    pub taken: Option<TakeOver>,
     /// The address of the proxy.
-    pub place: String,
+    pub place: ListenAddress,
     /// The connections to the driver that existed before its socket was taken over.
     pub existing: Existing,
-    /// Whether others than processes of this machine can reach it.
-    pub is_public: bool,
-    drain: std::time::Duration,
 }
 
 impl Proxy {
@@ -81,7 +80,7 @@ impl Proxy {
     ) -> Result<Self, ProxyError> {
         let upstream = Upstream::new(driver, options)?;
         let place = match &taken {
-            Some(taken) => ListenAddress::Unix(taken.path().to_owned()),
+            Some(taken) => ListenAddress::Unix(taken.path.clone()),
             None => ListenAddress::parse(flags.listen.as_deref().unwrap_or_default())?,
         };
         if Endpoint::parse(&place.to_string()).is_ok_and(|own| own.names_the_same(driver)) {
@@ -92,7 +91,7 @@ impl Proxy {
             started: SystemTime::now(),
         };
         let record = |path: &Path| Recorder::begin(path, flags.overwrite, &header);
-        let paths = taken.as_ref().map(|taken| [taken.path(), taken.aside()]);
+        let paths = taken.as_ref().map(|taken| [&*taken.path, &*taken.aside]);
         let existing = Existing::of(paths.into_iter().flatten());
         // The recording first: a socket that was taken would have to be given back.
         let recorder = flags.record.as_deref().map(record).transpose()?;
@@ -113,19 +112,10 @@ impl Proxy {
         let faults = Faults::new(flags.faults.rules());
         Ok(Self {
             relay: Arc::new(Relay::new(upstream, faults, journal)),
-            place: listener.place(&place).to_string(),
+            place: listener.place(&place),
             listener,
             taken,
             existing,
-            is_public: place.is_public(),
-            drain: flags.drain,
         })
-    }
-
-    /// Works until `stop` ends, and a little longer for the calls that run then. Returns what became of the calls.
-    pub async fn serve(self, stop: impl Future<Output = ()>) -> Kept {
-        self.relay
-            .serve(self.listener, self.taken, stop, self.drain)
-            .await
     }
 }

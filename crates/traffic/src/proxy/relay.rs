@@ -9,8 +9,8 @@ use crate::recording::status::CallStatus;
 use bytes::Bytes;
 use csi_call::endpoint::{ByteStream, EndpointError};
 use csi_call::listen::Listener;
-use csi_proto::escaped;
 use csi_proto::faults::{FaultPlan, Faults, PlannedEnd};
+use csi_proto::{escaped, methods};
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
@@ -192,9 +192,9 @@ impl Relay {
     async fn call(self: Arc<Self>, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
         let mut guard = Some(self.running.subscribe());
         let mut caller = Caller::new(request, respond);
-        let head = caller.head();
+        let head = &caller.head;
         let path = head.uri.path();
-        let method = CallJournal::method(path);
+        let method = methods::by_path(path);
         let plan = self.faults.plan(path, method);
         let mut entry = self.journal.begin(path, method, &head.headers);
         let end = self.fate(&mut caller, plan, &mut entry).await;

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 /// its name back in the end.
 #[derive(Debug)]
 pub(crate) struct TakeOver {
-    path: PathBuf,
-    aside: PathBuf,
+    /// The path that is taken.
+    pub path: PathBuf,
+    /// The path at which the driver answers once its socket is taken over.
+    pub aside: PathBuf,
     /// The inode of a socket that was at the path when last looked, and is not ours: a driver that starts again.
     newcomer: Option<(u64, u64)>,
 }
@@ -73,16 +75,6 @@ impl TakeOver {
             aside,
             newcomer: None,
         })
-    }
-
-    /// The path that is taken.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The path at which the driver answers once its socket is taken over.
-    pub fn aside(&self) -> &Path {
-        &self.aside
     }
 
     /// Takes the path, also when a proxy that was killed has left it half-way.

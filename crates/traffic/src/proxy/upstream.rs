@@ -5,7 +5,7 @@ use csi_call::Endpoint;
 use csi_call::endpoint::{ByteStream, ConnectOptions, Connector, EndpointError};
 use h2::client::{Builder, SendRequest};
 use http::Uri;
-use http::uri::{Authority, PathAndQuery, Scheme};
+use http::uri::{InvalidUriParts, PathAndQuery};
 use std::error::Error as StdError;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -22,8 +22,8 @@ pub(super) const SMALL_FRAMES_MAX: usize = 64 << 20;
 /// The way to the driver.
 pub struct Upstream {
     connector: Connector,
-    scheme: Scheme,
-    authority: Authority,
+    /// The scheme and the name that the driver expects.
+    origin: Uri,
     current: Mutex<Option<SendRequest<Bytes>>>,
 }
 
@@ -34,39 +34,21 @@ impl Upstream {
     /// When the endpoint and the options do not go together.
     pub fn new(endpoint: &Endpoint, options: &ConnectOptions) -> Result<Self, EndpointError> {
         let connector = Connector::new(endpoint, options)?;
-        let (scheme, authority) = connector.origin();
-        let authority = authority.parse().map_err(|error| EndpointError::Syntax {
-            text: endpoint.to_string(),
-            problem: format!("{authority:?} cannot be a request's authority ({error})"),
-        })?;
-        let scheme = match scheme {
-            "https" => Scheme::HTTPS,
-            _ => Scheme::HTTP,
-        };
         Ok(Self {
+            origin: connector.origin()?,
             connector,
-            scheme,
-            authority,
             current: Mutex::new(None),
         })
-    }
-
-    /// The driver's endpoint.
-    pub fn endpoint(&self) -> &Endpoint {
-        self.connector.endpoint()
     }
 
     /// The URI of a call: the caller's path, under the name that the driver expects.
     ///
     /// # Errors
     /// When there is no such URI.
-    pub fn uri(&self, path: Option<PathAndQuery>) -> Result<Uri, http::Error> {
-        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        Uri::builder()
-            .scheme(self.scheme.clone())
-            .authority(self.authority.clone())
-            .path_and_query(path)
-            .build()
+    pub fn uri(&self, path: Option<PathAndQuery>) -> Result<Uri, InvalidUriParts> {
+        let mut parts = self.origin.clone().into_parts();
+        parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+        Uri::from_parts(parts)
     }
 
     /// A connection that is open, as far as this side knows.
@@ -109,9 +91,10 @@ impl Upstream {
 
     /// Why a connection is lost: what the endpoint knows of it, or else what HTTP/2 says.
     pub fn broken(&self, error: h2::Error) -> EndpointError {
-        self.endpoint()
+        let endpoint = &self.connector.endpoint;
+        endpoint
             .last_error()
-            .unwrap_or_else(|| EndpointError::Broken(self.endpoint().to_string(), Arc::new(error)))
+            .unwrap_or_else(|| EndpointError::Broken(endpoint.to_string(), Arc::new(error)))
     }
 }
 

@@ -3,7 +3,6 @@
 use clap::Args;
 use csi_proto::tables::METHODS;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// The flags of `csi replay`.
 #[derive(Args, Clone, Debug)]
@@ -35,13 +34,6 @@ pub struct ReplayFlags {
     /// Secrets from a file, in the place of those that the recording masks: a JSON object, or lines of K=V
     #[arg(long, value_name = "FILE")]
     pub secrets_file: Option<String>,
-}
-
-impl ReplayFlags {
-    /// The time after the first call at which a call begins that began at `offset` in the recording.
-    pub(crate) fn scaled(&self, offset: Duration) -> Duration {
-        offset.div_f64(self.speed)
-    }
 }
 
 fn speed(text: &str) -> Result<f64, String> {

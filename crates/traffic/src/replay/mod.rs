@@ -101,7 +101,7 @@ impl<'a, W: Write> Replay<'a, W> {
         let mut ends: BTreeMap<usize, Duration> = BTreeMap::new();
         for (index, call) in recording.calls.iter().enumerate() {
             if self.flags.timing {
-                let due = started + self.flags.scaled(call.at.saturating_sub(first));
+                let due = started + call.at.saturating_sub(first).div_f64(self.flags.speed);
                 tokio::time::sleep_until(due.into()).await;
             }
             // A call that began after another's end may need what that brought.

@@ -14,9 +14,9 @@ const ID_MIN: usize = 8;
 pub struct Names {
     /// Ids of volumes, snapshots, groups and nodes. None is empty.
     ids: BTreeMap<String, String>,
-    tokens: HashMap<String, String>,
+    tokens: BTreeMap<String, String>,
     /// By the map and the key in which a value stands.
-    contexts: HashMap<(String, String), HashMap<String, String>>,
+    contexts: HashMap<(String, String), BTreeMap<String, String>>,
     folders: Vec<(String, String)>,
 }
 
@@ -46,7 +46,7 @@ impl Names {
 
     /// The number of values that were taken over.
     pub fn count(&self) -> usize {
-        let contexts: usize = self.contexts.values().map(HashMap::len).sum();
+        let contexts: usize = self.contexts.values().map(BTreeMap::len).sum();
         self.ids.len() + self.tokens.len() + contexts
     }
 
@@ -71,13 +71,7 @@ impl Names {
     /// Notes that `new` stands for `old`, where the driver may choose it and nothing else was noted before.
     pub fn learn(&mut self, place: NamePlace<'_>, old: &str, new: &str) -> bool {
         let values = match place {
-            NamePlace::Id => {
-                if old.is_empty() || new.is_empty() || self.ids.contains_key(old) {
-                    return false;
-                }
-                self.ids.insert(old.to_owned(), new.to_owned());
-                return true;
-            }
+            NamePlace::Id => &mut self.ids,
             NamePlace::Token => &mut self.tokens,
             NamePlace::Context(map, key) if is_chosen(old) && is_chosen(new) => self
                 .contexts
