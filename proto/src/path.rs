@@ -118,10 +118,12 @@ fn occurrences<'a>(
     parts: &[&'a [u8]],
 ) -> Result<Vec<wire::Raw<'a>>, ValueError> {
     let mut found = Vec::new();
-    for part in wire::fields_of(parts) {
-        let (number, raw) = part.map_err(ValueError::broken(message))?;
-        if number == field.number && value::fits(field, raw) {
-            found.push(raw);
+    for part in parts {
+        for one in wire::fields(part) {
+            let (number, raw) = one.map_err(ValueError::broken(message))?;
+            if number == field.number && value::fits(field, raw) {
+                found.push(raw);
+            }
         }
     }
     Ok(found)

@@ -180,15 +180,14 @@ impl Secrets {
     ) -> Result<Value<'a>, ValueError> {
         let mut known: Vec<Vec<Raw<'a>>> = vec![Vec::new(); message.fields.len()];
         let mut unknown: BTreeMap<u32, Vec<Raw<'a>>> = BTreeMap::new();
-        for field in wire::fields_of(parts) {
-            let (number, raw) = field.map_err(ValueError::broken(message))?;
-            let index = message
-                .fields
-                .iter()
-                .position(|field| field.number == number && fits(field, raw));
-            match index {
-                Some(index) => known[index].push(raw),
-                None => unknown.entry(number).or_default().push(raw),
+        for part in parts {
+            for field in wire::fields(part) {
+                let (number, raw) = field.map_err(ValueError::broken(message))?;
+                let mut fields = message.fields.iter();
+                match fields.position(|field| field.number == number && fits(field, raw)) {
+                    Some(index) => known[index].push(raw),
+                    None => unknown.entry(number).or_default().push(raw),
+                }
             }
         }
         let mut out = Vec::with_capacity(message.fields.len() + unknown.len());
@@ -310,8 +309,8 @@ fn well_known<'a>(
     parts: &[&[u8]],
 ) -> Result<Value<'a>, ValueError> {
     let (mut first, mut second) = (0_u64, 0_u64);
-    for part in wire::fields_of(parts) {
-        match part.map_err(ValueError::broken(message))? {
+    for field in parts.iter().flat_map(|part| wire::fields(part)) {
+        match field.map_err(ValueError::broken(message))? {
             (1, Raw::Varint(number)) => first = number,
             (2, Raw::Varint(number)) => second = number,
             _ => {}

@@ -45,13 +45,6 @@ pub fn fields(bytes: &[u8]) -> Fields<'_> {
     Fields(bytes)
 }
 
-/// The fields of a message that occurs in several parts, which protobuf takes for one.
-pub fn fields_of<'a>(
-    parts: &[&'a [u8]],
-) -> impl Iterator<Item = Result<(u32, Raw<'a>), WireError>> {
-    parts.iter().copied().flat_map(fields)
-}
-
 /// Those of these contents that are texts or messages.
 pub fn contents<'a>(all: &[Raw<'a>]) -> Vec<&'a [u8]> {
     let content = |raw: &Raw<'a>| match raw {
