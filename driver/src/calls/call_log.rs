@@ -1,11 +1,12 @@
 //! Logs every call in one line, with method, redacted request, status and time, and bounds the length of error messages. It is counted and timed, too. A tower layer around all services, so that no RPC can be forgotten.
 
+use crate::mount::redaction;
 use crate::process::log::{Level, Log};
 use bytes::Bytes;
 use csi_nfs_store::metrics::{InProgress, METRICS};
 use csi_proto::lock::lock;
 use csi_proto::schema::Method;
-use csi_proto::value::{self, Secrets};
+use csi_proto::value::{self, MASK, Secrets};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -226,7 +227,7 @@ impl Call {
         self.calls.log.event(level, "call", &fields);
     }
 
-    /// The request without its secrets; where it cannot be read, why.
+    /// The request without its secrets and the values of mount options; where it cannot be read, why.
     fn request(&self) -> Value {
         let copy = lock(&self.request);
         let Some(method) = method(&self.path) else {
@@ -239,12 +240,34 @@ impl Call {
         let Some(([0, ..], message)) = copy.bytes.split_at_checked(5) else {
             return "not readable".into();
         };
-        value::decode(method.request, message, Secrets::Mask)
+        let mut shown = value::decode(method.request, message, Secrets::Mask)
             .map_err(|error| error.to_string())
             .and_then(|value| {
                 serde_json::to_value(without_defaults(value)).map_err(|error| error.to_string())
             })
-            .unwrap_or_else(Value::from)
+            .unwrap_or_else(Value::from);
+        redact_options(&mut shown, false);
+        shown
+    }
+}
+
+/// Leaves the values of mount options out of a request, of which `value` is a part, or of one that `is_options`. The
+/// specification takes them for confidential.
+fn redact_options(value: &mut Value, is_options: bool) {
+    match value {
+        Value::String(text) if is_options && text != MASK => *text = redaction::given(text),
+        Value::Array(list) => {
+            for value in list {
+                redact_options(value, is_options);
+            }
+        }
+        Value::Object(map) => {
+            for (key, value) in map {
+                let is_options = key == "mountFlags" || key.eq_ignore_ascii_case("mountOptions");
+                redact_options(value, is_options);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -301,7 +324,8 @@ fn go_name(code: Code) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use csi_proto::v1::NodePublishVolumeRequest;
+    use csi_proto::v1::volume_capability::{AccessType, MountVolume};
+    use csi_proto::v1::{NodePublishVolumeRequest, VolumeCapability};
     use prost::Message;
 
     fn logged(path: &str, request: &NodePublishVolumeRequest) -> Value {
@@ -343,6 +367,33 @@ mod tests {
         let text = shown.to_string();
         assert!(!text.contains("hunter"), "{text}");
         assert!(text.contains("password"), "{text}");
+    }
+
+    #[test]
+    fn of_mount_options_only_known_names_are_told() {
+        let options = "vers=4.2,ro,hunter=hunter2, hunter3,x-hunter=4";
+        let mount = MountVolume {
+            mount_flags: options.split(',').map(str::to_owned).collect(),
+            ..Default::default()
+        };
+        let request = NodePublishVolumeRequest {
+            volume_context: [("mountoptions".to_owned(), options.to_owned())].into(),
+            secrets: [("mountOptions".to_owned(), options.to_owned())].into(),
+            volume_capability: Some(VolumeCapability {
+                access_type: Some(AccessType::Mount(mount)),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let shown = logged("/csi.v1.Node/NodePublishVolume", &request);
+        assert_eq!(
+            shown["volumeContext"]["mountoptions"],
+            "vers=…,ro,…=…,…,x-=…"
+        );
+        assert_eq!(shown["secrets"]["mountOptions"], MASK);
+        let text = shown.to_string();
+        assert!(!text.contains("4.2") && !text.contains("hunter"), "{text}");
+        assert!(text.contains(r#""mountFlags":["vers=…","ro","#), "{text}");
     }
 
     #[test]

@@ -27,5 +27,5 @@ pub mod option_names;
 pub mod options;
 mod perform;
 pub(crate) mod private;
-mod redaction;
+pub(crate) mod redaction;
 pub mod task;

@@ -161,7 +161,8 @@ fn known() -> impl Iterator<Item = &'static str> {
     of_nfs().chain(flags).chain(FSTAB_WORDS)
 }
 
-fn is_known(name: &str) -> bool {
+/// Whether a name means something.
+pub(super) fn is_known(name: &str) -> bool {
     name.starts_with(COMMENT) || known().any(|known| known == name)
 }
 

@@ -1,6 +1,8 @@
 //! Redacts mount options, which may come from a secret, in errors and the log: their names stay, and words that are the
 //! kernel's own. Must not decide what an option means.
 
+use crate::mount::options::{is_known, told};
+
 /// What Linux says of a mount of NFS that it refuses, from 5.2 to 6.12. `%` stands for what it repeats.
 const SENTENCES: &[&str] = &[
     "nfs: Unknown parameter '%'",
@@ -66,6 +68,22 @@ pub(super) fn refusal<'a>(words: &str, names: impl Iterator<Item = &'a str> + Cl
 /// A word without the signs around it.
 fn core(word: &str) -> &str {
     word.trim_matches(|sign| matches!(sign, '\'' | '"' | ':' | ';' | ',' | '.' | '(' | ')'))
+}
+
+/// Options as a request gives them, without values, and without names that nobody knows: those may be words of a value.
+pub(crate) fn given(text: &str) -> String {
+    let words = text.split(',').map(str::trim).map(|word| {
+        let (name, value) = match word.split_once('=') {
+            Some((name, _)) => (name, "=…"),
+            None => (word, ""),
+        };
+        let name = match is_known(name) {
+            true => told(name),
+            false => LEFT_OUT,
+        };
+        format!("{name}{value}")
+    });
+    words.collect::<Vec<_>>().join(",")
 }
 
 /// Options as a line of mountinfo shows them, without values but those of the options that `is_told` names.
