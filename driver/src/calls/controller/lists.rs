@@ -120,12 +120,13 @@ async fn walk<R: List, E: Message + 'static>(
                 return Ok(listing::Walked::default());
             }
             let mut page = lock(&page);
-            listing::walk::<R>(share, &threads, from, is_over, |key, item| {
-                match show(&address, uuid, key, item) {
-                    Some(entry) => page.add(entry),
-                    None => ControlFlow::Continue(()),
-                }
-            })
+            // One more tells whether there are more.
+            let wanted = page.room.saturating_add(1);
+            let visit = |key, item| match show(&address, uuid, key, item) {
+                Some(entry) => page.add(entry),
+                None => ControlFlow::Continue(()),
+            };
+            listing::walk::<R>(share, &threads, from, wanted, is_over, visit)
         };
         let walked = shares.with_records(Work::List, &export, read).await?;
         // Named at the start and not used yet: there is nothing on it.

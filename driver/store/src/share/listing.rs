@@ -57,7 +57,7 @@ pub struct Walked {
 
 /// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks; what it breaks
 /// for counts as not dealt with. When `is_over` says so, the walk ends as well, but deals with at least one key. Besides this
-/// thread `threads` read.
+/// thread `threads` read, at first as many records as are likely to be `wanted`.
 ///
 /// # Errors
 /// I/O errors.
@@ -65,13 +65,17 @@ pub fn walk<R: List>(
     share: &Share,
     threads: &ExtraThreads,
     after: Option<NameKey>,
+    wanted: usize,
     is_over: impl Fn() -> bool + Sync,
     mut visit: impl FnMut(NameKey, R::Item) -> ControlFlow<()>,
 ) -> Result<Walked, ShareError> {
     let keys = store::keys::<R>(share)?;
     let start = after.map_or(0, |after| keys.partition_point(|key| *key <= after));
     let mut walked = Walked::default();
-    for chunk in keys[start..].chunks(CHUNK) {
+    let (mut rest, mut size) = (&keys[start..], wanted.clamp(1, CHUNK));
+    while !rest.is_empty() {
+        let (chunk, later) = rest.split_at(size.min(rest.len()));
+        (rest, size) = (later, CHUNK.min(size * 2));
         let read = of_each(threads, chunk, &is_over, |key| R::read(share, *key));
         let is_whole = read.len() == chunk.len();
         for (key, listed) in chunk.iter().zip(read) {
@@ -128,5 +132,63 @@ impl List for Snapshot {
             },
             Kept::Unreadable(record) => Some(Err(record.error::<Self>(key))),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::share::database::Expect;
+    use std::fs::{self, File};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn not_many_more_records_are_read_than_are_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = File::open(folder.path()).unwrap();
+        let share = Share::open(Arc::new(root.into()), Expect::Any).unwrap();
+        let all = 2 * CHUNK;
+        for number in 0..all {
+            let key = NameKey::of(&number.to_string());
+            fs::create_dir(folder.path().join(format!(".csi-nfs/volumes/{key}"))).unwrap();
+            let record = format!(".csi-nfs/volumes/{key}/0000000000000000.1");
+            fs::write(folder.path().join(record), "{").unwrap();
+        }
+        for wanted in [1, 2, 5, all] {
+            // It is asked before each record but the first.
+            let (asked, mut seen) = (AtomicUsize::new(1), 0);
+            let is_over = || asked.fetch_add(1, Ordering::Relaxed) > all;
+            let walked = walk::<Volume>(
+                &share,
+                &Default::default(),
+                None,
+                wanted,
+                is_over,
+                |_, _| {
+                    seen += 1;
+                    match seen < wanted {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    }
+                },
+            );
+            assert!(walked.unwrap().is_part);
+            assert!(asked.into_inner() <= wanted);
+            let mut seen = 0;
+            let whole = walk::<Volume>(
+                &share,
+                &Default::default(),
+                None,
+                wanted,
+                || false,
+                |_, _| {
+                    seen += 1;
+                    ControlFlow::Continue(())
+                },
+            );
+            assert!(!whole.unwrap().is_part);
+            assert_eq!(seen, all);
+        }
     }
 }

@@ -73,6 +73,7 @@ impl Scene {
                 &share,
                 &Default::default(),
                 None,
+                usize::MAX,
                 || false,
                 |_, _| ControlFlow::Continue(()),
             );
@@ -80,6 +81,7 @@ impl Scene {
                 &share,
                 &Default::default(),
                 None,
+                usize::MAX,
                 || false,
                 |_, _| ControlFlow::Continue(()),
             );
@@ -261,6 +263,7 @@ fn names_of_any_bytes_in_the_records_are_passed_over() {
         &share,
         &Default::default(),
         None,
+        usize::MAX,
         || false,
         |_, listed| {
             seen.push(format!("{listed:?}"));

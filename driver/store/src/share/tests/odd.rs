@@ -38,6 +38,7 @@ fn listed(trial: &Trial) -> (Vec<String>, usize) {
         &trial.share(),
         &threads,
         None,
+        usize::MAX,
         || false,
         |_, listed| {
             match listed {

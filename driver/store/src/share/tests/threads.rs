@@ -42,7 +42,8 @@ fn without_threads() {
         listed += 1;
         ControlFlow::Continue(())
     };
-    listing::walk::<Volume>(&trial.share(), &Default::default(), None, || false, count).unwrap();
+    let (share, none) = (trial.share(), Default::default());
+    listing::walk::<Volume>(&share, &none, None, usize::MAX, || false, count).unwrap();
     assert_eq!(listed, records.len());
 
     // Those that copy ask for little, and can be had.
