@@ -89,7 +89,13 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
 fn key(share: &Share, word: &str) -> Result<NameKey, String> {
     match word.parse::<VolumeId>() {
         Ok(id) if id.uuid != share.uuid() => Err(format!("{word}: is on another share")),
-        Ok(id) => Ok(id.key),
+        Ok(id) => match store::find::<Volume>(share, id.key) {
+            Ok(Some(newer)) if newer.record.nonce != id.nonce => Err(format!(
+                "{word}: was deleted, and a newer volume has its name: give the name {} if that one is meant",
+                escaped(&newer.record.what.wanted.name)
+            )),
+            _ => Ok(id.key),
+        },
         Err(_) => Ok(NameKey::of(word)),
     }
 }

@@ -225,3 +225,25 @@ async fn a_controller_on_the_server_copies_by_itself() {
     agent.signal(Signal::STOP);
     ready(&controller, "s", &volume.volume_id).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_id_of_a_deleted_volume_takes_no_newer_one_in() {
+    let host = Host::new();
+    let controller = host.controller();
+    let old = full_volume(&host, &controller).await;
+    delete(&controller, &old.volume_id).await.unwrap();
+    full_volume(&host, &controller).await;
+    let output = Command::new(env!("CARGO_BIN_EXE_csi-nfs"))
+        .args(["take-in", "--local-share"])
+        .arg(format!("10.0.0.4:/nfs_share={}", host.at("").display()))
+        .arg(&old.volume_id)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = format!(
+        "{}: was deleted, and a newer volume has its name",
+        old.volume_id
+    );
+    assert!(said.contains(&expected), "{said}");
+    assert!(output.stdout.is_empty() && !output.status.success());
+}
