@@ -312,3 +312,60 @@ async fn a_publish_and_an_unstage_do_not_both_win() {
         client.unpublish("a", &rig.path("target")).await.unwrap();
     }
 }
+
+/// As when a volume's folder was put back from a backup on the very machine that has the share.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_folder_that_was_made_anew_is_mounted_again() {
+    for flags in [&["--stage"][..], &[]] {
+        let rig = Rig::new();
+        make_volume(&rig, "a");
+        let _driver = rig.driver_with(flags);
+        let client = Client::connect(&rig).await;
+        let (stage, publish) = requests(&rig, "a", "target");
+        let (_, second) = requests(&rig, "a", "second");
+        let is_staging = !flags.is_empty();
+        if is_staging {
+            client.stage(stage.clone()).await.unwrap();
+        }
+        client.publish(publish.clone()).await.unwrap();
+        std::fs::remove_dir_all(rig.path("export/a")).unwrap();
+        for request in [&publish, &second] {
+            let refused = client.publish(request.clone()).await;
+            assert_eq!(code(refused), Code::NotFound);
+        }
+        std::fs::create_dir(rig.path("export/a")).unwrap();
+        std::fs::write(rig.path("export/a/file"), "anew").unwrap();
+        if is_staging {
+            client.stage(stage).await.unwrap();
+        }
+        for request in [publish, second] {
+            client.publish(request).await.unwrap();
+        }
+        for target in ["target", "second"] {
+            let file = rig.inside(target).join("file");
+            assert_eq!(std::fs::read(file).unwrap(), b"anew", "{target}");
+            assert_eq!(rig.mounts(target).len(), 1);
+            client.unpublish("a", &rig.path(target)).await.unwrap();
+        }
+        if is_staging {
+            client.unstage("a", &rig.path("a-staging")).await.unwrap();
+        }
+    }
+}
+
+/// The orchestrator stages once, and what is published next finds what has become of that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_publish_renews_what_is_staged_of_a_folder_that_was_made_anew() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let (stage, publish) = requests(&rig, "a", "target");
+    client.stage(stage).await.unwrap();
+    std::fs::remove_dir_all(rig.path("export/a")).unwrap();
+    std::fs::create_dir(rig.path("export/a")).unwrap();
+    client.publish(publish).await.unwrap();
+    std::fs::write(rig.inside("target/file"), "x").unwrap();
+    assert!(rig.path("export/a/file").exists());
+    assert_eq!(rig.mounts("a-staging").len(), 1);
+}

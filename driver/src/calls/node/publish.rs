@@ -72,7 +72,8 @@ impl Volumes {
         match (staging, published) {
             (Some(staged), Err(NodeError::NotStaged { .. })) => {
                 // The one that was stale is gone: another call mounts a new one now, or has, or could not.
-                if self.mounted(staged)?.is_none() {
+                let mount = self.mounted(staged)?;
+                if mount.is_none_or(|mount| mount.is_of_deleted_folder()) {
                     self.renew(staged).await?;
                 }
                 self.publish_from(request, staging, target, true).await

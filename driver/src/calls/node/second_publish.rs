@@ -93,8 +93,9 @@ pub fn decide(
             let staging = before.map_or(new.staging.clone(), |before| before.staging.clone());
             return Ok((Action::Keep, PublishRecord { staging, ..new }));
         }
-        // Bound from a staged mount that has been replaced since.
-        let is_outdated = matches!(source, Source::Staged(staged) if !shows(mounted, staged));
+        // Of a folder that is gone, or bound from a staged mount that has been replaced since.
+        let is_outdated = mounted.is_of_deleted_folder()
+            || matches!(source, Source::Staged(staged) if !shows(mounted, staged));
         return match before {
             Some(_) if is_outdated => {
                 let makes_folder = false;
@@ -146,6 +147,9 @@ fn is_what_was_asked_for(
     source: &Source,
 ) -> bool {
     let read_only = request.options.flags.read_only;
+    if mount.is_of_deleted_folder() {
+        return false;
+    }
     match source {
         Source::Nfs => {
             let whole = request.arguments.export().to_string();
@@ -392,6 +396,10 @@ mod tests {
             },
             ..ours.clone()
         };
+        let deleted = Mount {
+            root: "/srv/v//deleted".into(),
+            ..disk.clone()
+        };
         let replaced = Mount {
             device: "0:9".to_owned(),
             ..ours.clone()
@@ -455,6 +463,8 @@ mod tests {
                 "- is in use for a volume already: its source is /dev/sda",
             ),
             (local(), &disk, Some(record()), "keep"),
+            // The volume's folder was deleted, and perhaps made anew: the mount shows nothing that is in the share.
+            (local(), &deleted, Some(record()), "mount"),
             (
                 local(),
                 &disk,

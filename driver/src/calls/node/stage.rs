@@ -92,6 +92,11 @@ impl Volumes {
         let Some(mount) = mount else {
             return Err(not_staged(": nothing is mounted there".into()));
         };
+        if mount.is_of_deleted_folder() {
+            return Err(not_staged(
+                ": the folder that is mounted there was deleted".into(),
+            ));
+        }
         // Without a record the mount has to tell, and of one share it may be another volume's.
         let whole = request.arguments.export();
         if record.is_none() && !self.proves(volume, Some(whole), mount, &mounts).await? {

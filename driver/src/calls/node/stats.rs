@@ -141,7 +141,7 @@ impl Volumes {
 fn loss(mount: &Mount) -> Option<String> {
     let is_in_records = || mount.root.iter().any(|name| name == RECORDS_FOLDER);
     (mount.is_of_deleted_folder() || is_in_records()).then(|| {
-        "the volume's folder was deleted on its share, and what is written to it now is lost: unpublish the volume".to_owned()
+        "the volume's folder was deleted on its share, and what is written to it now is lost: unpublish the volume, or publish it again if the folder is back".to_owned()
     })
 }
 
