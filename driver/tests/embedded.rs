@@ -182,6 +182,23 @@ fn an_ordinary_user_gets_symlinks() {
             stats(&client, &target).await.unwrap_err().code(),
             Code::NotFound
         );
+        // What is gone, or a link, is no folder of a volume.
+        std::fs::rename(dir.path().join("share/a"), dir.path().join("share/b")).unwrap();
+        let publish = || client.publish(embedded_request("a", &target));
+        let error = publish().await.unwrap_err();
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+        std::os::unix::fs::symlink("b", dir.path().join("share/a")).unwrap();
+        let error = publish().await.unwrap_err();
+        assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+        assert!(target.symlink_metadata().is_err());
+        std::fs::remove_file(dir.path().join("share/a")).unwrap();
+        std::fs::create_dir(dir.path().join("share/a")).unwrap();
+        publish().await.unwrap();
+        std::fs::remove_dir(dir.path().join("share/a")).unwrap();
+        let error = publish().await.unwrap_err();
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+        client.unpublish("a", &target).await.unwrap();
+        assert!(target.symlink_metadata().is_err());
     });
 }
 

@@ -27,9 +27,8 @@ pub(super) fn bind(
     flags: MountFlags,
     without: Option<&str>,
 ) -> Result<(), Failure> {
-    if without.is_some() {
-        below::refuse(&open_below(root, below)?, without)?;
-    }
+    // Also where mounting is refused: a symlink is to lead to the volume's folder and nowhere else.
+    below::refuse(&open_below(root, below)?, without)?;
     // Of the namespace that everybody sees; its path means something else in another one.
     let place = open_target(target)?;
     let mount = unseen(|| {
