@@ -78,8 +78,11 @@ fn node_code(error: &NodeError) -> Code {
         NodeError::Mount { cause, .. } => helper_code(cause),
         NodeError::NoAnswer { .. } => Code::Unavailable,
         NodeError::Io { cause, .. } if cause.kind() == io::ErrorKind::TimedOut => Code::Unavailable,
-        // Symlinks above a target that lead in a circle.
-        NodeError::Io { cause, .. } if Errno::from_io_error(cause) == Some(Errno::LOOP) => {
+        // Symlinks above a target that lead in a circle; a folder in the place of a record.
+        NodeError::Io { cause, .. }
+            if Errno::from_io_error(cause) == Some(Errno::LOOP)
+                || cause.kind() == io::ErrorKind::IsADirectory =>
+        {
             Code::FailedPrecondition
         }
         NodeError::Io { .. } | NodeError::NoUsage => Code::Internal,

@@ -10,6 +10,7 @@ use crate::process::log::{Level, Log};
 use crate::process::work_folder::private_folder;
 use csi_nfs_store::share::paths::sub_path::encode_name;
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
@@ -234,7 +235,11 @@ impl RecordFiles {
         let content = match std::fs::read(path) {
             Ok(content) => content,
             Err(error) if is_nothing(&error) => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) if is_damage(&error) => {
+                self.tell_of_damage(path, &error);
+                return Ok(None);
+            }
+            Err(error) => return Err(named(path, &error)),
         };
         match serde_json::from_slice(&content) {
             Ok(record) => Ok(Some(record)),
@@ -286,13 +291,17 @@ impl RecordFiles {
             // On a full disk it would take room that others need.
             let _ = std::fs::remove_file(&temporary);
         }
-        written?;
+        written.map_err(|error| named(&path, &error))?;
         File::open(&self.folder)?.sync_all()
     }
 
     fn remove(&self, target: &Path) -> io::Result<()> {
-        match std::fs::remove_file(self.path(target)) {
-            Err(error) if !is_nothing(&error) => Err(error),
+        let path = self.path(target);
+        match std::fs::remove_file(&path) {
+            // What is no file was no record, and whoever publishes there again is told of it.
+            Err(error) if !is_nothing(&error) && error.kind() != io::ErrorKind::IsADirectory => {
+                Err(named(&path, &error))
+            }
             _ => Ok(()),
         }
     }
@@ -314,6 +323,22 @@ fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
 
 fn is_nothing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
+}
+
+/// Whether something else is in the record's place, or its disk has lost it.
+fn is_damage(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::ISDIR | Errno::IO | Errno::UCLEAN))
+}
+
+/// An error of the record in the file `path`, with what to do.
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    let remedy = match error.kind() {
+        io::ErrorKind::IsADirectory => "; move it away",
+        _ => "",
+    };
+    let problem = format!("{}: {error}{remedy}", path.display());
+    io::Error::new(error.kind(), problem)
 }
 
 #[cfg(test)]

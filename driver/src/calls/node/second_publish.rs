@@ -101,7 +101,13 @@ pub fn decide(
                 let makes_folder = false;
                 Ok((Action::Mount { makes_folder }, new))
             }
-            None if !mounted.is_nfs() => Err(taken(target, &foreign_mount(mounted))),
+            None if !mounted.is_nfs() => {
+                let problem = format!(
+                    "{}, or unpublish the volume if its record was lost",
+                    foreign_mount(mounted)
+                );
+                Err(taken(target, &problem))
+            }
             _ => Err(different_mount(mounted, request, target)),
         };
     }

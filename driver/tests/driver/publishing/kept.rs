@@ -199,6 +199,40 @@ async fn a_damaged_record_does_not_keep_a_volume_published() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_folder_in_the_place_of_a_record_is_named_and_keeps_no_volume_published() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let (id, target) = (&volume.volume_id, rig.path("target"));
+    let mut publish = publish_request(id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context.clone();
+    client.publish(publish.clone()).await.unwrap();
+    let mut records = std::fs::read_dir(rig.path("work/publishes")).unwrap();
+    let record = records.next().unwrap().unwrap().path();
+    std::fs::remove_file(&record).unwrap();
+    std::fs::create_dir(&record).unwrap();
+    let refused = client.publish(publish.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert!(
+        refused.message().contains("unpublish the volume"),
+        "{refused}"
+    );
+    client.unpublish(id, &target).await.unwrap();
+    assert!(rig.mounts("target").is_empty() && !target.exists());
+    let refused = client.publish(publish.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let remedy = format!(
+        "{}: Is a directory (os error 21); move it away",
+        record.display()
+    );
+    assert!(refused.message().contains(&remedy), "{refused}");
+    assert!(rig.mounts("target").is_empty() && !target.exists());
+    std::fs::remove_dir(&record).unwrap();
+    client.publish(publish).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn mounts_and_folders_of_others_are_left_alone() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("other")).unwrap();
