@@ -124,7 +124,7 @@ pub enum ShareError {
     /// The volume's folder is not the driver's.
     #[error("the volume's folder was adopted and is not the driver's: {0} cannot be changed")]
     Adopted(&'static str),
-    /// The folder of another driver's volume or snapshot holds what does not belong to it.
+    /// A folder that somebody else has made, as for another driver's volume, holds what does not belong to it.
     #[error("{path} is left as it is: {why}")]
     NotPlain {
         /// The folder.

@@ -7,8 +7,8 @@ use crate::files::roots::Root;
 use crate::share::archives::{self, ENDINGS};
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
-use crate::share::paths::open::blocked;
-use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
+use crate::share::paths::open::{blocked, refuse_share};
+use crate::share::paths::sub_path::SubPath;
 use crate::share::records::volume::OnDelete;
 use crate::share::token::fnv;
 use crate::share::volume::delete;
@@ -129,14 +129,8 @@ fn delete(
         let Some(folder) = open(share.root(), path)? else {
             return Ok(false);
         };
-        let context = || format!("looking at {path}");
-        let why = match share.is_root_of_another(&folder).context(context)? {
-            true => Some(format!(
-                "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes; if they are none, remove that folder"
-            )),
-            false => objection(&folder).context(context)?,
-        };
-        match why {
+        refuse_share(share, path, &folder)?;
+        match objection(&folder).context(|| format!("looking at {path}"))? {
             Some(why) => Err(ShareError::NotPlain {
                 path: path.clone(),
                 why,

@@ -4,7 +4,7 @@
 use crate::files::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
-use crate::share::paths::sub_path::SubPath;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use rustix::fs::{self, Gid, Mode, Uid};
 use rustix::io::Errno;
 use std::io;
@@ -59,6 +59,24 @@ pub(in crate::share) fn exists_at(share: &Share, path: &SubPath) -> Result<bool,
         // A mode that keeps this driver out says that the folder is there.
         Err(error) if beneath::errno(&error) == Some(Errno::ACCESS) => Ok(true),
         Err(error) => Err(blocked(path, || format!("looking for {path}"))(error)),
+    }
+}
+
+/// Refuses `folder`, which is at `path`, where it is the root of a share too.
+pub(crate) fn refuse_share(
+    share: &Share,
+    path: &SubPath,
+    folder: &OwnedFd,
+) -> Result<(), ShareError> {
+    let is_share = share.is_root_of_another(folder);
+    match is_share.context(|| format!("looking at {path}"))? {
+        false => Ok(()),
+        true => Err(ShareError::NotPlain {
+            path: path.clone(),
+            why: format!(
+                "it is a share of its own, with the records {RECORDS_FOLDER} of its volumes; if they are none, remove that folder"
+            ),
+        }),
     }
 }
 

@@ -418,6 +418,14 @@ fn an_adopted_folder_outlives_its_volume() {
     );
     assert_eq!(trial.records(), []);
     assert!(!trial.at("team").exists());
+    // A share of which nothing is known: whoever has the volume could write in the records.
+    std::fs::create_dir_all(trial.at("team/old/.csi-nfs/volumes")).unwrap();
+    let answer = trial.create(&adopting);
+    assert!(
+        matches!(answer, Err(ShareError::NotPlain { .. })),
+        "{answer:?}"
+    );
+    assert_eq!(trial.records(), []);
     at_each_step(
         6,
         |trial| {

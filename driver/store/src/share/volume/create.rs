@@ -13,7 +13,9 @@ use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
 use crate::share::life::{self, Life};
 use crate::share::paths::claim;
-use crate::share::paths::open::{blocked, exists_at, make_parents, open_parent, set_attributes};
+use crate::share::paths::open::{
+    blocked, exists_at, make_parents, open_parent, refuse_share, set_attributes,
+};
 use crate::share::quotas;
 use crate::share::records::promise::Ratio;
 use crate::share::records::record::{Record, State};
@@ -316,9 +318,14 @@ fn refuse_taken(share: &Share, wanted: &Wanted) -> Result<(), ShareError> {
         return Ok(());
     };
     if wanted.adopt {
-        return match exists_at(share, path)? {
-            true => claim::refuse_taken(share, path),
-            false => Err(ShareError::NothingToAdopt(path.clone())),
+        if !exists_at(share, path)? {
+            return Err(ShareError::NothingToAdopt(path.clone()));
+        }
+        claim::refuse_taken(share, path)?;
+        // One that keeps this driver out shows it no records.
+        return match beneath::folder_now(&share.root, path.to_path()) {
+            Ok(folder) => refuse_share(share, path, &folder),
+            Err(_) => Ok(()),
         };
     }
     let Some(parent) = open_parent(share, path)? else {
