@@ -90,10 +90,13 @@ pub(super) fn dress(target: &Path, ownership: Ownership, say: Say<'_>) -> Result
         Ok(())
     })();
     dressed.map_err(|errno| {
-        let detail = "giving the volume's folder its owner and mode (mountPermissions, uid, gid); an export with root_squash does not let this driver do so".to_owned();
+        let detail = "giving the volume's folder its owner and mode (mountPermissions, uid, gid)";
         match errno {
-            Errno::PERM | Errno::ACCESS => Failure::new(FailureKind::Refused, errno, detail),
-            errno => mount_failure(errno, detail),
+            Errno::PERM | Errno::ACCESS => {
+                let hint = "; an export with root_squash does not let this driver do so";
+                Failure::new(FailureKind::Refused, errno, format!("{detail}{hint}"))
+            }
+            errno => mount_failure(errno, detail.to_owned()),
         }
     })
 }

@@ -298,6 +298,10 @@ impl Flags {
         if let Some((flag, why)) = self.without_effect() {
             return Err(ConfigError::NoEffect(flag, why));
         }
+        let http = self.orchestrator.http.as_ref();
+        if let Some(http) = http.filter(|http| http.0 == self.serving.endpoint) {
+            return Err(ConfigError::OnePlace(http.to_string()));
+        }
         let Self {
             serving,
             shares,

@@ -67,6 +67,9 @@ pub enum ConfigError {
     /// Two entries where one is meant.
     #[error("{0} is given twice for {1}: give it once")]
     Twice(&'static str, String),
+    /// One place for calls and for HTTP.
+    #[error("--endpoint and --http both name {0}: give --http another place")]
+    OnePlace(String),
     /// Neither on nor off.
     #[error("{0:?} is neither on nor off: give 1, true, yes or on, or 0, false, no or off")]
     Switch(String),

@@ -66,6 +66,22 @@ fn lists_may_end_with_a_separator() {
 }
 
 #[test]
+fn calls_and_http_are_served_in_two_places() {
+    for (endpoint, http, is_one) in [
+        ("unix:///x/a.sock", "unix:///x/a.sock", true),
+        ("/x/a.sock", "unix:/x/a.sock", true),
+        ("tcp://127.0.0.1:1", "127.0.0.1:1", true),
+        ("/x/a.sock", "unix:///x/b.sock", false),
+        ("tcp://127.0.0.1:1", "127.0.0.1:2", false),
+    ] {
+        let line = ["x", "--endpoint", endpoint, "--http", http];
+        let error = Flags::parse_from(line).resolve().err();
+        let is_told = matches!(error, Some(ConfigError::OnePlace(_)));
+        assert_eq!(is_told, is_one, "{endpoint} {http}: {error:?}");
+    }
+}
+
+#[test]
 fn which_flags_have_an_effect_beside_which_others() {
     let from = "--migrate-from csi-driver-nfs";
     let (on_delete, permissions) = ("--default-ondelete-policy retain", "--mount-permissions 0");

@@ -17,8 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Asks for `path`. Returns the text of the answer, and whether its status says success.
 ///
 /// # Errors
-/// When there is no answer, or it is not one of HTTP.
+/// When the path is none, or there is no answer, or it is not one of HTTP.
 pub fn get(address: &HttpAddress, path: &str) -> io::Result<(bool, String)> {
+    if !path.starts_with('/') {
+        let problem = format!("{path:?} is no path: give /healthz, /readyz or /metrics");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+    }
     match &address.0 {
         Endpoint::Unix(socket) => {
             let stream = connect(socket, ROOM_PATIENCE)?;
@@ -56,6 +60,15 @@ fn converse(mut stream: impl Read + Write, path: &str) -> io::Result<(bool, Stri
 mod tests {
     use super::*;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn what_is_no_path_is_said_before_anybody_is_asked() {
+        let nobody = "unix:///nonexistent/http.sock".parse().unwrap();
+        for path in ["", "readyz"] {
+            let error = get(&nobody, path).unwrap_err().to_string();
+            assert!(error.contains("is no path: give /healthz"), "{error}");
+        }
+    }
 
     #[test]
     fn that_nobody_answers_in_time_is_said() {

@@ -56,7 +56,9 @@ pub enum ShareError {
     #[error("one of that name exists and differs: {0}")]
     Different(String),
     /// The folder is, holds, or lies in another volume's folder.
-    #[error("the folder {path} {relation} volume {volume:?}: choose another subDir")]
+    #[error(
+        "the folder {path} {relation} volume {volume:?}, and two volumes cannot share a folder"
+    )]
     Overlap {
         /// The folder asked for.
         path: SubPath,

@@ -54,7 +54,8 @@ pub async fn open(
     below: PathBuf,
     guard: impl Send + 'static,
 ) -> Result<Root, RootError> {
-    let missing = folder.join(&below);
+    // With nothing below, a slash would stand at the end.
+    let missing = folder.join(&below).components().collect();
     let opening = spawn_blocking(move || {
         let opened = open_folder(&folder, &below);
         drop(guard);

@@ -94,10 +94,8 @@ pub(in crate::share) fn set_attributes(
             let stat = fs::fstat(folder).context(|| "looking at the volume's folder".to_owned())?;
             mode = Some(stat.st_mode & 0o7777);
         }
-        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw)).context(|| {
-            "giving the volume's folder its owner (uid, gid); an export with root_squash does not let this driver do so"
-                .to_owned()
-        })?;
+        fs::fchown(folder, uid.map(Uid::from_raw), gid.map(Gid::from_raw))
+            .context(|| "giving the volume's folder its owner (uid, gid)".to_owned())?;
     }
     match mode {
         Some(mode) => fs::fchmod(folder, Mode::from_raw_mode(mode))
