@@ -5,7 +5,9 @@ use crate::support::PATIENCE;
 use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{ControllerGetVolumeResponse, DeleteVolumeResponse, ProbeResponse, Volume};
+use csi_proto::v1::{
+    ControllerGetVolumeResponse, DeleteVolumeResponse, GetPluginInfoResponse, ProbeResponse, Volume,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -141,6 +143,26 @@ fn scripts_and_tools_go_on_to_their_end() {
     assert!(!said.contains("left"), "{said}");
     let (code, said) = unread(&csi, &["--help"]);
     assert_eq!((code, said.as_str()), (1, ""));
+}
+
+#[test]
+fn what_is_repeated_for_a_program_ends_with_it() {
+    let driver = ScriptedDriver::unix();
+    // More than a pipe holds, long before the last of them.
+    let info = GetPluginInfoResponse {
+        name: "x".repeat(4096),
+        ..Default::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&info));
+    let csi = Csi::at(driver.endpoint());
+    let script = "repeat 500 identity plugin-info | true; print on";
+    let run = csi.run_args(["shell", "-c", script]).succeeds();
+    assert_eq!(run.stdout, "on\n");
+    assert!(driver.calls().len() < 500, "{}", driver.calls().len());
+    // The script's own reader may go: what it does goes on.
+    let before = driver.calls().len();
+    unread(&csi, &["shell", "-c", "repeat 3 identity plugin-info"]);
+    assert_eq!(driver.calls().len(), before + 3);
 }
 
 #[test]

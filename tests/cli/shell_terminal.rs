@@ -487,6 +487,9 @@ fn watch_shows_until_ctrl_c() {
     shell.expect("  vol-1\n  vol-2\n");
     shell.press(CTRL_C);
     shell.expect("\nscripted.example.com> ");
+    // Nor is there anybody who watches behind a program that has ended.
+    shell.press("watch -n 0.1 controller ls -o name | true\r");
+    shell.expect("scripted.example.com> ");
 }
 
 #[test]

@@ -55,6 +55,9 @@ impl Shell {
                     if self.command(words.clone())? == Flow::Leave {
                         return Ok(Flow::Leave);
                     }
+                    if self.has_lost_program() {
+                        break;
+                    }
                 }
             }
             Builtin::Expect { code, command } => self.expect(&code, command.command)?,

@@ -83,6 +83,8 @@ pub struct Shell {
     pub page: Option<usize>,
     /// Whether a program behind `|` may have left a line open: what it writes to stdout is not seen here.
     pub(super) may_be_open: bool,
+    /// Whether stdout leads to a program behind `|`.
+    pub(super) is_piped: bool,
 }
 
 impl Shell {
@@ -125,6 +127,7 @@ impl Shell {
             deferred: Vec::new(),
             page: None,
             may_be_open: false,
+            is_piped: false,
         })
     }
 
@@ -430,6 +433,11 @@ impl Shell {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the program behind `|` reads no more, so that nothing is to be repeated for it. A script whose own reader has gone goes on.
+    pub(super) fn has_lost_program(&self) -> bool {
+        self.is_piped && stdout::reader_is_gone()
     }
 
     /// Whether somebody types.

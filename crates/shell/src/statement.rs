@@ -134,7 +134,10 @@ impl Shell {
         self.interrupts.stop_if_asked()?;
         let pipeline = Pipeline::start(&expanded.programs, expanded.file)?;
         let ender = signals.map(|signals| self.end_with_shell(pipeline.handles(), signals));
+        let outer = self.is_piped;
+        self.is_piped |= is_piped;
         let result = self.command(expanded.words);
+        self.is_piped = outer;
         let piped = pipeline.finish();
         if let Some(ender) = ender {
             ender.abort();

@@ -15,7 +15,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Stands before a line that was not there the last time.
 const CHANGED: &str = "* ";
 
-/// Shows the command's output every `pause`, until Ctrl-C.
+/// Shows the command's output every `pause`, until Ctrl-C, or until the program behind `|` reads no more.
 ///
 /// # Errors
 /// When nobody watches, or the terminal cannot be written.
@@ -45,6 +45,9 @@ pub fn run(shell: &mut Shell, command: &[String], pause: Duration) -> Result<(),
         };
         let screen = screen(&title, before.as_deref(), &page, size);
         csi_output::print(format!("{clear}{screen}").as_bytes())?;
+        if shell.has_lost_program() {
+            return Ok(());
+        }
         before = Some(page);
         if shell.pause(pause).is_err() {
             // Behind the ^C that the terminal shows.
