@@ -340,6 +340,26 @@ fn a_lost_connection_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
 }
 
 #[test]
+fn no_answer_in_time_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
+    let silent = ScriptedDriver::unix();
+    silent.on("Probe", Reply::never());
+    let csi = Csi::at(silent.endpoint());
+    let recording = concat!(
+        r#"{"recording":1}"#,
+        "\n",
+        r#"{"call":1,"at":0,"method":"/csi.v1.Identity/Probe","request":{},"status":{"code":"DEADLINE_EXCEEDED"},"seconds":0}"#,
+        "\n"
+    );
+    csi.file("r.jsonl", recording);
+    let run = csi.run("-t 300ms replay r.jsonl").exits(1);
+    let told = "status: \"DEADLINE_EXCEEDED\" -> \"no answer within 300ms: see --timeout\"";
+    assert!(run.stdout.contains(told), "{run}");
+    // One that the driver gives is the same.
+    silent.on("Probe", Reply::error(Code::DeadlineExceeded, "late"));
+    csi.run("replay r.jsonl").succeeds();
+}
+
+#[test]
 fn paths_of_another_machine() {
     let driver = ScriptedDriver::unix();
     driver.on(

@@ -237,6 +237,9 @@ impl<'a, W: Write> Replay<'a, W> {
             let name = format!("#{} {}", call.number, method.name);
             self.log.call(&name, code_name(code), answer.took);
         }
+        let failed = answer.failed.as_ref();
+        let unanswered = failed.filter(|failed| failed.is_out_of_time);
+        let unanswered = unanswered.and_then(|failed| failed.timeout);
         let message = message.to_owned();
         let messages = self.flags.messages;
         let ignored = self.flags.ignore.clone();
@@ -244,6 +247,7 @@ impl<'a, W: Write> Replay<'a, W> {
         let (recorded, took) = (Arc::clone(&recording), answer.took);
         let judged = aside(move || {
             let now = Now {
+                unanswered,
                 code,
                 message: &message,
                 replies: &answer.replies,

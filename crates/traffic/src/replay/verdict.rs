@@ -11,10 +11,13 @@ use csi_output::recorded::{Difference, ReplayOutcome};
 use csi_proto::Method;
 use csi_proto::value::{Secrets, decode};
 use serde_json::Value as Json;
+use std::time::Duration;
 use tonic::Code;
 
 /// The end of a replayed call.
 pub struct Now<'a> {
+    /// The time within which no answer came; the code and message are this program's own then.
+    pub unanswered: Option<Duration>,
     /// The code.
     pub code: Code,
     /// The message; empty where there is none.
@@ -48,12 +51,17 @@ pub fn verdict(
         return Ok(ReplayOutcome::Same);
     };
     let expected = names.translate(NamePlace::Other, message);
-    let is_other = *code != code_name(now.code) || (messages && expected != now.message);
+    let is_other = now.unanswered.is_some()
+        || *code != code_name(now.code)
+        || (messages && expected != now.message);
     if is_other && !ignores(ignored, "status") {
         return Ok(ReplayOutcome::Different(vec![Difference {
             at: "status".to_owned(),
             recorded: status_json(code, message),
-            now: status_json(code_name(now.code), now.message),
+            now: match now.unanswered {
+                Some(limit) => Json::from(format!("no answer within {limit:?}: see --timeout")),
+                None => status_json(code_name(now.code), now.message),
+            },
         }]));
     }
     let replies = json_of(method, call.number, now.replies)?;
@@ -243,6 +251,7 @@ mod tests {
             let call = recorded(outcome.clone(), replies);
             let ignored = Vec::from_iter(Some(ignored.to_owned()).filter(|path| !path.is_empty()));
             let now = Now {
+                unanswered: None,
                 code,
                 message,
                 replies: now,
@@ -253,10 +262,29 @@ mod tests {
     }
 
     #[test]
+    fn no_answer_in_time_is_not_the_driver_s_deadline_exceeded() {
+        let call = recorded(answered("DEADLINE_EXCEEDED", ""), Vec::new());
+        let now = Now {
+            unanswered: Some(Duration::from_millis(300)),
+            code: Code::DeadlineExceeded,
+            message: "",
+            replies: &[],
+        };
+        let verdict = verdict(&call, &now, false, &[], &mut Names::default());
+        let expected = ReplayOutcome::Different(vec![Difference {
+            at: "status".to_owned(),
+            recorded: json!("DEADLINE_EXCEEDED"),
+            now: json!("no answer within 300ms: see --timeout"),
+        }]);
+        assert_eq!(verdict.expect("a verdict"), expected);
+    }
+
+    #[test]
     fn a_method_of_another_version_is_the_same_and_a_reply_that_is_none_an_error() {
         let mut call = recorded(answered("OK", ""), Vec::new());
         let replies = [Bytes::from_static(b"\xff")];
         let now = Now {
+            unanswered: None,
             code: Code::Ok,
             message: "",
             replies: &replies,
