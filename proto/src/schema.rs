@@ -133,6 +133,11 @@ impl Message {
             .find(|field| field.name == name || field.json_name == name)
     }
 
+    /// Whether a field of it is for secrets.
+    pub fn takes_secrets(&self) -> bool {
+        self.fields.iter().any(|field| field.secret)
+    }
+
     /// The name without the package, such as `VolumeCapability.MountVolume`.
     pub fn short_name(&self) -> &'static str {
         short(self.name)

@@ -226,7 +226,7 @@ impl ScriptWriter<'_> {
 
     /// The flag for the secrets of an RPC that takes some.
     fn secrets_flag(&self, method: &Method) -> String {
-        let takes = method.request.fields.iter().any(|field| field.secret);
+        let takes = method.request.takes_secrets();
         let file = self.run.settings.secrets_file.as_deref();
         match file.filter(|file| takes && *file != "-") {
             Some(file) => format!(" --secrets-file {}", word(file)),

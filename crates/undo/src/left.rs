@@ -125,16 +125,15 @@ impl Commands<'_> {
             false => self.controller,
         };
         let mut command = format!("csi -e {}{flags}", word(&endpoint.to_string()));
-        let takes_secrets = method.request.fields.iter().any(|field| field.secret);
+        if let Some((group, rpc)) = csi_rpc::of_method(method) {
+            let _ = write!(command, " {} {}", group.name, rpc.verb());
+        }
         // Secrets that came on stdin are gone.
         if let Some(file) = self
             .secrets_file
-            .filter(|file| takes_secrets && *file != "-")
+            .filter(|file| method.request.takes_secrets() && *file != "-")
         {
             let _ = write!(command, " --secrets-file {}", word(file));
-        }
-        if let Some((group, rpc)) = csi_rpc::of_method(method) {
-            let _ = write!(command, " {} {}", group.name, rpc.verb());
         }
         command
     }
@@ -243,14 +242,14 @@ mod tests {
             source_volume_ids: vec!["v 1".into(), "v 2".into()],
             ..Default::default()
         };
-        let csi = "csi -e unix:///c --secrets-file s";
-        let csi_name = "csi -e unix:///c -o name --secrets-file s";
+        let csi = "csi -e unix:///c";
+        let secrets = "--secrets-file s";
         for (item, words, command) in [
             (
                 item(&tables::CONTROLLER_CREATE_VOLUME, &create),
                 "perhaps a volume named a b",
                 format!(
-                    "{csi} controller delete-volume \"$({csi_name} controller create-volume --cap \
+                    "{csi} controller delete-volume {secrets} \"$({csi} -o name controller create-volume {secrets} --cap \
                      'mode=5,type=mount,fs=nfs4,flag=ro' --req-bytes 1073741824 --params '\"k=x,y\"' 'a b')\""
                 ),
             ),
@@ -258,14 +257,14 @@ mod tests {
                 item(&tables::CONTROLLER_CREATE_SNAPSHOT, &snapshot),
                 "perhaps a snapshot named s",
                 format!(
-                    "{csi} controller list-snapshots --source-volume-id v tells its id, \
-                     {csi} controller delete-snapshot deletes it"
+                    "{csi} controller list-snapshots {secrets} --source-volume-id v tells its id, \
+                     {csi} controller delete-snapshot {secrets} deletes it"
                 ),
             ),
             (
                 item(&tables::CONTROLLER_CONTROLLER_PUBLISH_VOLUME, &attach),
                 "the volume -v at node it's",
-                "csi -e unix:///c --secrets-file s controller unpublish --node-id \"it's\" -- -v"
+                "csi -e unix:///c controller unpublish --secrets-file s --node-id \"it's\" -- -v"
                     .into(),
             ),
             (
@@ -280,8 +279,8 @@ mod tests {
                 ),
                 "perhaps a group snapshot named g",
                 format!(
-                    "{csi} controller list-snapshots --source-volume-id 'v 1' tells its id, \
-                     {csi} group-controller delete-volume-group-snapshot deletes it"
+                    "{csi} controller list-snapshots {secrets} --source-volume-id 'v 1' tells its id, \
+                     {csi} group-controller delete-volume-group-snapshot {secrets} deletes it"
                 ),
             ),
             (
