@@ -12,6 +12,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 
 #[test]
+fn few_open_files_are_told_and_no_panic() {
+    let csi = Csi::at("mock:");
+    for count in 8..=20 {
+        let mut sh = std::process::Command::new("sh");
+        let script = format!("ulimit -n {count}; exec \"$0\" -e mock: lifecycle --only stats");
+        sh.arg("-c").arg(script).arg(csi.command().get_program());
+        sh.current_dir(csi.home()).env("TMPDIR", csi.home());
+        let output = sh.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("panicked"), "{count}: {said}");
+    }
+}
+
+#[test]
 fn commands_say_what_they_are_for_also_with_an_endpoint_in_the_environment() {
     let csi = Csi::at("/nowhere/csi.sock");
     for line in ["", "controller"] {

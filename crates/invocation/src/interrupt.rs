@@ -125,12 +125,13 @@ impl Signals {
         if in_shell {
             return Ok(Self::watch());
         }
+        // First: a runtime that is there when something fails panics, since it cannot be dropped within another.
+        end_waits()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut signals = {
             let _context = runtime.enter();
             Self::watch()
         };
-        end_waits()?;
         let (sender, receiver) = unbounded_channel();
         let heard = Arc::new(AtomicUsize::new(0));
         let of_work = Arc::clone(&heard);
