@@ -144,6 +144,8 @@ fn what_earlier_runs_have_left_is_named() {
         by_shell(&csi, command);
     }
     csi.run(&format!("doctor {flags}")).succeeds();
+    let missing = csi.run("doctor --mount-parent /nowhere").exits(2);
+    missing.says("--mount-parent: /nowhere cannot be read");
 }
 
 #[test]

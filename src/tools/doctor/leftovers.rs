@@ -12,7 +12,7 @@ use csi_output::figure::{counted, some};
 use csi_output::shell_word::word;
 use serde_json::Value as Json;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -57,24 +57,26 @@ impl RunFolder {
 /// The folders of this user's runs below `parent`, where `mounts` are all mount points.
 ///
 /// # Errors
-/// When it cannot be read, or that takes longer than `limit`, in words.
+/// When it cannot be read, or that takes longer than `limit`.
 pub async fn folders(
     parent: PathBuf,
     mounts: Vec<PathBuf>,
     limit: Duration,
-) -> Result<Vec<RunFolder>, String> {
+) -> io::Result<Vec<RunFolder>> {
     let why = format!("{} does not answer within {limit:?}", parent.display());
     let (answer, answered) = oneshot::channel();
     // Of its own, and never joined: the folder may be on a server that is gone.
     thread::spawn(move || {
         let paths = run_folder::mine_below(&absolute(&parent), &PREFIXES);
         let found = paths.map(|paths| paths.into_iter().map(|path| look(path, &mounts)).collect());
-        let _ = answer
-            .send(found.map_err(|error| format!("{} cannot be read: {error}", parent.display())));
+        let _ = answer.send(found.map_err(|error| {
+            let why = format!("{} cannot be read: {error}", parent.display());
+            io::Error::new(error.kind(), why)
+        }));
     });
     match timeout(limit, answered).await {
         Ok(Ok(found)) => found,
-        _ => Err(why),
+        _ => Err(io::Error::new(io::ErrorKind::TimedOut, why)),
     }
 }
 
@@ -180,11 +182,11 @@ fn is_drawn(text: &str) -> bool {
 
 /// What was left, of a driver whose volumes are known or not: first its own leftovers, then those of others.
 pub fn findings(
-    folders: &Result<Vec<RunFolder>, String>,
+    folders: &io::Result<Vec<RunFolder>>,
     volumes: Option<&VolumesSeen>,
     driver: &Endpoint,
 ) -> Vec<Finding> {
-    let unread = folders.as_ref().err().cloned();
+    let unread = folders.as_ref().err().map(ToString::to_string);
     let folders = folders.as_deref().unwrap_or_default();
     let dead = folders.iter().filter(|folder| !folder.is_alive);
     let (its_own, others): (Vec<_>, Vec<_>) = dead.partition(|folder| folder.is_of(driver));
@@ -345,13 +347,13 @@ mod tests {
                 "only the first 1 volume were looked at",
             ),
             (
-                Err("/p cannot be read".to_owned()),
+                Err(io::Error::other("/p cannot be read")),
                 None,
                 &[State::Unknown],
                 "/p cannot be read",
             ),
             (
-                Err("/p cannot be read".to_owned()),
+                Err(io::Error::other("/p cannot be read")),
                 listed(&[OURS], false),
                 &[State::Wrong],
                 "csi-sanity-0123abcd-2; /p cannot be read",
@@ -419,6 +421,7 @@ mod tests {
         // As is one that cannot be read.
         for none in [parent.path().join("none"), sanity.join("journal")] {
             let error = folders(none, Vec::new(), limit).await.unwrap_err();
+            let error = error.to_string();
             assert!(error.contains(" cannot be read: "), "{error}");
         }
     }

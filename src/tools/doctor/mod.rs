@@ -98,7 +98,7 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         None => Secrets::default(),
     };
     let looked = block_on(defaults, async {
-        let looked = look(&endpoint, &flags, &globals).await;
+        let looked = look(&endpoint, &flags, &globals).await?;
         if let Some(path) = &flags.bundle {
             bundle(path, &looked, &endpoint, &secrets).await?;
         }
@@ -132,7 +132,11 @@ enum DriverLocation {
     Pod(Option<PodSeen>),
 }
 
-async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Looked {
+async fn look(
+    endpoint: &Endpoint,
+    flags: &DoctorFlags,
+    globals: &Globals,
+) -> Result<Looked, Error> {
     let limit = globals.timeout;
     // The page is of a driver that has had its time to start.
     let waited = match globals.wait {
@@ -158,6 +162,11 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
     let parent = flags.mount_parent.clone();
     let parent = parent.unwrap_or_else(user_folders::temporary);
     let folders = leftovers::folders(parent, points.clone(), limit).await;
+    if let (Err(error), Some(_)) = (&folders, &flags.mount_parent)
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        return Err(Error::usage(format!("--mount-parent: {error}")));
+    }
     let volumes = said.volumes.as_ref();
     findings.extend(leftovers::findings(&folders, volumes, endpoint));
     let runs = folders.iter().flatten();
@@ -176,7 +185,7 @@ async fn look(endpoint: &Endpoint, flags: &DoctorFlags, globals: &Globals) -> Lo
         "versions",
         versions(&said.info.vendor_version, &location),
     ));
-    Looked { findings, location }
+    Ok(Looked { findings, location })
 }
 
 /// Looks at what the driver runs in, and says why it cannot be asked, where that is so.
