@@ -10,6 +10,7 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type as Source, Volum
 use csi_proto::{escaped, v1};
 use csi_rpc::facts::{ControllerCapability, NodeCapability};
 use std::io::Write;
+use tonic::Code;
 
 impl<W: Write> StepRunner<'_, '_, W> {
     /// How full the volume is, and in which condition.
@@ -147,7 +148,8 @@ impl<W: Write> StepRunner<'_, '_, W> {
         let reply = self.step_until(&request, ready, id).await?;
         if !ready(&reply) {
             let problem = "the snapshot is not ready to use within --timeout";
-            return Err(Error::local(problem).doing("controller create-snapshot"));
+            let late = Error::rpc(Code::DeadlineExceeded, problem);
+            return Err(late.doing("controller create-snapshot"));
         }
         Ok(id(&reply))
     }

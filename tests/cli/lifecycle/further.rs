@@ -88,6 +88,15 @@ fn a_driver_that_does_not_say_when_expands_what_is_not_published() {
 }
 
 #[test]
+fn a_snapshot_that_is_not_ready_in_time_is_late() {
+    let csi = Csi::at("mock:m");
+    fs::create_dir(csi.home().join("m")).unwrap();
+    csi.file("m/settings.toml", "looks-until-ready = 1000000");
+    let run = csi.run("lifecycle --only snapshot -t 5s").exits(64 + 4);
+    run.says("the snapshot is not ready to use within --timeout");
+}
+
+#[test]
 fn what_a_driver_leaves_at_its_target_is_said_with_the_command() {
     let csi = Csi::at("mock:m");
     fs::create_dir(csi.home().join("m")).unwrap();
