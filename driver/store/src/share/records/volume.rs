@@ -180,9 +180,13 @@ impl Volume {
         let fits = self.capacity_bytes >= wanted.required_bytes
             && (wanted.limit_bytes == 0 || self.capacity_bytes <= wanted.limit_bytes);
         if !same_range && !fits {
+            let size = match self.capacity_bytes {
+                0 => "no size".to_owned(),
+                bytes => format!("{bytes} bytes"),
+            };
             return Some(format!(
-                "it has {} bytes, asked for were at least {} and at most {} (0: any)",
-                self.capacity_bytes, wanted.required_bytes, wanted.limit_bytes
+                "it has {size}, asked for were at least {} and at most {} (0: any)",
+                wanted.required_bytes, wanted.limit_bytes
             ));
         }
         if own.source != wanted.source {
@@ -446,6 +450,13 @@ mod tests {
                 .difference(&other)
                 .unwrap()
                 .contains("100 bytes")
+        );
+        record.what.capacity_bytes = 0;
+        other.limit_bytes = 0;
+        let difference = record.what.difference(&other).unwrap();
+        assert!(
+            difference.starts_with("it has no size, asked"),
+            "{difference}"
         );
         let mut other = record.what.wanted.clone();
         other.gid = None;
