@@ -9,6 +9,7 @@ use crate::support::terminal::Terminal;
 use csi_proto::v1;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt as _;
+use tonic::Code;
 
 #[test]
 fn what_is_not_taken_is_opened_again() {
@@ -46,6 +47,15 @@ fn what_is_not_taken_is_opened_again() {
         .collect();
     assert_eq!(names, ["x", "xx", "x", "x"]);
     leaves_no_requests(&csi);
+    // One that somebody has removed is begun anew.
+    driver.on("CreateVolume", Reply::error(Code::Internal, "no"));
+    for _ in 0..2 {
+        shell.press("edit CreateVolume\r");
+        shell.expect("INTERNAL: no");
+        let kept = shell.expect(".json)");
+        let (_, draft) = kept.rsplit_once('(').unwrap();
+        std::fs::remove_file(format!("{draft}.json")).unwrap();
+    }
 }
 
 #[test]

@@ -51,7 +51,9 @@ impl Drafts {
             let name = format!("csi-{}-{}{end}.json", method.kebab_name, std::process::id());
             user_folders::temporary().join(name)
         };
-        let draft = self.0.get(method.name).filter(|_| !anew).cloned();
+        // One that somebody has removed is none.
+        let draft = self.0.get(method.name);
+        let draft = draft.filter(|draft| !anew && draft.exists()).cloned();
         let (draft, before) = match draft {
             Some(draft) => {
                 let text = read(&draft)?;
