@@ -246,7 +246,7 @@ fn what_is_demanded_and_not_so_fails() {
             "the socket /nowhere.sock does not exist",
         ),
         ("source nowhere.csi", 2, "nowhere.csi cannot be read"),
-        ("source /dev/zero", 1, "a line holds 16 MiB or more"),
+        ("source /dev/zero", 2, "a line holds 16 MiB or more"),
         ("desc Volum", 2, "there is Volume"),
         ("shell x.csi", 2, "source FILE runs a script here"),
         ("proxy --stdio x", 2, "for outside of it"),
@@ -349,7 +349,7 @@ fn output_goes_to_files_and_programs() {
     let run = lines(
         &csi,
         "identity probe -o json > one; identity probe -o name | cat | tr a-z A-Z; \
-         identity probe -o name >> one; identity probe -o name | cat > two; help | head -n 1",
+         identity probe -o name >> one; identity probe -o name | cat > two; help help | head -n 1",
     );
     run.succeeds().prints("TRUE\nRPCs of the driver\n");
     let file = |name: &str| std::fs::read_to_string(csi.home().join(name)).unwrap();
@@ -455,7 +455,7 @@ fn a_word_is_a_script_as_for_sh() {
     for line in ["shell nowhere.csi", "shell nowhere.csi x"] {
         let run = csi.run(line).exits(2);
         run.says("nowhere.csi cannot be read")
-            .says("csi shell -s ARGUMENT");
+            .says("csi shell -c 'identity probe', csi shell -s ARGUMENT");
     }
     csi.run("shell --file a.csi -s").exits(2);
 }

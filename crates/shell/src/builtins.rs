@@ -90,9 +90,12 @@ vol = controller create-volume ci-1\n  defer source cleanup.csi $vol.volume.volu
         command: InnerCommand,
     },
     /// Demand that a command fails with a code
-    #[command(after_help = "Example:\n  expect NOT_FOUND controller get-volume no-such-volume")]
+    #[command(
+        after_help = "Beside the codes of gRPC: OK, it succeeds; USAGE, the line or a file that it names is wrong; LOCAL, an error on this \
+side; FAILED, a check ran and has found something.\n\nExample:\n  expect NOT_FOUND controller get-volume no-such-volume"
+    )]
     Expect {
-        /// A gRPC code such as NOT_FOUND; also OK, USAGE and LOCAL
+        /// A gRPC code such as NOT_FOUND; also OK, USAGE, LOCAL and FAILED
         #[arg(value_name = "CODE")]
         code: String,
         #[command(flatten)]

@@ -192,14 +192,13 @@ impl Shell {
     pub fn command(&mut self, words: Vec<String>) -> Result<Flow, Error> {
         self.interrupts.stop_if_asked()?;
         let words = without_program(words);
-        if let [help] = words.as_slice()
-            && matches!(help.as_str(), "help" | "?")
-        {
+        let asked: Vec<&str> = words.iter().map(String::as_str).collect();
+        if matches!(asked[..], ["help" | "?"] | ["help", "help"]) {
             let columns = self.columns().unwrap_or(WIDTH);
             self.show(&help::overview(self.program, columns))?;
             return Ok(Flow::Continue);
         }
-        if words.iter().eq(["help", "flags"]) {
+        if asked == ["help", "flags"] {
             let columns = self.columns().unwrap_or(WIDTH);
             self.show(&help::flags(self.program, columns))?;
             return Ok(Flow::Continue);

@@ -169,9 +169,9 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
         Lines::File(file) => {
             script::file(&mut shell, &file, keep_going).map_err(|error| match file.exists() {
                 true => error,
-                false => {
-                    error.hint("arguments of what stdin says follow -s: csi shell -s ARGUMENT")
-                }
+                false => error.hint(
+                    "lines follow -c, and arguments of what stdin says -s: csi shell -c 'identity probe', csi shell -s ARGUMENT",
+                ),
             })
         }
         Lines::Text(text) => script::text(&mut shell, &text, keep_going),

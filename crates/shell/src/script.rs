@@ -110,10 +110,10 @@ fn whole_line(
 
 fn read_line(input: &mut dyn BufRead, line: &mut String) -> io::Result<()> {
     match input.take(LIMIT).read_line(line)? as u64 {
-        LIMIT => Err(io::Error::other(format!(
-            "a line holds {} MiB or more",
-            LIMIT >> 20
-        ))),
+        LIMIT => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a line holds {} MiB or more", LIMIT >> 20),
+        )),
         _ => Ok(()),
     }
 }
