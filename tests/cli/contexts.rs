@@ -241,7 +241,12 @@ fn contexts_are_kept_listed_shown_and_removed() {
     csi.run("context remove b")
         .succeeds()
         .says("was the current context");
-    csi.run("context show").exits(2).says("no context counts");
+    csi.run("context show")
+        .exits(2)
+        .says("no context counts here: there is no current one");
+    csi.run("-e mock: context show")
+        .exits(2)
+        .says("no context counts here: --endpoint or CSI_ENDPOINT names the driver");
     csi.run("context use zzz").exits(2).says("there is a");
     csi.run("context use --none").succeeds();
 }

@@ -205,7 +205,8 @@ fn what_is_wrong_is_said_before_anything_is_served() {
     csi.run("mock").exits(2).says("no place to serve");
     csi.run("-e embedded: mock")
         .exits(2)
-        .says("no place to listen");
+        .says("no place to listen")
+        .says("or without it CSI_ENDPOINT");
     let defects = csi.run("mock --list-defects").succeeds();
     assert!(
         defects

@@ -51,7 +51,9 @@ impl ServedEndpoint {
                 .hint("--endpoint unix:///tmp/csi.sock")
         })?;
         Ok(Self {
-            address: ListenAddress::parse(&text).or_usage()?,
+            address: ListenAddress::parse(&text).or_usage().map_err(|error| {
+                error.hint("--endpoint says where it serves, or without it CSI_ENDPOINT")
+            })?,
             flags: flags.clone(),
         })
     }

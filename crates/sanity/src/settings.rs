@@ -32,6 +32,8 @@ type Parameters = BTreeMap<String, String>;
 /// Everything that shapes a run. [`Settings::of`] has sensible values for all but the driver.
 // No flag has a default of clap's and none is required: the flags that are given change what a file said, and no other.
 #[derive(Args, Clone, Deserialize)]
+// COMMAND is the driver's.
+#[command(subcommand_value_name = "explain CASE")]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Settings {

@@ -19,7 +19,7 @@ use std::path::Path;
 
 #[derive(Subcommand)]
 enum Task {
-    /// Keep a driver under a name: that of --endpoint, with the flags for TLS that are given
+    /// Keep a driver under a name: that of --endpoint, with its own flags and those for TLS, and no others
     Add(AddFlags),
     /// Make a context the current one, which counts where nothing else names a driver
     Use {
@@ -224,7 +224,7 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
     let contexts = Contexts::load().or_usage()?;
     let counts = counting(&contexts, globals)?;
     let Some(name) = name.or_else(|| counts.clone()) else {
-        return Err(none_counts());
+        return Err(none_counts(globals));
     };
     let context = contexts.named(&name).or_usage()?;
     let counts = counts.as_ref() == Some(&name);
@@ -234,14 +234,21 @@ fn show(name: Option<String>, globals: &Globals, format: Format) -> Result<(), E
 /// The name of the context that counts, where one does and there is one.
 fn current(globals: &Globals) -> Result<String, Error> {
     let contexts = Contexts::load().or_usage()?;
-    let name = counting(&contexts, globals)?.ok_or_else(none_counts)?;
+    let name = counting(&contexts, globals)?.ok_or_else(|| none_counts(globals))?;
     contexts.named(&name).or_usage()?;
     Ok(name)
 }
 
-fn none_counts() -> Error {
-    Error::usage("no context counts here: --endpoint or CSI_ENDPOINT name the driver, or there is no current one")
-        .hint("`csi context list` lists them; `csi context show NAME` shows one")
+fn none_counts(globals: &Globals) -> Error {
+    match connect::named(globals) {
+        Some(_) => {
+            Error::usage("no context counts here: --endpoint or CSI_ENDPOINT names the driver")
+                .hint("`csi context list` lists them; `csi context show NAME` shows one")
+        }
+        None => Error::usage("no context counts here: there is no current one").hint(
+            "`csi context list` lists them; `csi context use NAME` makes one the current one",
+        ),
+    }
 }
 
 /// The name of the context that would count for a command with these flags.
