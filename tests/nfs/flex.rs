@@ -22,7 +22,7 @@ impl Drop for Home<'_> {
 fn shares_are_published_by_the_command_lines_of_csc() {
     for version in [Version::V3, Version::V4_2] {
         let share = Share::new("flex", version);
-        let csi = Csi::at("unix:f.sock").called("csc");
+        let csi = Csi::patiently_at("unix:f.sock").called("csc");
         let home = csi.home().to_owned();
         let _home = Home(&home);
         let server = Csi::at(&format!("unix://{}", home.join("f.sock").display()));
@@ -67,7 +67,7 @@ fn shares_are_published_by_the_command_lines_of_csc() {
 fn a_server_that_is_gone_keeps_no_other_call_waiting() {
     let mut nfs = Server::new("flexaway");
     let share = nfs.share();
-    let csi = Csi::at("unix:f.sock");
+    let csi = Csi::patiently_at("unix:f.sock");
     let home = csi.home().to_owned();
     let _home = Home(&home);
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/flex/nfs");
