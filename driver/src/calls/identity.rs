@@ -1,6 +1,5 @@
 //! The Identity service: who this driver is and whether this instance can work.
 
-use crate::process::config::Config;
 use crate::process::health::{Health, Obstacle};
 use csi_proto::v1::identity_server::Identity;
 use csi_proto::v1::plugin_capability::service::Type as ServiceType;
@@ -9,25 +8,11 @@ use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
     GetPluginInfoResponse, ProbeRequest, ProbeResponse,
 };
-use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 /// The Identity service of one instance.
-#[derive(Debug)]
-pub struct IdentityService {
-    config: Arc<Config>,
-    health: Health,
-}
-
-impl IdentityService {
-    /// The service of the instance that `config` describes.
-    pub fn new(config: Arc<Config>, health: Health) -> Self {
-        Self { config, health }
-    }
-}
-
 #[tonic::async_trait]
-impl Identity for IdentityService {
+impl Identity for Health {
     async fn get_plugin_info(
         &self,
         _: Request<GetPluginInfoRequest>,
@@ -54,7 +39,7 @@ impl Identity for IdentityService {
     }
 
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
-        let ready = match self.health.obstacle().await {
+        let ready = match self.obstacle().await {
             None => true,
             Some(Obstacle::NoNfsClient(_)) => false,
             Some(Obstacle::Fault(why)) => return Err(Status::failed_precondition(why)),

@@ -146,11 +146,7 @@ impl ControlMounts {
                 // A slot that somebody waits for, or that is in use, stays.
                 return Arc::strong_count(slot) > 1 || lock(&slot.root).is_some();
             };
-            self.log.event(
-                Level::Debug,
-                "control mount released",
-                &[("export", export.to_string().into())],
-            );
+            self.tell(Level::Debug, "control mount released", export, None);
             self.close(export, root);
             Arc::strong_count(slot) > 1
         });
@@ -169,6 +165,13 @@ impl ControlMounts {
                 drop(turn);
             });
         });
+    }
+
+    /// Logs what happened to the mount of `export`, and perhaps a word on it.
+    fn tell(&self, level: Level, what: &str, export: &Export, more: Option<(&str, &str)>) {
+        let mut fields: Vec<(_, serde_json::Value)> = vec![("export", export.to_string().into())];
+        fields.extend(more.map(|(name, text)| (name, text.into())));
+        self.log.event(level, what, &fields);
     }
 
     async fn get(&self, export: &Export, options: &[String]) -> Result<Root, RootError> {
@@ -218,28 +221,16 @@ impl ControlMounts {
             io_error(export, io::ErrorKind::Other, words)
         })?;
         let version = done.version.map_or("", |version| version.as_str());
-        self.log.event(
-            Level::Info,
-            "control mount",
-            &[
-                ("export", export.to_string().into()),
-                ("vers", version.into()),
-            ],
-        );
+        let more = Some(("vers", version));
+        self.tell(Level::Info, "control mount", export, more);
         if let Some(shown) = done.shown {
             // Values that a call has given may come from a secret.
             let shown = redaction::options(&shown, |name| {
                 is_relied_on(name) || !given.iter().any(|given| given == name)
             });
-            let fields = [
-                ("export", export.to_string().into()),
-                ("options", shown.into()),
-            ];
-            self.log.event(
-                Level::Debug,
-                "control mount as the kernel shows it",
-                &fields,
-            );
+            let what = "control mount as the kernel shows it";
+            let more = Some(("options", shown.as_str()));
+            self.tell(Level::Debug, what, export, more);
         }
         Ok(Arc::new(root))
     }

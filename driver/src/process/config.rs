@@ -11,7 +11,8 @@ pub(crate) use syntax::{ENDPOINT, socket_path};
 
 use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
-use crate::calls::limits::{self, LimitError};
+use crate::calls::limits;
+use crate::calls::node::error::NodeError;
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
 use clap::ValueEnum;
@@ -117,10 +118,10 @@ impl Config {
     ///
     /// # Errors
     /// When it is missing or too long.
-    pub fn check_volume_id(&self, id: &str) -> Result<(), LimitError> {
+    pub fn check_volume_id(&self, id: &str) -> Result<(), NodeError> {
         match self.upstream {
             true if (1..=ids::MAX_LENGTH).contains(&id.len()) => Ok(()),
-            _ => limits::required("volume_id", id),
+            _ => Ok(limits::required("volume_id", id)?),
         }
     }
 

@@ -1,8 +1,6 @@
 //! One instance of the driver: its parts put together from a configuration, as services that can be served anywhere.
 
 use crate::calls::controller::{Controller, ControllerConfig, Pace};
-use crate::calls::identity::IdentityService;
-use crate::calls::node::NodeService;
 use crate::calls::node::volumes::Volumes;
 use crate::mount::control::ControlMounts;
 use crate::mount::helper::Helpers;
@@ -109,14 +107,12 @@ impl Driver {
 
     /// The services of the instance.
     pub fn routes(&self) -> Routes {
-        let identity = IdentityService::new(Arc::clone(&self.config), self.health.clone());
-        let mut routes = Routes::new(IdentityServer::new(identity));
+        let mut routes = Routes::new(IdentityServer::new(self.health.clone()));
         if let Some(controller) = &self.controller {
             routes = routes.add_service(ControllerServer::new(controller.clone()));
         }
         if self.config.mode.node() {
-            let node = NodeService::new(Arc::clone(&self.config), self.volumes.clone());
-            routes = routes.add_service(NodeServer::new(node));
+            routes = routes.add_service(NodeServer::new(self.volumes.clone()));
         }
         routes
     }

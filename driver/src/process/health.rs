@@ -43,7 +43,7 @@ impl fmt::Display for Obstacle {
 /// The health of one instance. Cheap to clone; the clones are one.
 #[derive(Clone, Debug)]
 pub struct Health {
-    config: Arc<Config>,
+    pub(crate) config: Arc<Config>,
     helpers: Helpers,
     /// Looks at folders.
     thread: DiskThread,

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use csi_nfs_store::metrics::METRICS;
 use csi_proto::line_queue::LineQueue;
 use csi_proto::text::is_hazardous;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime};
 
@@ -132,32 +132,24 @@ fn line(
 ) -> String {
     let time = prost_types::Timestamp::from(now).to_string();
     let level = level.word();
-    let mut line = String::new();
-    match format {
+    let line = match format {
         Format::Json => {
-            let mut object = Map::new();
-            object.insert("time".into(), time.into());
-            object.insert("level".into(), level.into());
-            object.insert("event".into(), what.into());
-            for (key, value) in fields {
-                object.insert((*key).into(), value.clone());
-            }
-            line.push_str(&Value::Object(object).to_string());
+            let own = [("time", time), ("level", level), ("event", what.to_owned())];
+            let own = own.map(|(key, text)| (key, Value::String(text)));
+            let all = own.into_iter().chain(fields.iter().cloned());
+            Value::from_iter(all).to_string()
         }
         Format::Text => {
-            let _ = write!(line, "{time} {level} {what}");
+            let mut line = format!("{time} {level} {what}");
             for (key, value) in fields {
-                match value {
-                    Value::String(text) if plain(text) => {
-                        let _ = write!(line, " {key}={text}");
-                    }
-                    other => {
-                        let _ = write!(line, " {key}={other}");
-                    }
-                }
+                let _ = match value {
+                    Value::String(text) if plain(text) => write!(line, " {key}={text}"),
+                    other => write!(line, " {key}={other}"),
+                };
             }
+            line
         }
-    }
+    };
     let mut safe = String::with_capacity(line.len() + 1);
     for character in line.chars() {
         // serde_json escapes only what ASCII has of them.

@@ -6,19 +6,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// What runs in the background, and how it is told to come to an end.
+#[derive(Default)]
 pub(super) struct BackgroundTasks {
     pub(super) tasks: Mutex<JoinSet<()>>,
     /// How many wait for the background now: while above zero, background tasks skip their delays.
     pub(super) hurry: watch::Sender<usize>,
     pub(super) stopping: AtomicBool,
-}
-
-impl Default for BackgroundTasks {
-    fn default() -> Self {
-        Self {
-            tasks: Mutex::default(),
-            hurry: watch::Sender::new(0),
-            stopping: AtomicBool::new(false),
-        }
-    }
 }

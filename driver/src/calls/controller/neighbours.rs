@@ -13,14 +13,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Shares {
-    /// Known shares in which `export` lies, and where.
-    fn enclosing(&self, export: &Export) -> Vec<(Export, SubPath)> {
+    /// Known shares other than `export` in which `folder` of its server lies, and where in them.
+    fn around(&self, export: &Export, folder: &Path) -> Vec<(Export, SubPath)> {
         let known = lock(&self.known);
         known
             .keys()
             .filter(|outer| outer.server() == export.server() && *outer != export)
             .filter_map(|outer| {
-                let below = Path::new(export.path()).strip_prefix(outer.path()).ok()?;
+                let below = folder.strip_prefix(outer.path()).ok()?;
                 Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
             })
             .collect()
@@ -29,18 +29,9 @@ impl Shares {
     /// Known shares in which the folder `path` of `export` lies that lie in `export` themselves, and where in them.
     pub(crate) fn between(&self, export: &Export, path: &SubPath) -> Vec<(Export, SubPath)> {
         let folder = Path::new(export.path()).join(path.to_path());
-        let known = lock(&self.known);
-        let inner = known.keys().filter(|inner| {
-            inner.server() == export.server()
-                && *inner != export
-                && Path::new(inner.path()).starts_with(export.path())
-        });
-        inner
-            .filter_map(|inner| {
-                let below = folder.strip_prefix(inner.path()).ok()?;
-                Some((inner.clone(), SubPath::parse(below.to_str()?).ok()?))
-            })
-            .collect()
+        let mut around = self.around(export, &folder);
+        around.retain(|(inner, _)| Path::new(inner.path()).starts_with(export.path()));
+        around
     }
 
     /// Refuses a folder for a volume that others use without its share's records: another share, or inline volumes.
@@ -111,7 +102,7 @@ impl Shares {
         self: &Arc<Self>,
         export: &Export,
     ) -> Result<(), ControllerError> {
-        for (outer, path) in self.enclosing(export) {
+        for (outer, path) in self.around(export, Path::new(export.path())) {
             let looked = self.with_records(Work::Call, &outer, move |share| {
                 claim::refuse_taken(share, &path)
             });

@@ -157,7 +157,8 @@ pub(super) async fn delete_snapshot(
     delete::<Snapshot>(shares, timeout, "DeleteSnapshot", what, secrets, work).await
 }
 
-/// Does `work` for a call of `rpc`, which deletes what has the id `text`: the folder `path` of `export`.
+/// Does `work` for a call of `rpc`, which deletes what has the id `text`: the folder `path` of `export`. The share gets records
+/// for it when it has none and that folder is there.
 async fn delete<K: Operated>(
     shares: &Arc<Shares>,
     timeout: Duration,
@@ -171,46 +172,28 @@ async fn delete<K: Operated>(
     let arguments = text.into_bytes();
     let operation = Operation { rpc, arguments };
     let of = Arc::clone(shares);
-    let work = || async move {
-        let taken = take_away(of, export, options, path, work);
-        taken.await.map(|()| None)
-    };
-    let done = shares.run::<K, _>(key, operation, timeout, work);
-    done.await.map(drop)
-}
-
-/// Does `work` on the share, which gets records when it has none and the folder `path` is there.
-async fn take_away(
-    shares: Arc<Shares>,
-    export: Export,
-    options: Options,
-    path: SubPath,
-    work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
-) -> Result<(), ControllerError> {
-    shares.locate(&Location::Export(export.clone()))?;
-    let options = as_mounted(&options);
-    let expect = shares.expect_or(&export, Expect::Initialised);
-    let done = shares
-        .with_share(&export, &options, expect, work.clone())
-        .await;
-    let done = match done {
-        Err(none) if none.is_no_records() => {
-            let there = look(&shares, &export, &options, move |root| {
-                Ok(folders::is_there(root, &path)?.then_some(()))
-            });
-            match there.await? {
-                Some(()) => {
-                    shares
-                        .with_share(&export, &options, Expect::Any, work)
-                        .await
+    let take_away = || async move {
+        of.locate(&Location::Export(export.clone()))?;
+        let options = as_mounted(&options);
+        let expect = of.expect_or(&export, Expect::Initialised);
+        let taken = of.with_share(&export, &options, expect, work.clone());
+        let taken = match taken.await {
+            Err(none) if none.is_no_records() => {
+                let there = look(&of, &export, &options, move |root| {
+                    Ok(folders::is_there(root, &path)?.then_some(()))
+                });
+                match there.await? {
+                    Some(()) => of.with_share(&export, &options, Expect::Any, work).await,
+                    None => Ok(()),
                 }
-                None => Ok(()),
             }
-        }
-        other => other,
+            other => other,
+        };
+        of.purge_soon(&export);
+        taken.map(|()| None)
     };
-    shares.purge_soon(&export);
-    done
+    let done = shares.run::<K, _>(key, operation, timeout, take_away);
+    done.await.map(drop)
 }
 
 /// The snapshot as an orchestrator is told of it, when its archive is there.

@@ -19,7 +19,6 @@ pub mod volumes;
 
 use crate::calls::controller::deadline;
 use crate::calls::operations::reading;
-use crate::process::config::Config;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::volume_usage::Unit;
@@ -32,7 +31,6 @@ use csi_proto::v1::{
 };
 use error::NodeError;
 use stats::Condition;
-use std::sync::Arc;
 use std::time::Duration;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status};
@@ -48,18 +46,7 @@ const CAPABILITIES: [Capability; 3] = [
     Capability::SingleNodeMultiWriter,
 ];
 
-/// The Node service of one instance.
-pub struct NodeService {
-    config: Arc<Config>,
-    volumes: Volumes,
-}
-
-impl NodeService {
-    /// The service over `volumes`.
-    pub fn new(config: Arc<Config>, volumes: Volumes) -> Self {
-        Self { config, volumes }
-    }
-
+impl Volumes {
     /// How long a call may wait for its operation. The work has bounds of its own; ours is for what they do not cover.
     fn timeout(&self, metadata: &MetadataMap) -> Duration {
         let bounds = self.config.bounds;
@@ -68,15 +55,16 @@ impl NodeService {
     }
 }
 
+/// The Node service of one instance.
 #[tonic::async_trait]
-impl Node for NodeService {
+impl Node for Volumes {
     async fn node_publish_volume(
         &self,
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
         let timeout = self.timeout(request.metadata());
         let request = request::publish(request.get_ref(), &self.config)?;
-        let note = self.volumes.publish(request, timeout).await?;
+        let note = self.publish(request, timeout).await?;
         Ok(with_note(NodePublishVolumeResponse {}, note))
     }
 
@@ -86,12 +74,9 @@ impl Node for NodeService {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let timeout = self.timeout(request.metadata());
         let request = request.get_ref();
-        self.config
-            .check_volume_id(&request.volume_id)
-            .map_err(NodeError::from)?;
+        self.config.check_volume_id(&request.volume_id)?;
         let target = request::absolute("target_path", &request.target_path)?;
-        self.volumes
-            .unpublish(request.volume_id.clone(), &target, timeout)
+        self.unpublish(request.volume_id.clone(), &target, timeout)
             .await?;
         Ok(Response::new(NodeUnpublishVolumeResponse {}))
     }
@@ -103,17 +88,12 @@ impl Node for NodeService {
         let stats = self.config.bounds.stats;
         let timeout = deadline::timeout(request.metadata(), stats).min(stats);
         let request = request.get_ref();
-        self.config
-            .check_volume_id(&request.volume_id)
-            .map_err(NodeError::from)?;
+        self.config.check_volume_id(&request.volume_id)?;
         let path = request::stats_path(&request.volume_id, &request.volume_path)?;
         // Read by nobody, since the volume's path says it all.
         request::check_length("staging_target_path", &request.staging_target_path)?;
         let _turn = reading().map_err(NodeError::from)?;
-        let condition = self
-            .volumes
-            .condition(&request.volume_id, &path, timeout)
-            .await?;
+        let condition = self.condition(&request.volume_id, &path, timeout).await?;
         Ok(Response::new(stats_reply(condition)))
     }
 
@@ -150,7 +130,7 @@ impl Node for NodeService {
         }
         let timeout = self.timeout(request.metadata());
         let request = request::stage(request.into_inner(), &self.config)?;
-        let note = self.volumes.publish(request, timeout).await?;
+        let note = self.publish(request, timeout).await?;
         Ok(with_note(NodeStageVolumeResponse {}, note))
     }
 
@@ -164,7 +144,7 @@ impl Node for NodeService {
         // Before every other check: what is not advertised is not there, whatever the request says.
         if !self.config.stage {
             let is_left = match &staging {
-                Ok(staging) => self.volumes.has_stage(staging).await?,
+                Ok(staging) => self.has_stage(staging).await?,
                 Err(_) => false,
             };
             if !is_left {
@@ -173,12 +153,9 @@ impl Node for NodeService {
                 ));
             }
         }
-        self.config
-            .check_volume_id(&request.volume_id)
-            .map_err(NodeError::from)?;
+        self.config.check_volume_id(&request.volume_id)?;
         let staging = staging?;
-        self.volumes
-            .unstage(request.volume_id.clone(), &staging, timeout)
+        self.unstage(request.volume_id.clone(), &staging, timeout)
             .await?;
         Ok(Response::new(NodeUnstageVolumeResponse {}))
     }

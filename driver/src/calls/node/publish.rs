@@ -200,12 +200,8 @@ impl Volumes {
         let path = &mount.target;
         let answer = self.questions.usage(path, Some(mount), false, bound).await;
         let Err(cause) = answer else { return Ok(None) };
-        let fields = [
-            ("target", path.display().to_string().into()),
-            ("error", cause.to_string().into()),
-        ];
-        self.log
-            .event(Level::Warn, "a published volume does not answer", &fields);
+        let why = cause.to_string();
+        self.warn("a published volume does not answer", path, ("error", &why));
         let (path, cause) = (path.clone(), Arc::new(cause));
         Ok(cause
             .is_stale()
@@ -467,12 +463,7 @@ impl Volumes {
         }
         target::remove_folder(target).await?;
         target::make_symlink(folder, target).await?;
-        let fields = [
-            ("target", target.display().to_string().into()),
-            ("why", note.clone().into()),
-        ];
-        self.log
-            .event(Level::Warn, "symlink instead of a mount", &fields);
+        self.warn("symlink instead of a mount", target, ("why", &note));
         Ok(Some(note))
     }
 }

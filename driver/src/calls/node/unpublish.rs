@@ -8,7 +8,6 @@ use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::{FailureKind, Task};
-use crate::process::log::Level;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -206,11 +205,7 @@ impl Volumes {
                 return Err(NodeError::InUse(target.clone()));
             }
         }
-        let fields = [
-            ("target", target.display().to_string().into()),
-            ("why", lazy_why.into()),
-        ];
-        self.log.event(Level::Warn, "lazy unmount", &fields);
+        self.warn("lazy unmount", target, ("why", lazy_why));
         self.take_away(target, true, bound - plain).await
     }
 

@@ -9,7 +9,7 @@ use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::process::config::Config;
 use crate::process::disk_thread::DiskThread;
-use crate::process::log::Log;
+use crate::process::log::{Level, Log};
 use csi_nfs_store::metrics::{METRICS, count};
 use csi_proto::lock::lock;
 use std::collections::HashMap;
@@ -103,6 +103,13 @@ impl Volumes {
             (Err(Busy::RunningOperation { .. }), Some(error)) => Err(record_error(error)),
             (ended, _) => ended?,
         }
+    }
+
+    /// Warns of something at a target, and says a word on it.
+    pub(super) fn warn(&self, what: &str, target: &Path, (name, word): (&str, &str)) {
+        let target = target.display().to_string();
+        let fields = [("target", target.into()), (name, word.into())];
+        self.log.event(Level::Warn, what, &fields);
     }
 
     /// The mounts of this process.
