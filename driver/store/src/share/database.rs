@@ -109,31 +109,23 @@ impl Share {
                 Expect::Any => initialise(&root)?,
             },
         };
-        match expect {
-            Expect::Known(expected) if expected != label.uuid => {
-                return Err(ShareError::OtherShare {
-                    expected,
-                    found: label.uuid,
-                });
-            }
-            _ => {}
+        if let Expect::Known(expected) = expect
+            && expected != label.uuid
+        {
+            return Err(ShareError::OtherShare {
+                expected,
+                found: label.uuid,
+            });
         }
         let part = |name: &str| {
-            beneath::folder_handle(&records, name).map_err(|source| {
-                if beneath::is_gone(&source) {
-                    // Made anew, an empty `volumes` would say that every volume was deleted.
-                    ShareError::Damaged {
-                        what: format!("{RECORDS_FOLDER}/{name}"),
-                        detail: "it is missing, somebody has removed it; put it back from a backup"
-                            .to_owned(),
-                    }
-                } else {
-                    ShareError::Io {
-                        context: format!("opening {RECORDS_FOLDER}/{name} on the share"),
-                        source,
-                    }
-                }
-            })
+            beneath::if_there(beneath::folder_handle(&records, name))
+                .context(|| format!("opening {RECORDS_FOLDER}/{name} on the share"))?
+                // Made anew, an empty `volumes` would say that every volume was deleted.
+                .ok_or_else(|| ShareError::Damaged {
+                    what: format!("{RECORDS_FOLDER}/{name}"),
+                    detail: "it is missing, somebody has removed it; put it back from a backup"
+                        .to_owned(),
+                })
         };
         Ok(Self {
             volumes: part(VOLUMES)?,

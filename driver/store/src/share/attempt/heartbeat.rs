@@ -164,20 +164,6 @@ impl Watch {
     }
 }
 
-/// Whether the claim of `attempt`, made by the process `holder`, is dead. It is not this process's own.
-///
-/// # Errors
-/// I/O errors, which say nothing about it.
-pub(in crate::share) fn is_dead<K: Kind>(
-    found: &Found<K>,
-    attempt: Nonce,
-    holder: &str,
-) -> Result<bool, ShareError> {
-    let generation = found.record.generation;
-    has_stopped(&found.folder, &name(attempt), attempt, generation, holder)
-        .context(|| "looking for a sign of life of a copy".to_owned())
-}
-
 /// The rule: whether the process `holder`, which touches `file` in `folder`, is dead. What is watched is told from all others by
 /// `whose`, and counts as touched as well when its `generation` changes.
 ///

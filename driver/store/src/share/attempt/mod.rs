@@ -280,9 +280,9 @@ fn is_alive<K: Kind>(found: &Found<K>, copying: &Copying) -> Result<bool, ShareE
     if copying.is_ours() {
         return Ok(lock(&ATTEMPTS).contains(&copying.attempt));
     }
-    Ok(!heartbeat::is_dead(
-        found,
-        copying.attempt,
-        &copying.process,
-    )?)
+    let Copying { attempt, process } = copying;
+    let (beat, generation) = (heartbeat::name(*attempt), found.record.generation);
+    let is_dead = heartbeat::has_stopped(&found.folder, &beat, *attempt, generation, process);
+    let is_dead = is_dead.context(|| "looking for a sign of life of a copy".to_owned());
+    Ok(!is_dead?)
 }

@@ -64,7 +64,7 @@ impl SubPath {
     pub fn parse(text: &str) -> Result<Self, SubPathError> {
         let shown = || text.chars().take(128).collect::<String>();
         let trimmed = text.trim_matches('/');
-        if trimmed.is_empty() {
+        if matches!(trimmed, "" | ".") {
             return Err(SubPathError::Root(shown()));
         }
         if trimmed.len() > MAX_PATH {
@@ -72,9 +72,6 @@ impl SubPath {
         }
         let mut components = Vec::new();
         for component in trimmed.split('/') {
-            if component == "." && trimmed == "." {
-                return Err(SubPathError::Root(shown()));
-            }
             if matches!(component, "" | ".") {
                 return Err(SubPathError::Empty(shown()));
             }
@@ -206,11 +203,7 @@ pub fn encode_name(name: &str) -> String {
         }
     }
     if text.len() > MAX_ENCODED {
-        let mut end = MAX_ENCODED - 34;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(MAX_ENCODED - 34));
         // `%~` is no percent-code, so no other name is encoded to this.
         text.push_str(&format!("%~{:032x}", fnv(name.as_bytes())));
     }

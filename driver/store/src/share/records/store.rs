@@ -162,14 +162,9 @@ pub fn look_among<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, Share
         looked => return looked,
     };
     let files = beneath::folder(K::folder(share), key.to_string()).and_then(|it| list(&it));
-    let newest = files.ok().filter(|files| !files.mixed);
-    Ok(Kept::Unreadable(Unreadable {
-        nonce: newest
-            .and_then(|files| files.newest)
-            .map(|(nonce, _)| nonce),
-        location: None,
-        detail: error.to_string(),
-    }))
+    let files = files.ok().filter(|files| !files.mixed);
+    let nonce = files.and_then(|files| Some(files.newest?.0));
+    Ok(unreadable(nonce, error.to_string()))
 }
 
 /// As [`find`], for those who can do something with a record that cannot be used.
@@ -205,7 +200,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
         };
         if files.mixed {
             let detail = "its folder has records of two".to_owned();
-            return Ok(unreadable(nonce, detail));
+            return Ok(unreadable(Some(nonce), detail));
         }
         let listed = generation;
         let generation = match newest_from(&folder, nonce, listed) {
@@ -218,8 +213,7 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
             // Pruned or removed in this moment.
             Err(error) if beneath::is_gone(&error) => continue,
             Err(error) if beneath::errno(&error).is_none() => {
-                let detail = error.to_string();
-                return Ok(unreadable(nonce, detail));
+                return Ok(unreadable(Some(nonce), error.to_string()));
             }
             Err(error) => return Err(error).context(|| format!("reading {kind}/{name}")),
         };
@@ -254,9 +248,9 @@ pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError>
     Err(contended::<K>(key))
 }
 
-fn unreadable<K>(nonce: Nonce, detail: String) -> Kept<K> {
+fn unreadable<K>(nonce: Option<Nonce>, detail: String) -> Kept<K> {
     Kept::Unreadable(Unreadable {
-        nonce: Some(nonce),
+        nonce,
         location: None,
         detail,
     })
@@ -285,6 +279,7 @@ fn newest_from(folder: &OwnedFd, nonce: Nonce, mut generation: u64) -> std::io::
     Ok(generation)
 }
 
+#[derive(Default)]
 struct Files {
     newest: Option<(Nonce, u64)>,
     generations: Vec<u64>,
@@ -298,12 +293,7 @@ fn list(folder: &OwnedFd) -> std::io::Result<Files> {
 }
 
 fn files(names: Vec<CString>) -> Files {
-    let mut files = Files {
-        newest: None,
-        generations: Vec::new(),
-        mixed: false,
-        beside: BTreeSet::new(),
-    };
+    let mut files = Files::default();
     for name in names {
         let Ok(name) = name.into_string() else {
             continue;

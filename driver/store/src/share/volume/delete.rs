@@ -368,11 +368,7 @@ pub(in crate::share) fn prepare_to_leave(draft: &OwnedFd) -> Result<bool, ShareE
 
 /// `archived-<folder>-<nonce>`, cut to fit a file name.
 fn archived_name(path: &SubPath, nonce: Nonce) -> String {
-    let mut leaf = path.leaf().to_owned();
-    let mut end = leaf.len().min(250 - "archived--".len() - Nonce::LENGTH);
-    while !leaf.is_char_boundary(end) {
-        end -= 1;
-    }
-    leaf.truncate(end);
+    let (leaf, most) = (path.leaf(), 250 - "archived--".len() - Nonce::LENGTH);
+    let leaf = &leaf[..leaf.floor_char_boundary(most)];
     format!("archived-{leaf}-{nonce}")
 }
