@@ -3,7 +3,7 @@
 
 use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
-use crate::calls::node::record::{FileLock, PublishRecord, PublishRecords};
+use crate::calls::node::record::{PublishRecord, PublishRecords};
 use crate::calls::node::request::{PublishRequest, Purpose, allows_many_targets};
 use crate::calls::node::second_publish::{Action, Here, Source, decide, symlink_note};
 use crate::calls::node::target::{self, Bare, taken};
@@ -99,8 +99,7 @@ impl Volumes {
         target: &Path,
         is_renewed: bool,
     ) -> Result<Note, NodeError> {
-        let (action, source, here, _held) =
-            self.compare_and_record(request, staging, target).await?;
+        let (action, source, here) = self.compare_and_record(request, staging, target).await?;
         match &action {
             Action::Link(note) => {
                 self.find_linked(request, &source).await?;
@@ -219,14 +218,14 @@ impl Volumes {
     }
 
     /// Applies the rules for a second publish and writes the record, as one step among all publishes. What is at the target comes
-    /// with the record that is to stay when mounting fails, and the hold on the new one, which keeps other processes from the target.
+    /// with the record that is to stay when mounting fails.
     async fn compare_and_record(
         &self,
         request: &PublishRequest,
         staging: Option<&Path>,
         target: &Path,
-    ) -> Result<(Action, Source, Here, Option<FileLock>), NodeError> {
-        let _lock = self.records.lock_free(target).await?;
+    ) -> Result<(Action, Source, Here), NodeError> {
+        let _lock = self.records.lock().await?;
         if request.purpose != Purpose::Stage {
             self.check_other_targets(request, target).await?;
         }
@@ -238,7 +237,6 @@ impl Volumes {
         let new = request.record_at(target, staging);
         let (action, record) = decide(request, new, &source, &here)?;
         let records = self.records_for(request);
-        let mut held = None;
         match action {
             Action::Link(_) => {}
             Action::Keep => {
@@ -254,13 +252,9 @@ impl Volumes {
                     self.put_back(request, target, here.record.as_ref()).await;
                     return Err(error);
                 }
-                // A stage that is held goes away.
-                if request.purpose != Purpose::Stage {
-                    held = records.hold(target).await?;
-                }
             }
         }
-        Ok((action, source, here, held))
+        Ok((action, source, here))
     }
 
     /// What is at a target.
@@ -310,7 +304,6 @@ impl Volumes {
     pub(super) async fn is_there(&self, record: &PublishRecord) -> Result<bool, NodeError> {
         // In this order: what does not run any more has its mount.
         Ok(self.operations.is_running(&record.target)
-            || self.records.is_held(&record.target).await?
             || self.mounted(&record.target)?.is_some()
             || record.symlink.is_some()
                 && matches!(target::look(&record.target).await?, Bare::Symlink(_)))

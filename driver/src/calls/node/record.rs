@@ -103,52 +103,19 @@ impl PublishRecords {
     pub async fn lock(&self) -> Result<(FileLock, OwnedMutexGuard<()>), NodeError> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let end = Instant::now() + LOCK_BOUND;
-        loop {
+        while Instant::now() < end {
             // No thread waits for the other process.
             match self.try_lock(self.files.folder.clone()).await {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => pause(end).await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(LOCK_PAUSE).await,
                 locked => return Ok((locked.map_err(record_error)?, turn)),
             }
         }
+        Err(record_error(io::ErrorKind::TimedOut.into()))
     }
 
-    /// As [`PublishRecords::lock`], once nobody holds the record of `target`.
-    ///
-    /// # Errors
-    /// As for that.
-    pub async fn lock_free(
-        &self,
-        target: &Path,
-    ) -> Result<(FileLock, OwnedMutexGuard<()>), NodeError> {
-        let end = Instant::now() + LOCK_BOUND;
-        loop {
-            let lock = self.lock().await?;
-            if !self.is_held(target).await? {
-                return Ok(lock);
-            }
-            drop(lock);
-            pause(end).await?;
-        }
-    }
-
-    /// As [`PublishRecords::hold`], once nobody else holds the record.
-    ///
-    /// # Errors
-    /// As for that, and when the other process does not let go in time (`TimedOut`).
-    pub async fn hold_free(&self, target: &Path) -> Result<Option<FileLock>, NodeError> {
-        let end = Instant::now() + LOCK_BOUND;
-        loop {
-            let held = self.hold(target).await?;
-            if held.is_some() || !self.is_held(target).await? {
-                return Ok(held);
-            }
-            pause(end).await?;
-        }
-    }
-
-    /// Says to other calls, and other processes, that what the record of `target` tells of is being made or taken away, until the
+    /// Says to other calls, and other processes, that what the record of `target` tells of is being taken away, until the
     /// answer is dropped. It is a lock on the record's file: a node whose disk is full must be able to let go of its volumes.
-    /// Nothing where there is no record, or somebody else holds it.
+    /// Nothing where there is no record, or another process takes it away too.
     ///
     /// # Errors
     /// When the record cannot be opened.
@@ -234,15 +201,6 @@ impl PublishRecords {
         let done = self.thread.run(move || work(&files)).await;
         done.map_err(record_error)
     }
-}
-
-/// Waits a little for another process, but not beyond `end`.
-async fn pause(end: Instant) -> Result<(), NodeError> {
-    if Instant::now() >= end {
-        return Err(record_error(io::ErrorKind::TimedOut.into()));
-    }
-    sleep(LOCK_PAUSE).await;
-    Ok(())
 }
 
 /// What befell the records.
@@ -499,29 +457,6 @@ mod tests {
             .collect();
         left.sort();
         assert_eq!(left, [PathBuf::from("/proc"), here]);
-    }
-
-    #[tokio::test]
-    async fn who_holds_a_record_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let (one, other) = (open(dir.path()), open(dir.path()));
-        one.put(&record("v", "/a")).await.unwrap();
-        let (a, b) = (Path::new("/a"), Path::new("/b"));
-        let held = one.hold(a).await.unwrap();
-        assert!(held.is_some());
-        drop(other.lock_free(b).await.unwrap());
-        assert!(other.hold_free(b).await.unwrap().is_none());
-        let (locking, holding) = (other.clone(), other.clone());
-        let locking = tokio::spawn(async move { locking.lock_free(a).await.map(drop) });
-        let holding = tokio::spawn(async move { holding.hold_free(a).await.map(drop) });
-        for _ in 0..3 {
-            // As much work as they have.
-            drop(other.lock_free(b).await.unwrap());
-        }
-        assert!(!locking.is_finished() && !holding.is_finished());
-        drop(held);
-        locking.await.unwrap().unwrap();
-        holding.await.unwrap().unwrap();
     }
 
     #[tokio::test]

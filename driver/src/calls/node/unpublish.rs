@@ -58,7 +58,6 @@ impl Volumes {
     }
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
-        let _held = self.records.hold_free(target).await?;
         let record = self.records.get(target).await?;
         if !self.may_go(volume_id, target, record.as_ref()).await? {
             return Ok(());

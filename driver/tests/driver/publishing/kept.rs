@@ -4,7 +4,6 @@ use super::{code, stats};
 use crate::rig::{Client, Rig, publish_request, run, stage_request};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest};
-use rustix::fs::{FlockOperation, flock};
 use tonic::{Code, Status};
 
 /// What an orchestrator does with a volume, from nothing to nothing.
@@ -231,43 +230,6 @@ async fn a_folder_in_the_place_of_a_record_is_named_and_keeps_no_volume_publishe
     assert!(rig.mounts("target").is_empty() && !target.exists());
     std::fs::remove_dir(&record).unwrap();
     client.publish(publish).await.unwrap();
-}
-
-/// As several of `csi -e embedded:` on one folder.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_another_process_publishes_or_unpublishes_is_waited_for() {
-    let rig = Rig::new();
-    let _driver = rig.driver();
-    let client = Client::connect(&rig).await;
-    let volume = create(&client, "pvc-1").await;
-    std::fs::create_dir(rig.path("export/b")).unwrap();
-    let (id, target) = (volume.volume_id.clone(), rig.path("target"));
-    let mut publish = publish_request(&id, &target, Mode::SingleNodeWriter);
-    publish.volume_context = volume.volume_context.clone();
-    client.publish(publish.clone()).await.unwrap();
-    let mut records = std::fs::read_dir(rig.path("work/publishes")).unwrap();
-    let record = std::fs::File::open(records.next().unwrap().unwrap().path()).unwrap();
-    for unpublishes in [false, true] {
-        flock(&record, FlockOperation::LockExclusive).unwrap();
-        let (calls, id, target) = (client.clone(), id.clone(), target.clone());
-        let again = publish.clone();
-        let call = tokio::spawn(async move {
-            match unpublishes {
-                false => calls.publish(again).await,
-                true => calls.unpublish(&id, &target).await,
-            }
-        });
-        // Calls elsewhere go on, and take as long.
-        for _ in 0..3 {
-            let elsewhere = publish_request("b", &rig.path("elsewhere"), Mode::SingleNodeWriter);
-            client.publish(elsewhere).await.unwrap();
-            client.unpublish("b", &rig.path("elsewhere")).await.unwrap();
-        }
-        assert!(!call.is_finished());
-        flock(&record, FlockOperation::Unlock).unwrap();
-        call.await.unwrap().unwrap();
-    }
-    assert!(rig.mounts("target").is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
