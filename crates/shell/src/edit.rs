@@ -52,8 +52,10 @@ impl Drafts {
             user_folders::temporary().join(name)
         };
         // One that somebody has removed is none.
-        let draft = self.0.get(method.name);
-        let draft = draft.filter(|draft| !anew && draft.exists()).cloned();
+        if self.0.get(method.name).is_some_and(|draft| !draft.exists()) {
+            self.0.remove(method.name);
+        }
+        let draft = self.0.get(method.name).filter(|_| !anew).cloned();
         let (draft, before) = match draft {
             Some(draft) => {
                 let text = read(&draft)?;

@@ -6,6 +6,8 @@
 use crate::mount::options::MountFlags;
 use crate::mount::redaction;
 use crate::process::log::{Level, Log};
+use csi_nfs_store::share::database::TRASH;
+use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
 use csi_sys::kernel_table::unescape;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -44,10 +46,19 @@ impl Mount {
         self.fs_type == "nfs" || self.fs_type == "nfs4"
     }
 
-    /// Whether the folder that it shows has been removed from its file system by this machine. Such a mount still answers.
-    pub fn is_of_deleted_folder(&self) -> bool {
+    /// Whether the folder that it shows has been removed from its file system by this machine, or is in the trash of a share,
+    /// where deleted volumes wait for their end. Such a mount still answers.
+    pub fn has_lost_folder(&self) -> bool {
+        let names: Vec<_> = self.root.iter().collect();
+        let mut pairs = names.windows(2);
         // A name cannot hold the second slash.
         self.root.as_os_str().as_bytes().ends_with(b"//deleted")
+            || pairs.any(|pair| pair[0] == RECORDS_FOLDER && pair[1] == TRASH)
+    }
+
+    /// The same of a mount whose folder is this machine's. What NFS shows as deleted may be there: its server knows.
+    pub fn is_local_without_folder(&self) -> bool {
+        !self.is_nfs() && self.has_lost_folder()
     }
 }
 

@@ -298,8 +298,13 @@ impl Flags {
         if let Some((flag, why)) = self.without_effect() {
             return Err(ConfigError::NoEffect(flag, why));
         }
+        // Of port 0 the kernel gives each another one.
+        let is_one = |http: &Endpoint| match http {
+            Endpoint::Tcp(address) if address.port() == 0 => false,
+            _ => *http == self.serving.endpoint,
+        };
         let http = self.orchestrator.http.as_ref();
-        if let Some(http) = http.filter(|http| http.0 == self.serving.endpoint) {
+        if let Some(http) = http.filter(|http| is_one(&http.0)) {
             return Err(ConfigError::OnePlace(http.to_string()));
         }
         let Self {

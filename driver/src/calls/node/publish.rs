@@ -9,12 +9,10 @@ use crate::calls::node::second_publish::{Action, Here, Source, decide, symlink_n
 use crate::calls::node::target::{self, Bare, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::control::timeout;
-use crate::mount::helper::HelperError;
 use crate::mount::mountinfo;
-use crate::mount::task::{Failure, FailureKind, NfsSource, Ownership, Place, Task};
+use crate::mount::task::{FailureKind, NfsSource, Ownership, Place, Task};
 use crate::process::log::Level;
 use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
-use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +73,7 @@ impl Volumes {
             (Some(staged), Err(NodeError::NotStaged { .. })) => {
                 // The one that was stale is gone: another call mounts a new one now, or has, or could not.
                 let mount = self.mounted(staged)?;
-                if mount.is_none_or(|mount| mount.is_of_deleted_folder()) {
+                if mount.is_none_or(|mount| mount.is_local_without_folder()) {
                     self.renew(staged).await?;
                 }
                 self.publish_from(request, staging, target, true).await
@@ -101,10 +99,7 @@ impl Volumes {
     ) -> Result<Note, NodeError> {
         let (action, source, here) = self.compare_and_record(request, staging, target).await?;
         match &action {
-            Action::Link(note) => {
-                self.find_linked(request, &source).await?;
-                return Ok(Some(note.clone()));
-            }
+            Action::Link(note) => return Ok(Some(note.clone())),
             Action::Keep => {
                 let Some(error) = self.give_ownership_or_ask(request, &here).await? else {
                     return Ok(None);
@@ -410,27 +405,6 @@ impl Volumes {
         #[expect(clippy::disallowed_methods, reason = "in a closure for `off_thread`")]
         let real = target::off_thread(context, &root.clone(), move || root.canonicalize()).await;
         Ok(real.is_ok_and(|real| is_local(&real.join(below))))
-    }
-
-    /// Fails where the folder that a symlink stands for is not there any more.
-    async fn find_linked(
-        &self,
-        request: &PublishRequest,
-        source: &Source,
-    ) -> Result<(), NodeError> {
-        let Some((root, below)) = source.bound_folder() else {
-            return Ok(());
-        };
-        let folder: PathBuf = root.join(below).components().collect();
-        match target::look(&folder).await? {
-            Bare::EmptyFolder | Bare::FullFolder => Ok(()),
-            _ => {
-                let detail = format!("the folder {}", folder.display());
-                let failure = Failure::new(FailureKind::NotFound, Errno::NOENT, detail);
-                let export = request.arguments.export();
-                Err(NodeError::mount(&export, HelperError::Failed(failure)))
-            }
-        }
     }
 
     /// Where mounting is refused altogether, the target becomes a symlink to the volume's folder.

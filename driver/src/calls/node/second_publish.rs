@@ -94,7 +94,7 @@ pub fn decide(
             return Ok((Action::Keep, PublishRecord { staging, ..new }));
         }
         // Of a folder that is gone, or bound from a staged mount that has been replaced since.
-        let is_outdated = mounted.is_of_deleted_folder()
+        let is_outdated = mounted.is_local_without_folder()
             || matches!(source, Source::Staged(staged) if !shows(mounted, staged));
         return match before {
             Some(_) if is_outdated => {
@@ -153,7 +153,7 @@ fn is_what_was_asked_for(
     source: &Source,
 ) -> bool {
     let read_only = request.options.flags.read_only;
-    if mount.is_of_deleted_folder() {
+    if mount.is_local_without_folder() {
         return false;
     }
     match source {
@@ -406,6 +406,10 @@ mod tests {
             root: "/srv/v//deleted".into(),
             ..disk.clone()
         };
+        let in_trash = Mount {
+            root: "/srv/.csi-nfs/trash/v".into(),
+            ..disk.clone()
+        };
         let replaced = Mount {
             device: "0:9".to_owned(),
             ..ours.clone()
@@ -471,6 +475,7 @@ mod tests {
             (local(), &disk, Some(record()), "keep"),
             // The volume's folder was deleted, and perhaps made anew: the mount shows nothing that is in the share.
             (local(), &deleted, Some(record()), "mount"),
+            (local(), &in_trash, Some(record()), "mount"),
             (
                 local(),
                 &disk,

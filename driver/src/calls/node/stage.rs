@@ -92,7 +92,7 @@ impl Volumes {
         let Some(mount) = mount else {
             return Err(not_staged(": nothing is mounted there".into()));
         };
-        if mount.is_of_deleted_folder() {
+        if mount.is_local_without_folder() {
             return Err(not_staged(
                 ": the folder that is mounted there was deleted".into(),
             ));

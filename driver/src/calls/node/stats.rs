@@ -9,7 +9,6 @@ use crate::calls::node::volumes::Volumes;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
 use crate::process::disk_thread;
-use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
 use csi_proto::lock::lock;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -139,8 +138,7 @@ impl Volumes {
 
 /// What is wrong with a volume whose mount answers: its folder is not on the share any more.
 fn loss(mount: &Mount) -> Option<String> {
-    let is_in_records = || mount.root.iter().any(|name| name == RECORDS_FOLDER);
-    (mount.is_of_deleted_folder() || is_in_records()).then(|| {
+    mount.has_lost_folder().then(|| {
         "the volume's folder was deleted on its share, and what is written to it now is lost: unpublish the volume, or publish it again if the folder is back".to_owned()
     })
 }
@@ -167,6 +165,8 @@ mod tests {
             ("/srv/deleted", false),
             ("/srv/a//deleted", true),
             ("/srv/.csi-nfs/trash/x.purge/data", true),
+            // Somebody's own folder of that name.
+            ("/home/u/.csi-nfs/share/a", false),
         ] {
             assert_eq!(loss(&shows(root)).is_some(), is_lost, "{root}");
         }

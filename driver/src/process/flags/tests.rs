@@ -73,6 +73,7 @@ fn calls_and_http_are_served_in_two_places() {
         ("tcp://127.0.0.1:1", "127.0.0.1:1", true),
         ("/x/a.sock", "unix:///x/b.sock", false),
         ("tcp://127.0.0.1:1", "127.0.0.1:2", false),
+        ("tcp://127.0.0.1:0", "127.0.0.1:0", false),
     ] {
         let line = ["x", "--endpoint", endpoint, "--http", http];
         let error = Flags::parse_from(line).resolve().err();

@@ -25,7 +25,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const LABEL: &str = "share.json";
 const VOLUMES: &str = "volumes";
 pub(in crate::share) const CLAIMS: &str = "folders";
-const TRASH: &str = "trash";
+/// The folder beside the records in which deleted volumes wait for their end.
+pub const TRASH: &str = "trash";
 const DRAFTS: &str = "drafts";
 const SNAPSHOTS: &str = "snapshots";
 
