@@ -11,8 +11,7 @@ pub(crate) use syntax::{ENDPOINT, socket_path};
 
 use crate::calls::controller::NamedShare;
 use crate::calls::defaults::Defaults;
-use crate::calls::limits;
-use crate::calls::node::error::NodeError;
+use crate::calls::limits::{self, LimitError};
 use crate::calls::policy::Policy;
 use crate::upstream::ids;
 use clap::ValueEnum;
@@ -118,10 +117,10 @@ impl Config {
     ///
     /// # Errors
     /// When it is missing or too long.
-    pub fn check_volume_id(&self, id: &str) -> Result<(), NodeError> {
+    pub fn check_volume_id(&self, id: &str) -> Result<(), LimitError> {
         match self.upstream {
             true if (1..=ids::MAX_LENGTH).contains(&id.len()) => Ok(()),
-            _ => Ok(limits::required("volume_id", id)?),
+            _ => limits::required("volume_id", id),
         }
     }
 

@@ -53,6 +53,10 @@ impl Volumes {
         let ours = bounds.mount + bounds.unmount;
         deadline::timeout(metadata, ours).min(ours)
     }
+
+    fn check_volume_id(&self, id: &str) -> Result<(), NodeError> {
+        Ok(self.config.check_volume_id(id)?)
+    }
 }
 
 /// The Node service of one instance.
@@ -74,7 +78,7 @@ impl Node for Volumes {
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
         let timeout = self.timeout(request.metadata());
         let request = request.get_ref();
-        self.config.check_volume_id(&request.volume_id)?;
+        self.check_volume_id(&request.volume_id)?;
         let target = request::absolute("target_path", &request.target_path)?;
         self.unpublish(request.volume_id.clone(), &target, timeout)
             .await?;
@@ -88,7 +92,7 @@ impl Node for Volumes {
         let stats = self.config.bounds.stats;
         let timeout = deadline::timeout(request.metadata(), stats).min(stats);
         let request = request.get_ref();
-        self.config.check_volume_id(&request.volume_id)?;
+        self.check_volume_id(&request.volume_id)?;
         let path = request::stats_path(&request.volume_id, &request.volume_path)?;
         // Read by nobody, since the volume's path says it all.
         request::check_length("staging_target_path", &request.staging_target_path)?;
@@ -153,7 +157,7 @@ impl Node for Volumes {
                 ));
             }
         }
-        self.config.check_volume_id(&request.volume_id)?;
+        self.check_volume_id(&request.volume_id)?;
         let staging = staging?;
         self.unstage(request.volume_id.clone(), &staging, timeout)
             .await?;
