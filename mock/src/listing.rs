@@ -33,7 +33,7 @@ impl Core {
         token: &str,
         rpc: &str,
     ) -> Result<(Vec<T>, String), Status> {
-        // The mistakes of both RPCs have the same names, behind the RPC's.
+        // The name of a mistake is the RPC's, and then words that are the same for both RPCs.
         let mistake = self.options().defect.map_or("", Defect::name);
         let has = |name| mistake.strip_prefix(rpc) == Some(name);
         let most = match usize::try_from(max_entries) {

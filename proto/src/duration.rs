@@ -88,7 +88,8 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         .map_err(|_| overflow())
 }
 
-/// Below how many seconds an age has this unit: the seconds and the name of it, and of the lesser one behind it.
+/// The units of an age. A row holds for ages below its first number, in seconds: then come a unit's seconds and its name, and those of
+/// the lesser unit that is shown behind it.
 const UNITS: [(u64, u64, &str, u64, &str); 8] = [
     (120, 1, "s", 1, ""),
     (600, 60, "m", 1, "s"),

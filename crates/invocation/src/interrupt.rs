@@ -125,7 +125,7 @@ impl Signals {
         if in_shell {
             return Ok(Self::watch());
         }
-        // First: a runtime that is there when something fails panics, since it cannot be dropped within another.
+        // Before the runtime is made: a failure would drop it within another runtime, and that panics.
         end_waits()?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let mut signals = {

@@ -52,9 +52,7 @@ impl Drafts {
             user_folders::temporary().join(name)
         };
         // One that somebody has removed is none.
-        if self.0.get(method.name).is_some_and(|draft| !draft.exists()) {
-            self.0.remove(method.name);
-        }
+        self.0.retain(|_, draft| draft.exists());
         let draft = self.0.get(method.name).filter(|_| !anew).cloned();
         let (draft, before) = match draft {
             Some(draft) => {

@@ -51,7 +51,7 @@ pub(crate) enum ValuePathError {
         /// The names that are.
         has: Vec<String>,
         /// Whether another reply may have it: a key.
-        may_be: bool,
+        others_may_have: bool,
     },
     /// No such element.
     #[error("{at} has no element {index}; it has {}", match .length {
@@ -77,7 +77,7 @@ pub(crate) enum ValuePathError {
         /// The step.
         step: String,
         /// Whether another reply may have it: this one leaves out what is at that place.
-        may_be: bool,
+        others_may_have: bool,
     },
     /// The path itself is wrong.
     #[error("${0} is not a path: write $name.field, $name.list[0] or $name.map[\"key\"]")]
@@ -92,7 +92,12 @@ impl ValuePathError {
     /// a mistake.
     pub fn is_missing(&self) -> bool {
         match self {
-            Self::Field { may_be, .. } | Self::Leaf { may_be, .. } => *may_be,
+            Self::Field {
+                others_may_have, ..
+            }
+            | Self::Leaf {
+                others_may_have, ..
+            } => *others_may_have,
             Self::Syntax(_) | Self::Value(_) => false,
             _ => true,
         }
@@ -203,22 +208,22 @@ impl TypedValue<'_> {
         let at = || at.to_owned();
         let (names, message) = (self.names(), self.message);
         let part = |value, message| Ok(Self { value, message });
-        let missing = |has, may_be| ValuePathError::Field {
+        let missing = |has, others_may_have| ValuePathError::Field {
             at: at(),
             step: step.as_text(),
             has,
-            may_be,
+            others_may_have,
         };
         let no_element = |index, length| ValuePathError::Element {
             at: at(),
             index,
             length,
         };
-        let leaf = |what, may_be| ValuePathError::Leaf {
+        let leaf = |what, others_may_have| ValuePathError::Leaf {
             at: at(),
             what,
             step: step.as_text(),
-            may_be,
+            others_may_have,
         };
         match (self.value, step) {
             (Value::List(list), PathStep::Name("length")) => {

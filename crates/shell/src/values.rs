@@ -194,7 +194,7 @@ impl Values {
                     at,
                     what: "text",
                     step: step.as_text(),
-                    may_be: false,
+                    others_may_have: false,
                 }),
                 None => Err(ValuePathError::Syntax(path.to_owned())),
             },

@@ -251,7 +251,7 @@ impl Call {
     }
 }
 
-/// Leaves the values of mount options out of a request, of which `value` is a part, or of one that `is_options`. The
+/// Leaves the values of mount options out of `value`, a part of a request, whose texts are such options where it `is_options`. The
 /// specification takes them for confidential.
 fn redact_options(value: &mut Value, is_options: bool) {
     match value {

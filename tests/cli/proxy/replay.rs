@@ -320,18 +320,20 @@ fn files_that_are_no_recordings_and_drivers_that_are_not_there() {
     .says("error: replay of #1 GetPluginInfo: UNAVAILABLE");
 }
 
+/// Makes the recording `r.jsonl` of a Probe that was answered with this code.
+fn record_probe(csi: &Csi, code: &str) {
+    let call = format!(
+        r#"{{"call":1,"at":0,"method":"/csi.v1.Identity/Probe","request":{{}},"status":{{"code":"{code}"}},"seconds":0}}"#
+    );
+    csi.file("r.jsonl", format!("{{\"recording\":1}}\n{call}\n"));
+}
+
 #[test]
 fn a_lost_connection_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
     let dying = ScriptedDriver::unix();
     dying.on("Probe", Reply::disconnect());
     let csi = Csi::at(dying.endpoint());
-    let recording = concat!(
-        r#"{"recording":1}"#,
-        "\n",
-        r#"{"call":1,"at":0,"method":"/csi.v1.Identity/Probe","request":{},"status":{"code":"UNAVAILABLE"},"seconds":0}"#,
-        "\n"
-    );
-    csi.file("r.jsonl", recording);
+    record_probe(&csi, "UNAVAILABLE");
     let run = csi.run("replay r.jsonl --html page.html").exits(64 + 14);
     let told = "error: replay of #1 Probe: UNAVAILABLE";
     assert!(run.stderr.contains(told), "{run}");
@@ -344,13 +346,7 @@ fn no_answer_in_time_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
     let silent = ScriptedDriver::unix();
     silent.on("Probe", Reply::never());
     let csi = Csi::at(silent.endpoint());
-    let recording = concat!(
-        r#"{"recording":1}"#,
-        "\n",
-        r#"{"call":1,"at":0,"method":"/csi.v1.Identity/Probe","request":{},"status":{"code":"DEADLINE_EXCEEDED"},"seconds":0}"#,
-        "\n"
-    );
-    csi.file("r.jsonl", recording);
+    record_probe(&csi, "DEADLINE_EXCEEDED");
     let run = csi.run("-t 300ms replay r.jsonl").exits(1);
     let told = "status: \"DEADLINE_EXCEEDED\" -> \"no answer within 300ms: see --timeout\"";
     assert!(run.stdout.contains(told), "{run}");

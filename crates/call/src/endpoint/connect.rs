@@ -58,7 +58,7 @@ impl Endpoint {
         let broken = |cause: tonic::transport::Error| {
             EndpointError::Broken(self.to_string(), Arc::new(cause))
         };
-        // Its scheme is always http: TLS is the connector's, and only the origin tells the server where it is called.
+        // Nobody looks this target up: the connector opens the connections, and a server sees the origin alone.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .user_agent(concat!("csi/", env!("CARGO_PKG_VERSION")))
             .map_err(broken)?
