@@ -13,6 +13,7 @@ use super::losses::Loss;
 use super::plan::Planned;
 use super::report::CaseResult;
 use super::room::Lack;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// The most tries of a case that is cut off each time.
@@ -175,6 +176,8 @@ fn tried(one: &Try) -> Next {
 /// All cases of a run.
 pub struct CaseStates {
     cases: Vec<CaseState>,
+    /// The places of the cases of each name: as many as there are access types that it runs for.
+    places: HashMap<&'static str, Vec<usize>>,
     /// Whether the driver has gone away where nobody called it, or in a case that ran alone and did not lead to that again.
     dies_anyway: bool,
     /// For how long the run has waited for room, and may wait.
@@ -243,6 +246,10 @@ impl CaseStates {
         is_asked_for: impl Fn(&Planned) -> bool,
         patience: Duration,
     ) -> Self {
+        let mut places: HashMap<&'static str, Vec<usize>> = HashMap::new();
+        for (place, one) in planned.iter().enumerate() {
+            places.entry(&one.case.name).or_default().push(place);
+        }
         let cases = planned.into_iter().map(|planned| CaseState {
             is_asked_for: is_asked_for(&planned),
             planned,
@@ -252,6 +259,7 @@ impl CaseStates {
         });
         Self {
             cases: cases.collect(),
+            places,
             dies_anyway: false,
             waited: Duration::ZERO,
             patience,
@@ -383,16 +391,14 @@ impl CaseStates {
             _ => None,
         };
         let runs_for_each = |one: &Planned| one.case.needs.contains(&Need::EachAccess);
-        let is_base = move |one: &Planned, case: &str| {
-            let is_same_access = one.access == of.planned.access;
+        let is_base = move |place: &usize| {
+            let one = &self.cases[*place].planned;
             let both = runs_for_each(one) && runs_for_each(&of.planned);
-            one.case.name == case && (is_same_access || !both)
+            one.access == of.planned.access || !both
         };
-        cases.into_iter().flatten().flat_map(move |case| {
-            let states = self.cases.iter().enumerate();
-            let found = states.filter(move |(_, one)| is_base(&one.planned, case));
-            found.map(|(place, _)| place)
-        })
+        let named = cases.into_iter().flatten();
+        let places = named.filter_map(|case| self.places.get(case));
+        places.flatten().copied().filter(is_base)
     }
 
     /// The failure that stands where all wait: the first of those that depend on each other in a circle, or one that depends on a
