@@ -1,7 +1,7 @@
 //! Texts without end, and with anything in them, in every text field of every request.
 //!
-//! The fields come from the descriptors. Each text goes into each of them in turn, on a request that is valid without it, with
-//! and without `--stage`. Here is what makes a request valid, and what takes back what it made.
+//! The fields come from the descriptors. Each text goes into each of them in turn, on a request that is valid without it; into
+//! those of the node's service with and without `--stage`. Here is what makes a request valid, and what takes back what it made.
 
 use super::places::{fields, fields_with, places};
 use super::*;
@@ -445,7 +445,9 @@ fn check(status: &Status, served: bool, about: &str) {
 
 async fn no_text_is_too_long_or_too_odd(stage: bool) {
     let scene = Scene::new(stage).await;
-    for method in METHODS {
+    // Whether volumes are staged is the node's business alone.
+    let concerned = |method: &&Method| stage || method.service == "Node";
+    for method in METHODS.iter().copied().filter(concerned) {
         let reached = try_each(&scene, method).await;
         assert_eq!(reached, fields(method.request), "{}", method.name);
     }
