@@ -3,7 +3,7 @@
 use crate::scene::{Scene, Version, Volume};
 use crate::server::{Away, Server};
 use crate::support::driver::binary;
-use crate::support::patience::until;
+use crate::support::patience::{Patience, until};
 use crate::support::process::children;
 use crate::support::program::Output;
 use crate::upstream;
@@ -169,6 +169,41 @@ fn without_a_record_only_the_volumes_own_mount_is_published_from() {
     scene.try_unpublish(&volume, "own").succeeds();
     scene.try_unstage(&volume).succeeds();
     scene.has_no_mounts();
+}
+
+/// Repeats a call for as long as the work folder's disk is too slow.
+fn answered(call: impl Fn() -> Output) {
+    let mut patience = Patience::default();
+    let mut output = call();
+    while output.code == 64 + 14 {
+        assert!(patience.lasts(), "{output}");
+        std::thread::sleep(patience.pause());
+        output = call();
+    }
+    output.succeeds();
+}
+
+/// As on a node without a disk.
+#[test]
+fn a_work_folder_over_nfs_is_as_good() {
+    let mut scene = scene("diskless", Version::V4_2);
+    let volume = scene.create("pvc-1");
+    scene.driver.kill();
+    let work = scene.driver.plan().with_file_name("work");
+    let mut server = Server::new("diskless");
+    server.mount(&work);
+    scene.driver.restart();
+    let staging = scene.staging();
+    let more = ["--staging-target-path", staging.as_str()];
+    answered(|| scene.try_stage(&volume));
+    for _ in 0..2 {
+        answered(|| scene.try_publish(&volume, "target", &more));
+    }
+    answered(|| scene.try_unpublish(&volume, "target"));
+    answered(|| scene.try_unstage(&volume));
+    assert_eq!(scene.driver.mounts(), [work.as_path()]);
+    scene.driver.kill();
+    rustix::mount::unmount(&work, rustix::mount::UnmountFlags::empty()).unwrap();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -232,8 +232,10 @@ impl RecordFiles {
 
     /// The record in the file `path`, unless it is damaged.
     fn sound(&self, path: &Path) -> io::Result<Option<PublishRecord>> {
-        let content = match std::fs::read(path) {
-            Ok(content) => content,
+        let mut content = Vec::new();
+        let read = open(path, OFlags::RDONLY).map_err(io::Error::from);
+        match read.and_then(|mut file| file.read_to_end(&mut content)) {
+            Ok(_) => {}
             Err(error) if is_nothing(&error) => return Ok(None),
             Err(error) if is_damage(&error) => {
                 self.tell_of_damage(path, &error);
@@ -313,22 +315,36 @@ impl RecordFiles {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    // Over NFS only a file that is open for writing can be locked for one alone. The lock of a folder is this node's own everywhere.
+    let file = match open(path, OFlags::RDWR | OFlags::NOFOLLOW) {
+        Err(Errno::ISDIR | Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
+            open(path, OFlags::RDONLY | OFlags::NOFOLLOW)
+        }
+        opened => opened,
+    }?;
     rustix::fs::flock(&file, how)?;
-    Ok(file.into())
+    Ok(file)
+}
+
+/// Opens what is in a record's place, and does not wait for the other end of a FIFO that somebody has put there.
+#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
+fn open(path: &Path, how: OFlags) -> rustix::io::Result<File> {
+    let how = how | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::open(path, how, Mode::empty()).map(File::from)
 }
 
 fn is_nothing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
-/// Whether something else is in the record's place, or its disk has lost it.
+/// Whether something else is in the record's place, or its disk has lost it. Of a FIFO that is locked nothing can be read now.
 fn is_damage(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
-    matches!(errno, Some(Errno::ISDIR | Errno::IO | Errno::UCLEAN))
+    matches!(
+        errno,
+        Some(Errno::ISDIR | Errno::AGAIN | Errno::IO | Errno::UCLEAN)
+    )
 }
 
 /// An error of the record in the file `path`, with what to do.
