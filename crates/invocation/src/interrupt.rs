@@ -12,13 +12,13 @@ use signal_hook::flag::register;
 use signal_hook::low_level::emulate_default_handler;
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 
 /// What went wrong where [`Signals::watch_first`] fails.
@@ -97,6 +97,34 @@ pub fn die() {
     let _ = emulate_default_handler(SIGTERM);
 }
 
+/// Tells `begun` whether a signal came before, and `sender` of each that comes, without end. One after the first that is not `heard`
+/// in time ends the process.
+///
+/// The runtime is made and dropped in this thread: dropped within another runtime it would panic.
+fn hear(
+    sender: &UnboundedSender<()>,
+    heard: &AtomicUsize,
+    begun: &mpsc::Sender<io::Result<bool>>,
+) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut signals = Signals::watch();
+        // Right after the signals are watched: one that comes between counts twice.
+        let _ = begun.send(Ok(waits::are_asked_to_end()));
+        let mut count = 0;
+        loop {
+            signals.next().await;
+            count += 1;
+            if sender.send(()).is_ok() && count > 1 {
+                sleep(HEARD_WITHIN).await;
+                if heard.load(Ordering::SeqCst) < count {
+                    die();
+                }
+            }
+        }
+    })
+}
+
 /// Signals that ask to stop, from the moment on in which this is made: none is lost while nobody waits.
 pub struct Signals {
     origin: Origin,
@@ -125,33 +153,19 @@ impl Signals {
         if in_shell {
             return Ok(Self::watch());
         }
-        // Before the runtime is made: a failure would drop it within another runtime, and that panics.
         end_waits()?;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let mut signals = {
-            let _context = runtime.enter();
-            Self::watch()
-        };
         let (sender, receiver) = unbounded_channel();
         let heard = Arc::new(AtomicUsize::new(0));
         let of_work = Arc::clone(&heard);
-        let hearing = async move {
-            let mut count = 0;
-            loop {
-                signals.next().await;
-                count += 1;
-                if sender.send(()).is_ok() && count > 1 {
-                    sleep(HEARD_WITHIN).await;
-                    if of_work.load(Ordering::SeqCst) < count {
-                        die();
-                    }
-                }
+        let (tell, told) = mpsc::channel();
+        std::thread::Builder::new().spawn(move || {
+            if let Err(error) = hear(&sender, &of_work, &tell) {
+                let _ = tell.send(Err(error));
             }
-        };
-        std::thread::Builder::new().spawn(move || runtime.block_on(hearing))?;
+        })?;
         Ok(Self {
+            has_come: told.recv().map_err(io::Error::other)??,
             origin: Origin::Thread(receiver, heard),
-            has_come: waits::are_asked_to_end(),
         })
     }
 
