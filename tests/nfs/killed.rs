@@ -5,8 +5,8 @@
 //! strace kills, by name and number of the call. An undisturbed run tells both. Which of its threads makes a call differs from run
 //! to run, so no thread may come to the last numbers.
 
-use crate::scene::{Scene, Version, Volume};
-use crate::support::patience::{Patience, until};
+use crate::scene::{Scene, Version, Volume, repeated};
+use crate::support::patience::until;
 use crate::support::program::Output;
 use crate::support::strace::{Kills, TRIES, counts, has_killed, kill_before, numbers, words};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,15 +74,9 @@ impl<'a> Try<'a> {
         }
     }
 
-    /// Repeats the call for as long as an orchestrator would, looks at what is there, and takes it back.
+    /// Repeats the call, looks at what is there, and takes it back.
     fn finish(self) {
-        let mut patience = Patience::default();
-        let mut output = self.call();
-        while output.code != 0 {
-            assert!(patience.lasts(), "{output}");
-            std::thread::sleep(patience.pause());
-            output = self.call();
-        }
+        let output = repeated(|| self.call());
         // A driver that has only mounted a share since its start has no list of it.
         if self.operation == Operation::Create {
             assert_eq!(self.scene.list().len(), 1);

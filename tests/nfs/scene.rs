@@ -291,6 +291,18 @@ impl Scene {
     }
 }
 
+/// Repeats a call until it is answered with OK, for as long as an orchestrator would.
+pub fn repeated(call: impl Fn() -> Output) -> Output {
+    let mut patience = Patience::default();
+    let mut output = call();
+    while output.code != 0 {
+        assert!(patience.lasts(), "{output}");
+        std::thread::sleep(patience.pause());
+        output = call();
+    }
+    output
+}
+
 /// `csi controller create-volume` on a share, of 1 GiB.
 pub fn try_create(csi: &Csi, share: &Share, name: &str) -> Output {
     let params = share.params();

@@ -1,9 +1,9 @@
 //! Staging over NFS: one mount a volume and node, bind mounts for pods, also when the server forgets the volume or is gone.
 
-use crate::scene::{Scene, Version, Volume};
+use crate::scene::{Scene, Version, Volume, repeated};
 use crate::server::{Away, Server};
 use crate::support::driver::binary;
-use crate::support::patience::{Patience, until};
+use crate::support::patience::until;
 use crate::support::process::children;
 use crate::support::program::Output;
 use crate::upstream;
@@ -171,18 +171,6 @@ fn without_a_record_only_the_volumes_own_mount_is_published_from() {
     scene.has_no_mounts();
 }
 
-/// Repeats a call for as long as the work folder's disk is too slow.
-fn answered(call: impl Fn() -> Output) {
-    let mut patience = Patience::default();
-    let mut output = call();
-    while output.code == 64 + 14 {
-        assert!(patience.lasts(), "{output}");
-        std::thread::sleep(patience.pause());
-        output = call();
-    }
-    output.succeeds();
-}
-
 /// As on a node without a disk.
 #[test]
 fn a_work_folder_over_nfs_is_as_good() {
@@ -195,12 +183,12 @@ fn a_work_folder_over_nfs_is_as_good() {
     scene.driver.restart();
     let staging = scene.staging();
     let more = ["--staging-target-path", staging.as_str()];
-    answered(|| scene.try_stage(&volume));
+    repeated(|| scene.try_stage(&volume));
     for _ in 0..2 {
-        answered(|| scene.try_publish(&volume, "target", &more));
+        repeated(|| scene.try_publish(&volume, "target", &more));
     }
-    answered(|| scene.try_unpublish(&volume, "target"));
-    answered(|| scene.try_unstage(&volume));
+    repeated(|| scene.try_unpublish(&volume, "target"));
+    repeated(|| scene.try_unstage(&volume));
     assert_eq!(scene.driver.mounts(), [work.as_path()]);
     scene.driver.kill();
     rustix::mount::unmount(&work, rustix::mount::UnmountFlags::empty()).unwrap();

@@ -316,7 +316,7 @@ impl RecordFiles {
 }
 
 fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
-    // Over NFS only a file that is open for writing can be locked for one alone. The lock of a folder is this node's own everywhere.
+    // Over NFS an exclusive lock needs a file that is open for writing. A folder's lock is this node's own, there too.
     let file = match open(path, OFlags::RDWR | OFlags::NOFOLLOW) {
         Err(Errno::ISDIR | Errno::ROFS | Errno::ACCESS | Errno::PERM) => {
             open(path, OFlags::RDONLY | OFlags::NOFOLLOW)
