@@ -9,6 +9,7 @@ use crate::support::patience::{until, up_to_a_limit};
 use crate::support::process::Process;
 use crate::support::program::{BINARY, Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::unserved;
 use csi_proto::{SPEC_VERSION, v1};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value as Json;
@@ -73,7 +74,7 @@ fn a_healthy_driver_has_a_page_without_a_fault() {
         check(&run, "registration")["text"],
         "nfs.csi.internal-reg.sock"
     );
-    drop(listener);
+    unserved::stop_listening(&listener);
     let run = csi.run(&format!("doctor {flags} -o json")).exits(3);
     let text = check(&run, "registration")["text"].to_string();
     assert!(text.contains("nobody listens"), "{run}");
@@ -336,7 +337,7 @@ fn sockets_behind_which_something_is_wrong() {
     let csi = Csi::new();
     let file = csi.file("file", "");
     let dead = csi.home().join("dead.sock");
-    drop(UnixListener::bind(&dead).unwrap());
+    unserved::socket_file(&dead);
     let missing = csi.home().join("missing.sock");
     let lost = csi.home().join("nowhere/missing.sock");
     for (path, text) in [

@@ -4,6 +4,7 @@
 use crate::support::patience::up_to_a_limit;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::unserved;
 use csi_proto::duration;
 use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::list_volumes_response::VolumeStatus;
@@ -364,7 +365,7 @@ fn is_not_there() {
         .says("csi.sock")
         .says("hint: ");
     // A socket file that a dead driver left.
-    drop(std::os::unix::net::UnixListener::bind(&missing).unwrap());
+    unserved::socket_file(&missing);
     csi.run(&format!("identity probe -e {}", missing.display()))
         .exits(64 + 14)
         .says("csi.sock")

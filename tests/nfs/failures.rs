@@ -3,6 +3,7 @@
 use crate::scene::{Scene, Version, Volume};
 use crate::support::patience::until;
 use crate::support::program::{Csi, Output};
+use crate::support::unserved;
 use std::fs;
 use std::net::TcpListener;
 
@@ -63,12 +64,7 @@ fn a_name_that_does_not_resolve() {
 #[test]
 fn a_server_that_refuses_connections() {
     let scene = scene("refusing");
-    // Nobody listens there once the listener is gone.
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let (_kept, port) = unserved::port();
     let options = format!("port={port}");
     fails_naming(
         &scene,
@@ -162,10 +158,8 @@ fn kerberos_that_does_not_work_here() {
 #[test]
 fn no_part_of_an_options_value_is_told() {
     let scene = Scene::with_driver("values", Version::V4_2, &["--log-level", "debug"]);
-    // Nobody listens there once the listener is gone.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port().to_string();
-    drop(listener);
+    let (_kept, port) = unserved::port();
+    let port = port.to_string();
     let shapes = [
         ("sec=krb5:hunter2", "hunter2"),
         ("sec=hunter2:sys:hunter2", "hunter2"),

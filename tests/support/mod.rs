@@ -21,6 +21,7 @@ pub mod storm;
 pub mod strace;
 pub mod terminal;
 pub mod torture;
+pub mod unserved;
 
 pub use patience::PATIENCE;
 

@@ -3,6 +3,7 @@
 //! It proves that a conformance suite can pass and can fail, and stands behind other tools' tests where they need a driver
 //! that does everything.
 
+use super::unserved::stop_listening;
 use csi_mock::{Mock, Options, Storage};
 use csi_proto::lock::lock;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -10,6 +11,7 @@ use rustix::io::ioctl_fionread;
 use std::fs::File;
 use std::future::pending;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,6 +42,7 @@ struct Machine {
 }
 
 struct Running {
+    listener: OwnedFd,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -180,6 +183,8 @@ impl Machine {
             let _context = runtime.enter();
             UnixListener::bind(&socket).expect("a free socket")
         };
+        let copy = listener.as_fd().try_clone_to_owned();
+        let copy = copy.expect("another descriptor");
         let server = Mock::new(self.options.clone(), self.storage.clone()).server();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -193,14 +198,24 @@ impl Machine {
             // Connections and calls end here, as those of a process that is killed.
             runtime.shutdown_background();
         });
-        *lock(&self.running) = Some(Running { stop, thread });
+        *lock(&self.running) = Some(Running {
+            listener: copy,
+            stop,
+            thread,
+        });
     }
 
     fn halt(&self) {
         let running = lock(&self.running).take();
-        if let Some(Running { stop, thread }) = running {
+        if let Some(Running {
+            listener,
+            stop,
+            thread,
+        }) = running
+        {
             drop(stop);
             let ended = thread.join();
+            stop_listening(listener);
             assert!(
                 ended.is_ok() || std::thread::panicking(),
                 "the driver panicked"

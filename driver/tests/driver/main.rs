@@ -29,5 +29,7 @@ mod staging;
 mod strace;
 mod unaccepted;
 mod unread_log;
+#[path = "../../../tests/support/unserved.rs"]
+mod unserved;
 #[cfg(feature = "upstream")]
 mod upstream;

@@ -2,6 +2,7 @@
 
 use crate::rig::patience::patiently;
 use crate::rig::{Client, Driver, Rig, run};
+use crate::unserved;
 use csi_proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
@@ -159,7 +160,7 @@ async fn a_socket_that_is_lost_is_made_anew() {
 async fn a_dead_socket_is_replaced_and_a_live_one_is_not() {
     let (rig, flags) = rig();
     let (folder, socket) = folder(&rig);
-    drop(UnixListener::bind(&socket).unwrap());
+    unserved::socket_file(&socket);
     driver(&rig, &flags).kill();
     assert!(socket.exists());
     let first = driver(&rig, &flags);

@@ -2,6 +2,7 @@
 
 use crate::rig::patience::Patience;
 use crate::rig::{Client, Driver, Rig, publish_request, run};
+use crate::unserved;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
 use csi_proto::v1::{
     CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetCapabilitiesRequest,
@@ -45,7 +46,7 @@ async fn a_new_socket_has_its_mode_and_goes_away_at_the_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
     let rig = Rig::new();
-    drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
+    unserved::socket_file(rig.path("csi.sock"));
     let driver = rig.driver_with(&["--socket-mode", "0600"]);
     let mode = rig
         .path("csi.sock")
@@ -193,7 +194,7 @@ fn hold_the_place(rig: &Rig) -> std::fs::File {
 #[test]
 fn a_socket_that_comes_while_a_driver_starts_is_not_replaced() {
     let rig = Rig::new();
-    drop(UnixListener::bind(rig.path("csi.sock")).unwrap());
+    unserved::socket_file(rig.path("csi.sock"));
     // In the place of the faster one.
     let lock = hold_the_place(&rig);
     let path = rig.path(".csi.sock.lock");

@@ -4,8 +4,8 @@ use super::check;
 use crate::support::PATIENCE;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::unserved;
 use serde_json::Value as Json;
-use std::os::unix::net::UnixListener;
 use tonic::Code;
 
 #[test]
@@ -42,7 +42,7 @@ fn a_driver_that_fails_calls_is_not_said_to_be_silent() {
 fn a_socket_that_a_proxy_has_moved_aside_is_found() {
     let csi = Csi::new();
     for name in ["z.sock", "z.sock.driver"] {
-        drop(UnixListener::bind(csi.home().join(name)).unwrap());
+        unserved::socket_file(csi.home().join(name));
     }
     let run = csi
         .run("doctor unix:z.sock --kubelet /nowhere -o json")

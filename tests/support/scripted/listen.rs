@@ -1,5 +1,6 @@
 //! The sockets that a scripted driver can listen on, each as a stream of connections.
 
+use super::super::unserved::stop_listening;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net as std_unix;
 use std::path::Path;
@@ -85,6 +86,15 @@ impl Listener {
                 let (stream, _) = socket.accept().await.ok()?;
                 Some(Box::pin(tls.accept(stream).await.ok()?))
             }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        match &self.socket {
+            Socket::Unix(socket) => stop_listening(socket),
+            Socket::Tcp(socket, _) => stop_listening(socket),
         }
     }
 }

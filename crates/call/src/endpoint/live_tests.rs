@@ -3,6 +3,8 @@
 
 mod exec;
 mod tls;
+#[path = "../../../../tests/support/unserved.rs"]
+mod unserved;
 
 use super::*;
 use crate::session::Session;
@@ -235,7 +237,7 @@ async fn long_error_messages_survive() {
 async fn a_missing_socket_is_told_from_a_dead_one() {
     let (folder, path) = in_folder("s");
     assert!(matches!(failure(&path).await, EndpointError::NoSocket(..)));
-    drop(unix::UnixListener::bind(&path).expect("bound"));
+    unserved::socket_file(&path);
     assert!(matches!(failure(&path).await, EndpointError::Refused(..)));
     let folder = folder.path();
     std::fs::write(folder.join("file"), "").expect("written");
@@ -251,9 +253,7 @@ async fn a_missing_socket_is_told_from_a_dead_one() {
 
 #[tokio::test]
 async fn a_closed_port_is_refused() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
+    let (_kept, port) = unserved::port();
     let error = failure(&format!("tcp://127.0.0.1:{port}")).await;
     assert_eq!(
         error.to_string(),
@@ -326,6 +326,7 @@ async fn a_driver_that_dies_in_a_call_leaves_the_reason() {
     // Passes one connection on, until it is aborted.
     let driver = tokio::spawn(async move {
         let (mut near, _) = listener.accept().await.expect("accepted");
+        unserved::stop_listening(&listener);
         let mut far = UnixStream::connect(behind).await.expect("connected");
         let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
     });

@@ -1,0 +1,33 @@
+//! Sockets at which nobody listens, from the first moment on.
+//!
+//! It is not enough to drop a listener. Until a process that another test starts is another program, it has a copy of every
+//! open socket, and the kernel goes on taking connections to a copy that listens. And a free port may be taken again.
+#![allow(dead_code)] // Every test program uses a part of it.
+
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketType};
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// Makes the socket file that a dead process leaves.
+pub fn socket_file(path: impl AsRef<Path>) {
+    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None);
+    let address = SocketAddrUnix::new(path.as_ref()).expect("a short path");
+    rustix::net::bind(socket.expect("a socket"), &address).expect("a new file");
+}
+
+/// A port of this machine, and the socket that keeps it from being taken.
+pub fn port() -> (OwnedFd, u16) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+    let socket = socket.expect("a socket");
+    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    rustix::net::bind(&socket, &any).expect("a free port");
+    let address = rustix::net::getsockname(&socket).expect("an address");
+    let address = SocketAddrV4::try_from(address).expect("the bound one");
+    (socket, address.port())
+}
+
+/// Ends the listening of a socket and of each copy of it.
+pub fn stop_listening(listener: impl AsFd) {
+    rustix::net::shutdown(listener, Shutdown::Both).expect("a socket that listens");
+}
