@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 /// How many bytes of lines wait at most. The thread may have as many in hand.
 const WAITING_MAX: usize = 1 << 20;
 
+/// How often whoever waits for another thread waits for the whole time. By a clock alone, a process that stood still for as long
+/// would not wait at all.
+pub const ROUNDS: u32 = 3;
+
 /// Lines that wait to be written.
 pub struct LineQueue {
     state: Mutex<State>,
@@ -101,16 +105,21 @@ impl LineQueue {
         (lines, std::mem::take(&mut state.dropped))
     }
 
-    /// Waits until all lines are written, or none was for so long; for a reader who takes them slowly, ten times as long in all.
+    /// Waits until all lines are written, or none was in [`ROUNDS`] of `patience`; for a reader who takes them slowly, ten of them.
     pub fn flush(&self, patience: Duration) {
         let end = Instant::now() + 10 * patience;
+        let mut idle = 0;
         let mut state = lock(&self.state);
         while state.has_writer && (state.is_writing || !state.waiting.is_empty()) {
             let before = state.written;
             let left = end.saturating_duration_since(Instant::now());
             let (now, is_over) = wait_for(&self.written, state, patience.min(left));
             state = now;
-            if left.is_zero() || is_over && state.written == before {
+            match is_over && state.written == before {
+                true => idle += 1,
+                false => idle = 0,
+            }
+            if left.is_zero() || idle == ROUNDS {
                 return;
             }
         }

@@ -1,6 +1,7 @@
 //! Files of unix sockets: what is at a path, connecting without end, and a socket's file that goes with its owner. Both programs
 //! serve, and none may take a socket from another process.
 
+use crate::line_queue::ROUNDS;
 use crate::place_lock::PlaceLock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
 use rustix::io::Errno;
@@ -11,10 +12,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How long the removal of a socket's file is waited for: a file system that hangs must not keep the process.
+/// How long the removal of a socket's file is waited for, [`ROUNDS`] times: a file system that hangs must not keep the process.
 const REMOVAL_BOUND: Duration = Duration::from_secs(1);
 
 /// What is at a path that is to be a socket.
@@ -167,7 +168,9 @@ impl Drop for SocketFile {
             drop(removed);
         });
         if removing.is_ok() {
-            let _ = when_removed.recv_timeout(REMOVAL_BOUND);
+            let is_late =
+                |_| when_removed.recv_timeout(REMOVAL_BOUND) == Err(RecvTimeoutError::Timeout);
+            let _ = (0..ROUNDS).all(is_late);
         }
     }
 }

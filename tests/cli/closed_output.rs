@@ -10,15 +10,24 @@ use csi_proto::v1::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use tonic::Code;
 
+/// An output that nobody reads. Not a pipe: of its reading end a child that another test starts may have a copy.
+fn closed() -> OwnedFd {
+    let (reader, writer) = UnixStream::pair().unwrap();
+    reader.shutdown(Shutdown::Both).unwrap();
+    writer.into()
+}
+
 /// The exit code where nobody reads, and what stderr says.
 fn unread(csi: &Csi, arguments: &[&str]) -> (i32, String) {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
     let mut command = csi.command();
-    command.args(arguments).stdin(Stdio::null()).stdout(writer);
+    command.args(arguments).stdin(Stdio::null());
+    command.stdout(closed());
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.code().unwrap(), said)
@@ -92,8 +101,7 @@ fn notes_that_nobody_hears_end_no_change() {
         Reply::error(Code::NotFound, "no such volume"),
     );
     let csi = Csi::at(driver.endpoint());
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
+    let writer = closed();
     let mut command = csi.command();
     command
         .args([
@@ -224,11 +232,13 @@ fn a_proxy_whose_lines_nobody_reads_goes_on_and_says_so_by_its_exit_code() {
     driver.on("Probe", Reply::message(&ProbeResponse::default()));
     let csi = Csi::new();
     let socket = format!("unix://{}", csi.home().join("p.sock").display());
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
     let mut command = csi.command();
     command.args(["proxy", "--listen", &socket, "--to", driver.endpoint()]);
-    let mut proxy = command.stdin(Stdio::null()).stdout(writer).spawn().unwrap();
+    let mut proxy = command
+        .stdin(Stdio::null())
+        .stdout(closed())
+        .spawn()
+        .unwrap();
     let called = ["--wait", "60s", "-e", &socket, "identity", "probe"];
     let called = [csi.run_args(called), csi.run_args(called)];
     // It ends by itself once it is told to.

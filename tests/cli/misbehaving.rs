@@ -409,7 +409,7 @@ fn never_ends_its_stream() {
             size_bytes: 1 << 12,
         }],
     };
-    let ranges: Vec<_> = (0..200).map(range).collect();
+    let ranges: Vec<_> = (0..2_000).map(range).collect();
     let driver = ScriptedDriver::unix();
     // Each message comes in time, and all of them do not.
     let pause = Duration::from_millis(50);

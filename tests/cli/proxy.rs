@@ -9,6 +9,7 @@ mod sockets;
 mod wire;
 
 use crate::support::driver::Driver;
+use crate::support::patience::until;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -56,6 +57,20 @@ impl Proxy {
     /// Runs `csi` through it.
     fn run(&self, line: &str) -> Output {
         self.csi.run(&format!("-e {} {line}", self.endpoint()))
+    }
+
+    /// Waits until so many calls are in the recording `r.jsonl`: they are written behind the answers.
+    #[track_caller]
+    fn has_recorded(&self, calls: usize) {
+        let path = self.csi.home().join("r.jsonl");
+        until("the calls are recorded", || {
+            // Behind its first line.
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .matches('\n')
+                .count()
+                > calls
+        });
     }
 
     /// Ends it with SIGTERM; returns what it wrote to stdout and stderr.

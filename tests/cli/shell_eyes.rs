@@ -1,7 +1,7 @@
 //! Tests of `csi shell` for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
 
 use crate::shell_terminal::{
-    CTRL_C, CTRL_D, leaves_no_requests, prompted, scripted, shell, volumes,
+    CTRL_C, CTRL_D, learns_ids, leaves_no_requests, prompted, scripted, shell, volumes,
 };
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -164,11 +164,24 @@ fn what_was_typed_before_is_suggested() {
     );
 }
 
+/// What is shown before the next prompt that knows of no answer: another prompt may come before that is known.
+fn until_no_answer(shell: &mut Terminal) -> String {
+    let mut shown = String::new();
+    loop {
+        shown += &shell.expect("csi (");
+        match shell.expect(")> ").as_str() {
+            "no answer" => return shown,
+            other => assert_eq!(other, "connecting"),
+        }
+        shell.press("\r");
+    }
+}
+
 #[test]
 fn a_dead_endpoint_says_why_at_the_prompt() {
     let csi = Csi::at("unix:///nowhere/csi.sock");
     let mut shell = shell(&csi);
-    let before = shell.expect("csi (no answer)> ");
+    let before = until_no_answer(&mut shell);
     assert!(
         before.contains("the socket /nowhere/csi.sock does not exist"),
         "{before}"
@@ -303,6 +316,13 @@ fn an_id_is_offered_once_on_a_line() {
     driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
     let mut shell = shell(&Csi::at(driver.endpoint()));
     prompted(&mut shell);
+    let offered = "delete-volume vol-1 vol-2 ";
+    learns_ids(
+        &mut shell,
+        "delete-volume vol-1 \t",
+        offered,
+        "scripted.example.com",
+    );
     shell.press("delete-volume vol-1 \t");
     shell.expect("delete-volume vol-1 vol-2 ");
     shell.press(CTRL_C);

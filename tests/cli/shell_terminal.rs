@@ -35,6 +35,15 @@ pub fn prompted_by(shell: &mut Terminal, driver: &str) {
     assert!(shown.ends_with(driver), "{shown}");
 }
 
+/// Presses keys that ask for completions, and leaves the line, until `offered` is shown: a driver has a limit for its ids, which a
+/// busy machine may pass. They are remembered for what follows.
+pub fn learns_ids(shell: &mut Terminal, keys: &str, offered: &str, driver: &str) {
+    until("the ids are offered", || {
+        shell.press(&format!("{keys}{CTRL_C}"));
+        shell.expect(&format!("\n{driver}> ")).contains(offered)
+    });
+}
+
 fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
     let mut command = csi.command();
     command.arg("shell");
@@ -91,6 +100,12 @@ fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
     let id = csi.run(&create).succeeds().value().to_owned();
     let mut shell = shell(&csi);
     prompted_by(&mut shell, "nfs.csi.internal");
+    learns_ids(
+        &mut shell,
+        "controller expand-volume \t",
+        &id[id.len() - 16..],
+        "nfs.csi.internal",
+    );
     shell.press("contr\texpand-\t");
     shell.expect("controller expand-volume ");
     // The only volume is completed whole.
@@ -225,6 +240,12 @@ fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
     driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
     let mut shell = shell(&Csi::at(driver.endpoint()));
     prompted(&mut shell);
+    learns_ids(
+        &mut shell,
+        "controller rm \t\t",
+        "vol-1  vol-2",
+        "scripted.example.com",
+    );
     shell.press("controller rm \t");
     shell.expect("controller rm vol-");
     shell.press("\t\t");
@@ -562,8 +583,15 @@ fn long_ids_are_listed_in_a_narrow_terminal() {
     driver.on("ListVolumes", volumes(&ids.each_ref().map(String::as_str)));
     let mut shell = shell_of_size(&Csi::at(driver.endpoint()), 40, 15);
     prompted(&mut shell);
-    shell.press("controller rm \t\t");
     let end = "v".repeat(35);
+    let last = format!("…{end}-c\n");
+    learns_ids(
+        &mut shell,
+        "controller rm \t\t",
+        &last,
+        "scripted.example.com",
+    );
+    shell.press("controller rm \t\t");
     // Every id, its end, and then the line again.
     shell.expect(&format!("\n…{end}-a\n…{end}-b\n…{end}-c\n"));
     shell.expect("scripted.example.com> controller rm");

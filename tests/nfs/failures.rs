@@ -110,7 +110,8 @@ fn an_export_whose_folder_was_made_anew() {
     let scene = Scene::new("export-anew", Version::V4_2);
     let volume = scene.create("pvc-1");
     let folder = scene.share.folder();
-    fs::remove_dir_all(folder).unwrap();
+    // What follows a share's first use may make something there meanwhile.
+    until("it is gone", || fs::remove_dir_all(folder).is_ok());
     fs::create_dir(folder).unwrap();
     // What is there now is seen at once: a share without records, where there were some.
     let failed = scene.try_delete(&volume).exits(64 + 9);

@@ -3,6 +3,8 @@
 //! Another process writes them. A thread of this one that starts a child at the same moment hands it every open descriptor
 //! until the child's exec, and the kernel refuses to run a file that somebody has open for writing ("Text file busy").
 
+#![allow(dead_code)] // Every test program uses a part of it.
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -41,7 +41,7 @@ impl Terminal {
         grantpt(&person).expect("granted");
         unlockpt(&person).expect("unlocked");
         let name = ptsname(&person, Vec::new()).expect("named");
-        let flags = OFlags::RDWR | OFlags::NOCTTY;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let program = File::from(open(name.as_c_str(), flags, Mode::empty()).expect("opened"));
         let size = Winsize {
             ws_row: rows,

@@ -5,6 +5,7 @@
 //! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second. Programs that it
 //! has started then die with it.
 
+use csi_proto::line_queue::ROUNDS;
 use csi_sys::end_signals::is_ignored;
 use csi_sys::{process_groups, waits};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -24,8 +25,8 @@ use tokio::time::sleep;
 /// What went wrong where [`Signals::watch_first`] fails.
 pub const UNWATCHED: &str = "signals cannot be watched";
 
-/// How long a second signal may wait to be heard.
-const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// How long a second signal may wait to be heard, [`ROUNDS`] times.
+const HEARD_WITHIN: Duration = Duration::from_millis(350);
 
 /// The signals that ask to stop. SIGHUP is none where whoever started the program has it ignored, as nohup does.
 fn signals() -> Vec<i32> {
@@ -116,7 +117,9 @@ fn hear(
             signals.next().await;
             count += 1;
             if sender.send(()).is_ok() && count > 1 {
-                sleep(HEARD_WITHIN).await;
+                for _ in 0..ROUNDS {
+                    sleep(HEARD_WITHIN).await;
+                }
                 if heard.load(Ordering::SeqCst) < count {
                     die();
                 }

@@ -3,6 +3,7 @@
 
 use super::stdout::SharedStdout;
 use csi_error::note;
+use csi_proto::line_queue::ROUNDS;
 use csi_proto::lock;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +20,7 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 /// The number of bytes that are written at once.
 const BATCH: usize = 64 << 10;
 
-/// How long the end waits for a reader who takes nothing.
+/// How long the end waits for a reader who takes nothing, [`ROUNDS`] times.
 pub const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the thread rests after it has written. Whoever shows something while it rests need not wake it, which would
@@ -150,8 +151,8 @@ impl<T> Lines<T> {
         self.shared.has_failed.load(Ordering::Relaxed)
     }
 
-    /// Waits until everything is written, and returns the number of items that could not be. `patience` is how long it waits for
-    /// somebody who takes nothing. Who gave up once does not wait again.
+    /// Waits until everything is written, and returns the number of items that could not be. It waits [`ROUNDS`] of `patience`
+    /// for somebody who takes nothing. Who gave up once does not wait again.
     pub fn flush(&self, patience: Duration) -> u64 {
         self.flush_while(patience, self.shared.work.watch())
     }
@@ -159,10 +160,17 @@ impl<T> Lines<T> {
     /// As [`Lines::flush`]; `goes_on` tells whether a thread that has written no item for so long is at work all the same.
     pub fn flush_while(&self, patience: Duration, mut goes_on: impl FnMut() -> bool) -> u64 {
         let unwritten = || self.shared.unwritten.load(Ordering::Relaxed);
+        let mut idle = 0;
         let mut hears = |progress: &Receiver<()>| match progress.recv_timeout(patience) {
-            Ok(()) => true,
-            Err(RecvTimeoutError::Timeout) => goes_on(),
             Err(RecvTimeoutError::Disconnected) => false,
+            Err(RecvTimeoutError::Timeout) if !goes_on() => {
+                idle += 1;
+                idle < ROUNDS
+            }
+            _ => {
+                idle = 0;
+                true
+            }
         };
         // A reader that lags so far behind, or takes nothing, may never read: the end of the process does not wait for it.
         if let Some(progress) = lock(&self.progress).take() {

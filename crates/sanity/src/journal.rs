@@ -121,6 +121,15 @@ impl Journal {
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // The close alone leaves the lock to a program that is just being started, which has a copy of each open file.
+        if let Some(file) = &self.file {
+            let _ = lock(file).unlock();
+        }
+    }
+}
+
 /// The file of a journal, with its first line.
 fn begun(folder: &Path, endpoints: &[String; 2]) -> io::Result<File> {
     let mut file = fs::OpenOptions::new()
@@ -129,7 +138,7 @@ fn begun(folder: &Path, endpoints: &[String; 2]) -> io::Result<File> {
         .mode(0o600)
         .open(folder.join(FILE))?;
     file.try_lock()?;
-    writeln!(file, "{}", json!({ "endpoints": endpoints }))?;
+    file.write_all(format!("{}\n", json!({ "endpoints": endpoints })).as_bytes())?;
     Ok(file)
 }
 

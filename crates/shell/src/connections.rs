@@ -93,8 +93,9 @@ impl DriverStatus {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// Notes what a call has shown; its failure was reported.
+    /// Notes what a call has shown; its failure was reported. It overtakes what a prompt asks.
     pub fn note(&mut self, answers: bool) {
+        self.asking = None;
         self.is_said = !answers;
         if self.answers != Some(answers) || !answers {
             self.asked = None;

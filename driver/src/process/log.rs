@@ -14,10 +14,8 @@ use std::time::{Duration, SystemTime};
 /// The lines of this process on their way to stderr.
 static LINES: LineQueue = LineQueue::new();
 
-/// How long the end of the process waits for a reader who takes no line, and how often. By a clock alone, a process that stood still
-/// as long would not wait at all for the thread that writes.
+/// How long the end of the process waits for a reader who takes no line, [`ROUNDS`](csi_proto::line_queue::ROUNDS) times.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
-const FLUSH_TRIES: usize = 3;
 
 /// The form of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -109,9 +107,7 @@ fn add(text: &str, format: Format) {
 
 /// Waits until what was logged is written, or the reader has taken nothing for a while. To be called at the end of the process.
 pub fn flush() {
-    for _ in 0..FLUSH_TRIES {
-        LINES.flush(FLUSH_PATIENCE);
-    }
+    LINES.flush(FLUSH_PATIENCE);
 }
 
 /// Logs a panic like any other event, where the library would write to stderr itself and wait for whoever reads it.

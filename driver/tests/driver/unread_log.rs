@@ -120,10 +120,14 @@ async fn a_reader_who_is_there_gets_the_last_lines() {
     // More than the pipe holds, and less than the queue.
     unread.call(20).await;
     let log = unread.log.try_clone().unwrap();
+    let (begins, begun) = std::sync::mpsc::channel();
     let reading = std::thread::spawn(move || {
-        let lines = BufReader::new(log).lines().map(Result::unwrap);
-        lines.collect::<Vec<_>>()
+        let mut lines = BufReader::new(log).lines().map(Result::unwrap);
+        let first = lines.next();
+        begins.send(()).unwrap();
+        first.into_iter().chain(lines).collect::<Vec<_>>()
     });
+    begun.recv().unwrap();
     unread.end();
     // The pipe ends with the last process that has it.
     let lines = reading.join().unwrap();

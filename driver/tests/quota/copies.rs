@@ -1,6 +1,7 @@
 //! Copies that are left to an agent on a disk without room for them.
 
 use crate::hazards::fill;
+use crate::patience::Patience;
 use crate::scene::MIB;
 use crate::site::{Site, until, volume};
 use csi_nfs_store::metrics::METRICS;
@@ -24,6 +25,29 @@ impl Site {
         let answer = self.controller.create_snapshot(Request::new(request));
         Ok(answer.await?.into_inner().snapshot.unwrap())
     }
+
+    /// What refuses a snapshot where so much room is left, and the file that takes the rest. Of what other tests have deleted room may
+    /// come back late: then again.
+    async fn refused(&self, source: &Volume, name: &str, left: u64) -> (File, Status) {
+        let mut patience = Patience::default();
+        loop {
+            let filler = File::options().write(true).open(fill(&self.share.folder));
+            let filler = filler.unwrap();
+            let size = filler.metadata().unwrap().len();
+            filler.set_len(size - left).unwrap();
+            let made = match self.snapshot(source, name).await {
+                Err(refused) => return (filler, refused),
+                Ok(made) => made,
+            };
+            assert!(patience.lasts(), "there is room without end");
+            let request = DeleteSnapshotRequest {
+                snapshot_id: made.snapshot_id,
+                ..Default::default()
+            };
+            let answer = self.controller.delete_snapshot(Request::new(request));
+            answer.await.unwrap();
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,11 +64,8 @@ async fn a_copy_by_an_agent_on_a_full_disk_says_so_and_leaves_nothing() {
         fs::write(folder.join(number.to_string()), [7; 4096]).unwrap();
     }
     rustix::fs::syncfs(File::open(&folder).unwrap()).unwrap();
-    let filler = fill(&site.share.folder);
-    let file = File::options().write(true).open(&filler).unwrap();
-    file.set_len(file.metadata().unwrap().len() - LEFT).unwrap();
 
-    let refused = site.snapshot(&source, "s").await.unwrap_err();
+    let (_, refused) = site.refused(&source, "s", LEFT).await;
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     // Lines are written behind the answers, one after the other.
     let is_about_it = |line: &str| line.contains("not copied") && line.contains("No space");
@@ -57,12 +78,11 @@ async fn a_copy_by_an_agent_on_a_full_disk_says_so_and_leaves_nothing() {
         is_empty("snapshots") && is_empty("trash") && is_empty("drafts")
     });
     // With no room at all not even the record can be made.
-    fill(&site.share.folder);
-    let refused = site.snapshot(&source, "t").await.unwrap_err();
+    let (filler, refused) = site.refused(&source, "t", 0).await;
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
 
     // The agent goes on: the next copy is its own.
-    file.set_len(0).unwrap();
+    filler.set_len(0).unwrap();
     let before = METRICS.copied_files.get();
     let made = site.snapshot(&source, "s").await.unwrap();
     assert!(made.ready_to_use && agent.0.try_wait().unwrap().is_none());

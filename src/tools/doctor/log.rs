@@ -242,10 +242,14 @@ fn from_a_line(bytes: &[u8], is_cut: bool) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/support/executable.rs"]
+mod executable;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::tools::doctor::process::Home;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     /// A process with no output of its own, in a container or a unit.
     fn kept_in(home: Home) -> ProcessFacts {
@@ -265,8 +269,7 @@ mod tests {
     /// A program in the place of the journal's.
     fn journal_that(folder: &Path, does: &str) -> LogLocations {
         let journal = folder.join("journalctl");
-        fs::write(&journal, format!("#!/bin/sh\n{does}\n")).unwrap();
-        fs::set_permissions(&journal, fs::Permissions::from_mode(0o755)).unwrap();
+        executable::script(&journal, &format!("#!/bin/sh\n{does}\n"));
         LogLocations {
             journal,
             ..LogLocations::default()

@@ -154,7 +154,7 @@ pub struct Store {
     known: Mutex<Known>,
     /// The number of the change up to which all are on the disk.
     written: tokio::sync::Mutex<u64>,
-    _lock: File,
+    lock: File,
 }
 
 /// What is known, and how many changes have led to it.
@@ -182,7 +182,7 @@ impl Store {
             folder,
             known: Mutex::new(Known { state, changes: 0 }),
             written: tokio::sync::Mutex::default(),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -252,6 +252,13 @@ fn system(path: &Path) -> impl Fn(io::Error) -> StateError + use<> {
     move |cause| StateError::System {
         path: path.clone(),
         cause,
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // The close alone leaves it to a program that is just being started, which has a copy of each open file.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 

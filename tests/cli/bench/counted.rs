@@ -75,9 +75,9 @@ fn at_a_fixed_rate_a_stall_is_seen_by_every_call_that_was_due() {
     // What could not even begin is said.
     driver.on(
         "GetPluginInfo",
-        Reply::message(&v1::GetPluginInfoResponse::default()).after(Duration::from_millis(400)),
+        Reply::message(&v1::GetPluginInfoResponse::default()).after(Duration::from_secs(4)),
     );
-    let line = "bench identity plugin-info --rate 100 --duration 300ms --concurrency 1";
+    let line = "bench identity plugin-info --rate 10 --duration 3s --concurrency 1";
     let run = csi.run(line).succeeds();
     let told = run
         .stdout

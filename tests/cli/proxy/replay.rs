@@ -174,7 +174,7 @@ fn secrets_come_from_where_they_always_do() {
     proxy
         .run("controller create-volume a --secrets-file s.json")
         .succeeds();
-    proxy.process.wait_for_output("CreateVolume OK");
+    proxy.has_recorded(1);
     let text = std::fs::read_to_string(proxy.csi.home().join("r.jsonl")).unwrap();
     assert!(!text.contains("hunter"), "{text}");
     let replay = |flags: &str| {
@@ -211,9 +211,7 @@ fn what_the_driver_never_answered_is_not_compared() {
     caller.kill();
     driver.wait_for_cancellation("Probe");
     proxy.run("identity plugin-info").succeeds();
-    proxy
-        .process
-        .wait_for_output("#3 <- Identity/GetPluginInfo OK");
+    proxy.has_recorded(3);
     let fresh = ScriptedDriver::unix();
     plugin_info(&fresh);
     fresh.on("Probe", Reply::message(&ProbeResponse::default()));
@@ -252,6 +250,7 @@ fn calls_beside_each_other(slow: Duration) -> bool {
     driver.wait_for_call("Probe");
     proxy.run("identity plugin-info").succeeds();
     first.wait(crate::support::PATIENCE).unwrap();
+    proxy.has_recorded(2);
     let fresh = ScriptedDriver::unix();
     plugin_info(&fresh);
     let probed = Reply::message(&ProbeResponse::default());

@@ -1,6 +1,7 @@
 //! The sockets that a scripted driver can listen on, each as a stream of connections.
 
 use super::super::unserved::stop_listening;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net as std_unix;
 use std::path::Path;
@@ -77,14 +78,21 @@ impl Listener {
         self.answers
     }
 
-    /// The next connection; `None` for one that failed before its first byte, such as a refused handshake.
-    pub(super) async fn accept(&self) -> Option<Pin<Box<dyn Stream>>> {
+    /// The next connection, and its socket; `None` for one that failed before its first byte, such as a refused handshake.
+    pub(super) async fn accept(&self) -> Option<(Pin<Box<dyn Stream>>, OwnedFd)> {
         match &self.socket {
-            Socket::Unix(socket) => Some(Box::pin(socket.accept().await.ok()?.0)),
-            Socket::Tcp(socket, None) => Some(Box::pin(socket.accept().await.ok()?.0)),
-            Socket::Tcp(socket, Some(tls)) => {
+            Socket::Unix(socket) => {
                 let (stream, _) = socket.accept().await.ok()?;
-                Some(Box::pin(tls.accept(stream).await.ok()?))
+                let copy = stream.as_fd().try_clone_to_owned().ok()?;
+                Some((Box::pin(stream), copy))
+            }
+            Socket::Tcp(socket, tls) => {
+                let (stream, _) = socket.accept().await.ok()?;
+                let copy = stream.as_fd().try_clone_to_owned().ok()?;
+                match tls {
+                    None => Some((Box::pin(stream), copy)),
+                    Some(tls) => Some((Box::pin(tls.accept(stream).await.ok()?), copy)),
+                }
             }
         }
     }

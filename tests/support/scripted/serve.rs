@@ -9,6 +9,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::bytes::Bytes;
 use std::convert::Infallible;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -19,19 +20,19 @@ type Body = BoxBody<Bytes, Infallible>;
 pub(super) async fn connections(listener: Listener, shared: Arc<Shared>) {
     let mut unanswered = Vec::new();
     loop {
-        let Some(stream) = listener.accept().await else {
+        let Some((stream, socket)) = listener.accept().await else {
             continue;
         };
         shared.note(|seen| seen.connections += 1);
         if listener.answers() {
-            tokio::spawn(connection(TokioIo::new(stream), shared.clone()));
+            tokio::spawn(connection(TokioIo::new(stream), socket, shared.clone()));
         } else {
-            unanswered.push(stream);
+            unanswered.push((stream, socket));
         }
     }
 }
 
-async fn connection<I>(stream: I, shared: Arc<Shared>)
+async fn connection<I>(stream: I, socket: OwnedFd, shared: Arc<Shared>)
 where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
@@ -49,6 +50,8 @@ where
         _ = connection => {}
         () = disconnect.notified() => {}
     }
+    // At once, also where a child that is just being started has a copy.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
 async fn call(

@@ -124,7 +124,7 @@ fn a_folder_that_is_written_to_is_put_off() {
         std::thread::spawn(move || {
             let threads = Admission::default().extra_threads("a", UPKEEP);
             // Few names at a time: how long it takes is not a matter of how fast the others write.
-            let purged = purge_for(&share, &threads, &mut Tries::default(), TURN, 4 * BATCH);
+            let purged = purge_for(&share, &threads, &mut Tries::default(), LONG, 4 * BATCH);
             let _ = ended.send(purged.unwrap());
         });
         let purged = end.recv_timeout(LONG).expect("an end of the purge");
