@@ -1,7 +1,8 @@
 //! Tests of `csi shell` for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
 
 use crate::shell_terminal::{
-    CTRL_C, CTRL_D, learns_ids, leaves_no_requests, prompted, scripted, shell, volumes,
+    CTRL_C, CTRL_D, learns_ids, leaves_no_requests, prompted, scripted, shell, shell_of_size,
+    volumes,
 };
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -388,4 +389,26 @@ fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     shell.expect("\nscripted.example.com> ");
     shell.press("controller ls\r");
     shell.expect("VOLUME ID   CAPACITY\nvol-1       <unset>\n");
+}
+
+#[test]
+fn long_ids_are_listed_in_a_narrow_terminal() {
+    let driver = scripted();
+    let start = "v".repeat(50);
+    let ids = ["a", "b", "c"].map(|end| format!("{start}-{end}"));
+    driver.on("ListVolumes", volumes(&ids.each_ref().map(String::as_str)));
+    let mut shell = shell_of_size(&Csi::at(driver.endpoint()), 40, 15);
+    prompted(&mut shell);
+    let end = "v".repeat(35);
+    let last = format!("…{end}-c\n");
+    learns_ids(
+        &mut shell,
+        "controller rm \t\t",
+        &last,
+        "scripted.example.com",
+    );
+    shell.press("controller rm \t\t");
+    // Every id, its end, and then the line again.
+    shell.expect(&format!("\n…{end}-a\n…{end}-b\n…{end}-c\n"));
+    shell.expect("scripted.example.com> controller rm");
 }

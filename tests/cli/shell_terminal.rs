@@ -44,7 +44,7 @@ pub fn learns_ids(shell: &mut Terminal, keys: &str, offered: &str, driver: &str)
     });
 }
 
-fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
+pub fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
     let mut command = csi.command();
     command.arg("shell");
     for (name, value) in [("TERM", "xterm"), ("PAGER", "")] {
@@ -573,28 +573,6 @@ fn a_table_that_is_too_wide_becomes_records() {
     shell.press("controller ls\r");
     shell.expect(&format!("VOLUME ID   {long}\nCAPACITY"));
     shell.expect("\n\nVOLUME ID   vol-2\n");
-}
-
-#[test]
-fn long_ids_are_listed_in_a_narrow_terminal() {
-    let driver = scripted();
-    let start = "v".repeat(50);
-    let ids = ["a", "b", "c"].map(|end| format!("{start}-{end}"));
-    driver.on("ListVolumes", volumes(&ids.each_ref().map(String::as_str)));
-    let mut shell = shell_of_size(&Csi::at(driver.endpoint()), 40, 15);
-    prompted(&mut shell);
-    let end = "v".repeat(35);
-    let last = format!("…{end}-c\n");
-    learns_ids(
-        &mut shell,
-        "controller rm \t\t",
-        &last,
-        "scripted.example.com",
-    );
-    shell.press("controller rm \t\t");
-    // Every id, its end, and then the line again.
-    shell.expect(&format!("\n…{end}-a\n…{end}-b\n…{end}-c\n"));
-    shell.expect("scripted.example.com> controller rm");
 }
 
 #[test]
