@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::fixtures::{Placed, Volume};
-use super::paths::{FileKind, look, mounts_below, on_disk};
+use super::paths::{FileKind, barred, look, mounts_below, on_disk};
 use super::settings::Access;
 use super::verdict::{Stop, Verdict, each, ensure, skip_unless};
 use csi_arguments::capability::allows_writes;
@@ -134,7 +134,10 @@ impl Context {
         let (path, create) = data_file(placed);
         on_disk(move || {
             let opened = open_to_write(&path, create);
-            Ok(opened.and_then(|file| file.write_all_at(b"x", 0)).is_ok())
+            match opened.and_then(|file| file.write_all_at(b"x", 0)) {
+                Err(error) if barred(&error).is_some() => Err(error),
+                written => Ok(written.is_ok()),
+            }
         })
     }
 }

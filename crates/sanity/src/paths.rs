@@ -3,6 +3,8 @@
 
 use super::verdict::Stop;
 use csi_invocation::mount_points;
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -67,8 +69,25 @@ pub fn on_disk<T: Send + 'static>(
     let thread = thread::Builder::new().spawn(move || done.send(work()));
     thread.map_err(|error| failed(error.to_string()))?;
     match result.recv_timeout(PATIENCE) {
-        Ok(result) => result.map_err(|error| failed(error.to_string())),
+        Ok(result) => result.map_err(|error| match barred(&error) {
+            Some(why) => Stop::Barred(why.to_owned()),
+            None => failed(error.to_string()),
+        }),
         Err(_) => Err(failed(format!("no answer within {PATIENCE:?}"))),
+    }
+}
+
+/// Why an error says nothing of the driver, where it does not.
+pub fn barred(error: &io::Error) -> Option<&'static str> {
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        // What a driver publishes belongs to root, and becomes somebody else's by the orchestrator alone.
+        Some(Errno::ACCESS | Errno::PERM) if !geteuid().is_root() => {
+            Some("this user may not use what the driver publishes: run it as root")
+        }
+        Some(Errno::MFILE | Errno::NFILE) => {
+            Some("no more files can be opened on this side: see ulimit -n")
+        }
+        _ => None,
     }
 }
 

@@ -97,7 +97,7 @@ impl CaseResult {
         let (outcome, failure, reason) = match end {
             Ok(()) => (CaseOutcome::Passed, None, None),
             Err(Stop::Failed(failure)) => (CaseOutcome::Failed, Some(failure), None),
-            Err(Stop::Skipped(reason) | Stop::Unjudged(_, reason)) => {
+            Err(Stop::Skipped(reason) | Stop::Barred(reason) | Stop::Unjudged(_, reason)) => {
                 (CaseOutcome::Skipped, None, Some(reason))
             }
         };

@@ -183,6 +183,9 @@ pub async fn execute(run: Arc<Run>, one: Planned, mut asked: Asked) -> Ended {
             on.clone_from(rest);
         }
     }
+    if let Err(Stop::Barred(reason)) = &end {
+        lock(&run.incomplete).insert(reason.clone());
+    }
     match &end {
         Err(Stop::Failed(_)) => {}
         Err(Stop::Unjudged(cases, _)) => {

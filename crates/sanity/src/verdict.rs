@@ -16,6 +16,8 @@ pub enum Stop {
     Failed(Failure),
     /// The rule cannot be shown here; the text says why.
     Skipped(String),
+    /// This side cannot do what would show the rule, so that the run is incomplete; the text says why.
+    Barred(String),
     /// The rule cannot be shown where one of these cases fails; the text says why.
     Unjudged(Vec<&'static str>, String),
 }
@@ -68,6 +70,7 @@ impl Stop {
         match self {
             Self::Failed(failure) => Self::Failed(failure.masked(secrets)),
             Self::Skipped(reason) => Self::Skipped(masked(reason, secrets).into_owned()),
+            Self::Barred(reason) => Self::Barred(masked(reason, secrets).into_owned()),
             Self::Unjudged(on, reason) => {
                 Self::Unjudged(on.clone(), masked(reason, secrets).into_owned())
             }

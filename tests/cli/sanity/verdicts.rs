@@ -1,13 +1,19 @@
 //! What `csi sanity` makes of the failures of a run: said once, grouped, compared with a list of known ones, annotated.
 
-use super::{is_clean, sanity};
+use super::{arguments, is_clean, sanity};
+use crate::support::PATIENCE;
+use crate::support::process::Process;
 use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
 use csi_proto::v1;
+use rustix::process::geteuid;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use tonic::Code;
 
 #[test]
@@ -311,4 +317,34 @@ fn the_names_of_cases_are_completed() {
         run.stdout.starts_with("identity/probe/answers-ready\t"),
         "{run}"
     );
+}
+
+/// As one who is in the group of a driver's socket.
+#[test]
+fn a_user_who_may_not_use_the_volumes_accuses_nobody() {
+    // Whoever runs the tests may.
+    if !geteuid().is_root() {
+        return;
+    }
+    let driver = ReferenceDriver::start(Options::default());
+    let csi = Csi::at(&driver.endpoint());
+    let socket = Path::new(driver.endpoint().trim_start_matches("unix://")).to_owned();
+    for open in [
+        &socket,
+        &socket.parent().unwrap().to_owned(),
+        &csi.home().to_owned(),
+    ] {
+        fs::set_permissions(open, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let mut command = csi.command();
+    let more = "--filter lifecycle/ --filter snapshot --jobs 1";
+    command
+        .args(arguments(&csi, more).split(' '))
+        .uid(65_534)
+        .gid(65_534);
+    let ended = Process::start(&mut command).wait(6 * PATIENCE).unwrap();
+    let page = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.code(), 4, "{page}");
+    let told = "this user may not use what the driver publishes: run it as root";
+    assert!(page.contains(told) && !page.contains("failed:"), "{page}");
 }
