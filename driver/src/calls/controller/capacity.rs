@@ -67,7 +67,7 @@ async fn room(
     let ratio = parameters.overcommit;
     match (shares.expect_or(export, Expect::Any), ratio) {
         // The room of another share, or of the folder on which its disk is not mounted, says nothing.
-        (known @ Expect::Known(_), _) => {
+        (known @ (Expect::Known(_) | Expect::Kept(_)), _) => {
             let ask = move |share: &Share| match ratio {
                 Some(ratio) => promised::left(share, ratio),
                 None => free(share.root(), path.as_ref()),
@@ -83,7 +83,11 @@ async fn room(
             let (of, address) = (Arc::clone(shares), export.clone());
             let ask = move |root: Root| match Share::open(Arc::clone(&root), Expect::Initialised) {
                 Err(ShareError::NotInitialised) => promised::size_of(root).map(|it| ratio.of(it)),
-                share => promised::left(&of.counting(&address, share?), ratio),
+                share => {
+                    let share = share?;
+                    of.saw(&address, share.uuid());
+                    promised::left(&of.counting(&address, share), ratio)
+                }
             };
             shares.with_root(export, options, ask).await
         }

@@ -42,8 +42,8 @@ pub(super) async fn create(
 /// The share that the source of a copy is on.
 #[derive(Clone)]
 enum SourceShare {
-    /// The one with this UUID.
-    Known(ShareUuid),
+    /// The one with this UUID, at the address that the id says, where this driver knows that.
+    Known(ShareUuid, Option<Export>),
     /// The one at this address, for sources whose ids say no more.
     At(Export),
 }
@@ -154,10 +154,7 @@ async fn run(
     }
     let created = match source {
         None => create_empty(&shares, creation).await,
-        Some(source) => {
-            let uuid = source.uuid(&shares, &export).await?;
-            shares.create_copy(creation, uuid).await
-        }
+        Some(source) => copy(&shares, creation, source).await,
     };
     if created.is_ok() && is_open {
         shares.remember(&export).await;
@@ -174,30 +171,37 @@ async fn create_empty(shares: &Arc<Shares>, creation: Creation<Volume>) -> Volum
     created.await.map(Some)
 }
 
-impl SourceShare {
-    /// The UUID of the share, where it may be another one than that of the copy at `export`.
-    async fn uuid(
-        self,
-        shares: &Arc<Shares>,
-        export: &Export,
-    ) -> Result<Option<ShareUuid>, ControllerError> {
-        let other = match self {
-            Self::Known(uuid) => return Ok(Some(uuid)),
-            Self::At(same) if same == *export => return Ok(None),
-            Self::At(other) => other,
-        };
-        // It may be the same share by another name.
-        let expect = shares.expect_or(&other, Expect::Initialised);
-        let uuid = shares.with_share(&other, &Options::None, expect, |share| Ok(share.uuid()));
-        match uuid.await {
-            // The copy's share has records, so it is another one.
-            Err(none) if none.is_no_records() => Err(ControllerError::Share {
-                export: other,
-                source: Arc::new(ShareError::SourceElsewhere),
-            }),
-            uuid => uuid.map(Some),
+/// Makes a copy, which has to be on the share of its `source`.
+async fn copy(
+    shares: &Arc<Shares>,
+    mut creation: Creation<Volume>,
+    source: SourceShare,
+) -> VolumeOutcome {
+    let export = creation.export.clone();
+    let elsewhere = |error: ControllerError| match error.is_no_records() {
+        true => ControllerError::Share {
+            export: export.clone(),
+            source: Arc::new(ShareError::SourceElsewhere),
+        },
+        false => error,
+    };
+    let (uuid, there) = match source {
+        SourceShare::At(same) if same == export => return shares.create_copy(creation, None).await,
+        SourceShare::At(other) => {
+            // It may be the same share by another name. Without records it is none on which a copy can be.
+            let expect = shares.expect_or(&other, Expect::Initialised);
+            let uuid = shares.with_share(&other, &Options::None, expect, |share| Ok(share.uuid()));
+            (uuid.await.map_err(elsewhere)?, None)
         }
-    }
+        SourceShare::Known(uuid, there) => (uuid, there),
+    };
+    // A share without records gets none for this: the source is not on it, or its disk is away.
+    creation.expect = match there.is_some_and(|there| there == export) {
+        true => Expect::Kept(uuid),
+        false => Expect::Initialised,
+    };
+    let copied = shares.create_copy(creation, Some(uuid)).await;
+    copied.map_err(elsewhere)
 }
 
 /// Checks a volume_content_source. Returns it with its share.
@@ -217,7 +221,8 @@ fn check_source(
             limits::required("volume_content_source.volume.volume_id", text)?;
             let id: VolumeId = text.parse()?;
             let origin = Origin::new(text, id.key, id.nonce);
-            Ok((Source::Volume(origin), SourceShare::Known(id.uuid)))
+            let there = shares.locate(&id.location).ok();
+            Ok((Source::Volume(origin), SourceShare::Known(id.uuid, there)))
         }
         Some(Type::Snapshot(snapshot)) => {
             let text = &snapshot.snapshot_id;
@@ -229,7 +234,8 @@ fn check_source(
             limits::required("volume_content_source.snapshot.snapshot_id", text)?;
             let id: SnapshotId = text.parse()?;
             let origin = Origin::new(text, id.key, id.nonce);
-            Ok((Source::Snapshot(origin), SourceShare::Known(id.uuid)))
+            let there = shares.locate(&id.location).ok();
+            Ok((Source::Snapshot(origin), SourceShare::Known(id.uuid, there)))
         }
     }
 }

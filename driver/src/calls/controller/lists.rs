@@ -208,7 +208,7 @@ impl Shares {
             Err(_) => format!("{export}: no answer for {REACH:?}"),
         };
         // Unless a call has used it in this very moment.
-        if self.is_doubtful(&export) && lock(&self.known).remove(&export).is_some() {
+        if self.is_doubtful(&export) && self.forget(&export) {
             (self.config.notice)(&format!(
                 "lists go on without {export} until a call uses it again: {why}"
             ));

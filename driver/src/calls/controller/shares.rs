@@ -44,6 +44,9 @@ pub(crate) struct Chosen {
 pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
+    /// Shares that are not among the known ones, or not seen yet: an id told their UUID when they had lost their records, or they
+    /// were forgotten since.
+    lost: Mutex<BTreeMap<Export, ShareUuid>>,
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.
     work_folder: DiskThread,
@@ -73,6 +76,7 @@ impl Shares {
     pub(super) fn new(config: ControllerConfig) -> Self {
         let shares = Self {
             known: Mutex::default(),
+            lost: Mutex::default(),
             remembered: Mutex::new(Remembered::load(config.remember.clone())),
             work_folder: DiskThread::default(),
             agent_memory: Arc::default(),
@@ -126,6 +130,23 @@ impl Shares {
         share.used = Some(Instant::now());
         share.options.learn(given, used);
         !std::mem::replace(&mut share.recovered, true)
+    }
+
+    /// Keeps which share there is at an address that is known. It has been looked at, which is no use: nothing else is learned.
+    pub(super) fn saw(&self, export: &Export, uuid: ShareUuid) {
+        self.on_known(export, |share| {
+            share.uuid.get_or_insert(uuid);
+        });
+    }
+
+    /// Forgets a share, but for which one it was. Returns whether it was known.
+    pub(super) fn forget(&self, export: &Export) -> bool {
+        let mut known = lock(&self.known);
+        let share = known.remove(export);
+        if let Some(uuid) = share.as_ref().and_then(|share| share.uuid) {
+            lock(&self.lost).insert(export.clone(), uuid);
+        }
+        share.is_some()
     }
 
     /// The options to open a share with.
@@ -307,7 +328,20 @@ impl Shares {
         let mut named = self.config.named_shares.iter();
         let told = named.find_map(|named| named.uuid.filter(|_| named.export == *export));
         let seen = || self.on_known(export, |share| share.uuid).flatten();
-        told.or_else(seen).map_or(unknown, Expect::Known)
+        // An id may be older than the share that is there now.
+        let lost = || lock(&self.lost).get(export).copied().map(Expect::Kept);
+        let known = told.or_else(seen).map(Expect::Known);
+        known.or_else(lost).unwrap_or(unknown)
+    }
+
+    /// The share with this `root`, if it is what `expect` says, or what is known of it by now. One that has lost its records is
+    /// remembered: a later call that knows less would begin anew in its place.
+    fn expected(&self, export: &Export, root: Root, expect: Expect) -> Result<Share, ShareError> {
+        let opened = Share::open(root, self.expect_or(export, expect));
+        if let Err(ShareError::RecordsMissing(uuid)) = opened {
+            lock(&self.lost).entry(export.clone()).or_insert(uuid);
+        }
+        opened
     }
 
     /// The root folder of a share, and the options that it was opened with.
@@ -427,7 +461,7 @@ impl Shares {
     }
 
     /// Does `work` of any kind with a share that is what `expect` says. The first use of a share starts its recovery; upkeep is
-    /// no use, and nothing is learned by it.
+    /// no use, and no more is learned by it than which share there is.
     pub(super) async fn with_share_for<T: Send + 'static>(
         self: &Arc<Self>,
         kind: Work,
@@ -436,7 +470,7 @@ impl Shares {
         expect: Expect,
         mut work: impl FnOnce(&Share) -> Result<T, ShareError> + Send + 'static,
     ) -> Result<T, ControllerError> {
-        self.look_at_configured().await;
+        self.look_at_configured(export).await;
         let options = self.options(export, given);
         let may_be_older = match given {
             Options::Upstream => true,
@@ -446,7 +480,7 @@ impl Shares {
         loop {
             let (shares, address, given) = (Arc::clone(self), export.clone(), given.clone());
             let with_root = move |root: Root, options: Vec<String>| {
-                let share = match Share::open(Arc::clone(&root), expect) {
+                let share = match shares.expected(&address, Arc::clone(&root), expect) {
                     // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
                     Err(stale) if stale.is_stale() && !is_second => {
                         shares.config.roots.forget(&address, &options);
@@ -459,8 +493,13 @@ impl Shares {
                     return Ok(ShareUse::Twin(work, (root, uuid), twin));
                 }
                 let share = shares.placed(&address, kind, &options, share)?;
-                let is_first_use =
-                    kind != Work::Upkeep && shares.learn(&address, &given, options, uuid);
+                let is_first_use = match kind {
+                    Work::Upkeep => {
+                        shares.saw(&address, uuid);
+                        false
+                    }
+                    _ => shares.learn(&address, &given, options, uuid),
+                };
                 let result = work(&share);
                 // An agent walks through its shares anyway.
                 if is_first_use && shares.config.role == Role::Controller {

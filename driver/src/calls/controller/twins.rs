@@ -23,16 +23,18 @@ const REACH: Duration = Duration::from_secs(3);
 const REST: Duration = Duration::from_secs(300);
 
 impl Shares {
-    /// Learns which shares were named at the start, once, before anything is done with one: whichever is used first, those that
-    /// were named before it are known. One that does not answer in time is known from its use on.
-    pub(super) async fn look_at_configured(self: &Arc<Self>) {
+    /// Learns which shares were named at the start, once, before `first` or another one is used: whichever that is, those that were
+    /// named before it are known. One that does not answer in time is known from its use on.
+    pub(super) async fn look_at_configured(self: &Arc<Self>, first: &Export) {
+        let configured = self.configured();
+        // Its use tells as much, and waits for nothing before.
+        if configured.iter().all(|export| export == first) {
+            return;
+        }
         let looking = async {
-            let configured = self.configured();
-            if configured.len() > 1 {
-                let looks = configured.into_iter();
-                let looks = looks.map(|export| Arc::clone(self).look_at(export));
-                looks.collect::<JoinSet<_>>().join_all().await;
-            }
+            let looks = configured.into_iter();
+            let looks = looks.map(|export| Arc::clone(self).look_at(export));
+            looks.collect::<JoinSet<_>>().join_all().await;
         };
         self.looked_at.get_or_init(|| looking).await;
     }
@@ -43,7 +45,7 @@ impl Shares {
         let read = move |root, _| Share::open(root, expect).map(|share| share.uuid());
         let reading = self.with_opened(Work::Call, &export, options, false, read);
         if let Ok(Ok(uuid)) = tokio::time::timeout(REACH, reading).await {
-            self.on_known(&export, |share| share.uuid.get_or_insert(uuid).to_owned());
+            self.saw(&export, uuid);
         }
     }
 

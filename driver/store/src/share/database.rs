@@ -38,6 +38,8 @@ const MARKS: [&str; 2] = [LABEL, VOLUMES];
 pub enum Expect {
     /// This very share: its UUID stands in a volume id, or was seen by this process.
     Known(ShareUuid),
+    /// Any share that has records. Where there are none, those of the share with this UUID have been lost.
+    Kept(ShareUuid),
     /// Any share that has records.
     Initialised,
     /// Any share; one without records gets them.
@@ -105,7 +107,9 @@ impl Share {
         let (records, label) = match read_label(&root)? {
             Some(there) => there,
             None => match expect {
-                Expect::Known(expected) => return Err(ShareError::RecordsMissing(expected)),
+                Expect::Known(expected) | Expect::Kept(expected) => {
+                    return Err(ShareError::RecordsMissing(expected));
+                }
                 Expect::Initialised => return Err(ShareError::NotInitialised),
                 Expect::Any => initialise(&root)?,
             },
@@ -492,6 +496,7 @@ mod tests {
         let uuid = Share::open(root(&folder), Expect::Any).unwrap().uuid();
         assert!(Share::open(root(&folder), Expect::Known(uuid)).is_ok());
         let other = ShareUuid::random().unwrap();
+        assert!(Share::open(root(&folder), Expect::Kept(other)).is_ok());
         assert!(matches!(
             Share::open(root(&folder), Expect::Known(other)),
             Err(ShareError::OtherShare { .. })
@@ -518,10 +523,10 @@ mod tests {
         std::fs::create_dir(&label).unwrap();
         is_damaged();
         std::fs::remove_dir_all(folder.path().join(".csi-nfs")).unwrap();
-        assert!(matches!(
-            Share::open(root(&folder), Expect::Known(uuid)),
-            Err(ShareError::RecordsMissing(_))
-        ));
+        for expect in [Expect::Known(uuid), Expect::Kept(uuid)] {
+            let opened = Share::open(root(&folder), expect);
+            assert!(matches!(opened, Err(ShareError::RecordsMissing(it)) if it == uuid));
+        }
     }
 
     #[test]

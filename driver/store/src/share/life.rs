@@ -91,9 +91,12 @@ pub trait Life: Kind {
         Ok(found.record.deleting())
     }
 
-    /// The generation that takes `record` back: nobody has used it.
-    fn withdrawn(record: &Record<Self>) -> Record<Self> {
-        record.deleting()
+    /// The generation that takes `found` back: nobody has used it.
+    ///
+    /// # Errors
+    /// As for [`Life::going`].
+    fn withdrawn(_share: &Share, found: &Found<Self>) -> Result<Record<Self>, ShareError> {
+        Ok(found.record.deleting())
     }
 
     /// Takes away what a record that says deleting is about. Returns whether this call has seen it go.
@@ -303,8 +306,8 @@ fn copy<K: Life>(
         Err(error) if error.is_final() => {
             // Whatever generation the record has by now.
             let withdrawn = |now: &Found<K>| {
-                let now = &now.record;
-                Ok(now.needs_copy().then(|| K::withdrawn(now)))
+                let needs_copy = now.record.needs_copy();
+                needs_copy.then(|| K::withdrawn(share, now)).transpose()
             };
             delete_as(share, record.key(), record.nonce, withdrawn)
                 .map_err(ShareError::unfinished)?;
@@ -391,7 +394,7 @@ pub(super) fn withdraw<K: Life>(share: &Share, found: &Found<K>) -> Result<bool,
     let record = &found.record;
     let withdrawn = |now: &Found<K>| {
         let is_same = now.record == *record;
-        Ok(is_same.then(|| K::withdrawn(record)))
+        is_same.then(|| K::withdrawn(share, now)).transpose()
     };
     delete_as(share, record.key(), record.nonce, withdrawn).map_err(ShareError::unfinished)
 }

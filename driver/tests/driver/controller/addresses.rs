@@ -146,6 +146,24 @@ async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
     }
 }
 
+/// Also where it is the only one that was named, and no call has been about it.
+#[tokio::test]
+async fn of_two_copies_the_one_that_was_named_is_used() {
+    let [host, cloned] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("nas", &host), ("clone", &cloned)]);
+    let mut config = ControllerConfig::new(all);
+    let made = create(&Controller::new(config.clone()), on("v", "nas")).await;
+    let volume = made.unwrap();
+    copy(host.folder.path(), cloned.folder.path());
+    config.other_exports = vec![export("nas")];
+    let controller = Controller::new(config);
+    let answer = create(&controller, on("x", "clone")).await;
+    refused(answer, Code::FailedPrecondition, &["clone:/x", "nas:/x"]);
+    assert!(!cloned.at("x").exists());
+    assert_eq!(list(&controller).await, [volume.volume_id]);
+    controller.settle().await;
+}
+
 #[tokio::test]
 async fn a_share_whose_first_server_is_gone_is_used_at_another() {
     let [host, moved] = [(); 2].map(|()| Host::new());
@@ -161,8 +179,8 @@ async fn a_share_whose_first_server_is_gone_is_used_at_another() {
 
 #[tokio::test]
 async fn lists_go_on_without_a_server_that_is_gone_for_good() {
-    let [gone, kept] = [(); 2].map(|()| Host::new());
-    let all = servers(&[("gone", &gone), ("kept", &kept)]);
+    let [folder, kept] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("gone", &folder), ("kept", &kept)]);
     let told = Arc::new(Mutex::new(Vec::new()));
     let mut config = ControllerConfig::new(all.clone());
     let notices = Arc::clone(&told);
@@ -199,6 +217,16 @@ async fn lists_go_on_without_a_server_that_is_gone_for_good() {
     all.away.lock().unwrap().clear();
     get(&controller, &gone).await.unwrap();
     assert_eq!(list(&controller).await.len(), 2);
+    // Not so in its place what has come without its records.
+    all.away.lock().unwrap().insert("gone");
+    assert_eq!(list(&controller).await.len(), 1);
+    all.away.lock().unwrap().clear();
+    controller.settle().await;
+    let (records, aside) = (folder.at(".csi-nfs"), folder.at("aside"));
+    std::fs::rename(&records, &aside).unwrap();
+    let answer = create(&controller, on("h", "gone")).await;
+    refused(answer, Code::FailedPrecondition, &["missing"]);
+    std::fs::rename(&aside, &records).unwrap();
 
     // One that the administrator has named stays.
     config.other_exports = vec![export("gone")];

@@ -6,6 +6,7 @@ mod defaults;
 mod hazards;
 mod kept_options;
 mod lists;
+mod lost;
 mod overcommit;
 mod requests;
 pub mod snapshots;

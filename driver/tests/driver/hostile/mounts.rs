@@ -118,8 +118,52 @@ async fn what_is_mounted_in_a_volume_is_neither_copied_nor_deleted() {
         );
         secret_is_safe(&rig);
         uproot(&rig, planted);
+        // Nothing was begun, so it is whole, and goes whole.
+        assert!(rig.path("export").join(sub_dir).is_dir());
+        snapshot(&client, &format!("t-{name}"), &volume.volume_id)
+            .await
+            .unwrap();
         delete(&client, &volume.volume_id).await.unwrap();
+        assert!(!rig.path("export").join(sub_dir).exists());
     }
+    secret_is_safe(&rig);
+}
+
+/// As a crash leaves it once the record says deleting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_deletion_that_goes_on_waits_for_a_mount_on_the_folder() {
+    use std::os::unix::fs::MetadataExt;
+    let rig = Rig::new();
+    secret(&rig);
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let request = CreateVolumeRequest {
+        name: "cut".to_owned(),
+        parameters: map("subDir", "cut"),
+        ..creation()
+    };
+    let volume = client.call(request).await.unwrap().volume.unwrap();
+    let (_, tokens) = volume.volume_id.rsplit_once('#').unwrap();
+    let tokens: Vec<&str> = tokens.split('.').collect();
+    let record = |generation: u64| {
+        let (key, nonce) = (tokens[1], tokens[2]);
+        rig.path(&format!(
+            "export/.csi-nfs/volumes/{key}/{nonce}.{generation}"
+        ))
+    };
+    let text = std::fs::read(record(2)).unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    json["state"] = "deleting".into();
+    json["generation"] = 3.into();
+    let inode = rig.path("export/cut").metadata().unwrap().ino();
+    json["leaving"] = serde_json::json!({ "inode": inode });
+    std::fs::write(record(3), json.to_string()).unwrap();
+    assert!(plant(&rig, "export/cut"));
+    let status = delete(&client, &volume.volume_id).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    uproot(&rig, "export/cut");
+    delete(&client, &volume.volume_id).await.unwrap();
+    assert!(!rig.path("export/cut").exists());
     secret_is_safe(&rig);
 }
 

@@ -4,6 +4,7 @@
 use crate::files::beneath;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
+use crate::share::paths::identity::FolderIdentity;
 use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use rustix::fs::{self, Gid, Mode, Uid};
 use rustix::io::Errno;
@@ -27,13 +28,34 @@ pub(crate) fn blocked(
     }
 }
 
-/// The folder above `path`, when it is there.
+/// The folder above `path`, when it is there. A stale one may be there under its name.
 pub(in crate::share) fn open_parent(
     share: &Share,
     path: &SubPath,
 ) -> Result<Option<OwnedFd>, ShareError> {
-    beneath::if_there(beneath::folder_now(&share.root, path.parent()))
-        .map_err(blocked(path, || format!("opening the folder above {path}")))
+    match beneath::folder_now(&share.root, path.parent()) {
+        Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => Ok(None),
+        opened => opened
+            .map(Some)
+            .map_err(blocked(path, || format!("opening the folder above {path}"))),
+    }
+}
+
+/// Which folder is in `parent` at the end of `path`, where one is.
+///
+/// # Errors
+/// ELOOP and ENOTDIR for what is no folder, EXDEV for a mount: the folder may be below that. Whatever else open(2) says.
+pub(in crate::share) fn folder_at(
+    parent: &OwnedFd,
+    path: &SubPath,
+) -> io::Result<Option<FolderIdentity>> {
+    // What this client knows to be there may be another's by now.
+    beneath::ask(parent, path.leaf())?;
+    match beneath::folder_handle(parent, path.leaf()) {
+        Ok(folder) => Ok(Some(FolderIdentity::of_open(folder)?)),
+        Err(error) if beneath::errno(&error) == Some(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 pub(in crate::share) fn make_parents(share: &Share, path: &SubPath) -> Result<OwnedFd, ShareError> {

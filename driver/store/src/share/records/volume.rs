@@ -143,7 +143,8 @@ pub struct Volume {
     /// What has been changed since.
     #[serde(default, skip_serializing_if = "Changes::is_none")]
     pub changes: Changes,
-    /// The folder that a deletion takes away from a path that a user has chosen, where it was there when that began.
+    /// The folder that a deletion takes away from a path that a user has chosen; none of all where none was there when that began.
+    /// Nothing where it does not matter, and where an earlier version could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaving: Option<FolderIdentity>,
 }
@@ -329,6 +330,22 @@ mod tests {
         record.what.wanted.sub_dir = None;
         let record = made(record.what.wanted, record.nonce, State::Ready);
         assert_eq!(read(&written(&record), &record).unwrap(), record);
+    }
+
+    /// Versions before this one wrote no `leaving` where none was there. They read what this one writes, and take it for a folder that
+    /// is not the one at the path.
+    #[test]
+    fn a_deletion_that_found_no_folder_says_so_in_the_shape_of_one() {
+        let mut record = record();
+        record.state = State::Deleting;
+        let before = written(&record);
+        assert!(!before.contains("leaving"), "{before}");
+        assert_eq!(read(&before, &record).unwrap(), record);
+        record.what.leaving = Some(FolderIdentity::NONE);
+        let text = written(&record);
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["leaving"], serde_json::json!({ "inode": 0 }));
+        assert_eq!(read(&text, &record).unwrap(), record);
     }
 
     #[test]

@@ -101,6 +101,52 @@ fn symlinks_above_a_volume_are_refused_when_created_and_deleted() {
 }
 
 #[test]
+fn a_deletion_that_cannot_tell_what_it_takes_away_is_not_begun() {
+    use std::os::unix::fs::symlink;
+    for sub_dir in ["team/v", ""] {
+        let trial = Trial::new();
+        let record = trial.create(&wanted("v", sub_dir)).unwrap();
+        let path = record.what.path.to_string();
+        std::fs::write(trial.at(&path).join("ours"), "x").unwrap();
+        let (first, _) = path.split_once('/').unwrap_or((&path, ""));
+        let places = BTreeSet::from([first, &path]);
+        for place in places {
+            for is_link in [true, false] {
+                std::fs::rename(trial.at(place), trial.at("moved")).unwrap();
+                match is_link {
+                    true => symlink("moved", trial.at(place)).unwrap(),
+                    false => std::fs::write(trial.at(place), "").unwrap(),
+                }
+                let error = trial.delete(&record).unwrap_err();
+                assert!(matches!(error, ShareError::Blocked { .. }), "{error}");
+                // So a repeat takes the volume's folder, wherever the administrator has put it.
+                assert_eq!(trial.records(), std::slice::from_ref(&record));
+                std::fs::remove_file(trial.at(place)).unwrap();
+                std::fs::rename(trial.at("moved"), trial.at(place)).unwrap();
+                trial.check();
+            }
+        }
+        assert!(trial.at(&path).join("ours").exists());
+        trial.delete(&record).unwrap();
+        assert!(!trial.at(&path).exists());
+        trial.check();
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_folder_that_stays_keeps_no_deletion() {
+    let trial = Trial::new();
+    let mut wanted = wanted("v", "team/v");
+    wanted.on_delete = OnDelete::Retain;
+    let record = trial.create(&wanted).unwrap();
+    std::fs::rename(trial.at("team"), trial.at("moved")).unwrap();
+    std::os::unix::fs::symlink("moved", trial.at("team")).unwrap();
+    trial.delete(&record).unwrap();
+    assert_eq!(trial.records(), []);
+    assert!(trial.at("moved/v").is_dir());
+}
+
+#[test]
 fn a_purge_follows_no_symlink_and_clears_any_tree() {
     use std::os::unix::fs::PermissionsExt;
     let trial = Trial::new();
@@ -269,6 +315,91 @@ fn what_others_make_at_the_path_of_an_interrupted_deletion_stays() {
             // Before a deletion is on record, what is at a claimed path is the volume's.
             let was_begun = states != [State::Ready];
             assert_eq!(trial.at("team/v/theirs").exists(), was_begun, "{states:?}");
+            assert_eq!(trial.records(), []);
+            trial.check();
+        },
+    );
+}
+
+#[test]
+fn what_others_make_where_a_deletion_found_nothing_stays() {
+    at_each_step(
+        4,
+        |trial| {
+            let record = trial.create(&wanted("v", "team/v")).unwrap();
+            std::fs::remove_dir_all(trial.at("team")).unwrap();
+            record
+        },
+        |trial, record| trial.delete(record),
+        |trial, record| {
+            let states: Vec<_> = trial.records().iter().map(|record| record.state).collect();
+            make_anothers(trial, "team/v");
+            trial.delete(record).unwrap();
+            let was_begun = states != [State::Ready];
+            assert_eq!(trial.at("team/v/theirs").exists(), was_begun, "{states:?}");
+            assert_eq!(trial.records(), []);
+            trial.check();
+        },
+    );
+}
+
+/// A volume whose folder is placed, as a crash has left it before the record said so.
+fn placed(trial: &Trial) -> Record<Volume> {
+    let is_placed = |trial: &Trial| {
+        let records = trial.records();
+        let is_creating = |it: &Record<Volume>| it.state == State::Creating;
+        trial.at("team/v").exists() && records.iter().all(is_creating)
+    };
+    for count in 0.. {
+        let ended = crashing(count, || trial.create(&wanted("v", "team/v")));
+        assert!(ended.is_err(), "it is never placed");
+        if is_placed(trial) {
+            break;
+        }
+        trial.recover();
+        for record in trial.records() {
+            trial.delete(&record).unwrap();
+        }
+    }
+    trial.records().remove(0)
+}
+
+#[test]
+fn a_creation_whose_folder_cannot_be_told_is_not_taken_back() {
+    let trial = Trial::new();
+    let record = placed(&trial);
+    std::fs::write(trial.at("team/v/ours"), "x").unwrap();
+    std::fs::rename(trial.at("team"), trial.at("moved")).unwrap();
+    std::os::unix::fs::symlink("moved", trial.at("team")).unwrap();
+    let error = trial.create(&record.what.wanted).unwrap_err();
+    assert!(matches!(error, ShareError::Blocked { .. }), "{error}");
+    assert_eq!(trial.records(), std::slice::from_ref(&record));
+    std::fs::remove_file(trial.at("team")).unwrap();
+    std::fs::rename(trial.at("moved"), trial.at("team")).unwrap();
+    let made = trial.create(&record.what.wanted).unwrap();
+    assert_eq!(made.nonce, record.nonce);
+    assert!(trial.at("team/v/ours").exists());
+    trial.check();
+}
+
+#[test]
+fn what_others_make_where_a_creation_is_taken_back_stays() {
+    at_each_step(
+        4,
+        |trial| {
+            let record = placed(trial);
+            std::fs::remove_dir_all(trial.at("team")).unwrap();
+            record
+        },
+        |trial, _| recovery::recover(&trial.share(), |_| Some(())).map(drop),
+        |trial, _| {
+            let is_going = |it: &Record<Volume>| it.state == State::Deleting;
+            if trial.records().iter().any(is_going) {
+                make_anothers(trial, "team/v");
+                trial.recover();
+                assert!(trial.at("team/v/theirs").exists());
+            }
+            trial.recover();
             assert_eq!(trial.records(), []);
             trial.check();
         },

@@ -95,20 +95,18 @@ impl Life for Volume {
 
     fn going(share: &Share, found: &Found<Self>) -> Result<Record<Self>, ShareError> {
         let mut next = found.record.deleting();
-        // What is not placed yet leaves from beside the record.
-        if found.record.state == State::Ready {
-            next.what.leaving = delete::leaves(share, found)?;
-        }
+        next.what.leaving = delete::leaves(share, found, next.what.on_delete())?;
         Ok(next)
     }
 
-    fn withdrawn(record: &Record<Self>) -> Record<Self> {
-        let mut next = record.deleting();
-        if !record.what.wanted.adopt {
+    fn withdrawn(share: &Share, found: &Found<Self>) -> Result<Record<Self>, ShareError> {
+        let mut next = found.record.deleting();
+        if !found.record.what.wanted.adopt {
             // Should another call have placed the folder after all, it is ours and nobody has used it.
             next.what.changes.on_delete = Some(OnDelete::Delete);
         }
-        next
+        next.what.leaving = delete::leaves(share, found, next.what.on_delete())?;
+        Ok(next)
     }
 
     fn take_away(share: &Share, found: &Found<Self>) -> Result<bool, ShareError> {

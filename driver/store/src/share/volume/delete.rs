@@ -15,7 +15,7 @@ use crate::share::error::{Context, ShareError};
 use crate::share::life;
 use crate::share::paths::claim;
 use crate::share::paths::identity::FolderIdentity;
-use crate::share::paths::open::{make_parents, open_parent};
+use crate::share::paths::open::{self, folder_at, make_parents, open_parent};
 use crate::share::paths::sub_path::SubPath;
 use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Found};
@@ -90,7 +90,8 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
         let Some(left) = beside(found, LEFT)? else {
             return Ok(taken);
         };
-        if is_anothers(record, &left, PLACED)? {
+        let placed = identity(record, &left, PLACED)?;
+        if placed.is_some_and(|placed| !may_be_its(record, placed)) {
             give_back(share, record, &left)?;
         }
         taken |= match record.what.on_delete() {
@@ -159,10 +160,14 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
     let Some(parent) = open_parent(share, path)? else {
         return Ok(());
     };
-    // What this client knows to be there may be another's by now.
-    beneath::ask(&parent, path.leaf()).context(context)?;
-    if is_anothers(record, &parent, path.leaf())? {
-        return Ok(());
+    match folder_at(&parent, path) {
+        Ok(Some(now)) if may_be_its(record, now) => {}
+        // Gone, or others have made what is there. What is no folder is theirs, too; below a mount it may be.
+        Ok(_) => return Ok(()),
+        Err(error) if matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)) => {
+            return Ok(());
+        }
+        Err(error) => return Err(open::blocked(path, context)(error)),
     }
     match beneath::rename(&parent, path.leaf(), leaving, PLACED) {
         // Moved by another call, or removed by hand; or another call has moved it and something else has come.
@@ -177,49 +182,71 @@ fn leave(share: &Share, found: &Found<Volume>, leaving: &OwnedFd) -> Result<(), 
     beneath::sync(&parent).context(context)
 }
 
-/// Which folder a deletion of the ready volume takes away from a path that a user has chosen; nothing when that cannot be told.
+/// Which folder a deletion takes away from a path that a user has chosen, where it is to end as `on_delete` says; nothing where
+/// that does not matter. Of a volume at a path that the driver has named it is only seen to that nothing else is there.
 ///
 /// # Errors
-/// [`ShareError::Damaged`] when the volume has lost the claim on its path, and I/O errors.
+/// [`ShareError::Damaged`] when the volume has lost the claim on its path, [`ShareError::Blocked`] when a symlink, a mount or a file
+/// is in the way, and I/O errors: what is not known to be gone is not to lose its record.
 pub(super) fn leaves(
     share: &Share,
     found: &Found<Volume>,
+    on_delete: OnDelete,
 ) -> Result<Option<FolderIdentity>, ShareError> {
-    if found.record.what.wanted.sub_dir.is_none() {
+    let (record, wanted) = (&found.record, &found.record.what.wanted);
+    let (is_ready, is_kept) = (record.state == State::Ready, on_delete == OnDelete::Retain);
+    // What is being copied is at no path.
+    if wanted.adopt || record.needs_copy() {
         return Ok(None);
     }
-    if found.record.what.on_delete() != OnDelete::Retain {
+    if wanted.sub_dir.is_none() {
+        if is_ready && !is_kept {
+            at_path(share, &record.what.path)?;
+        }
+        return Ok(None);
+    }
+    if is_ready && !is_kept {
         // Without its claim the folder would stay, with all that is in it.
         claim::still_holds(share, found)?;
     }
-    // Asked first, since a folder goes this way.
-    let there = at_path(share, &found.record);
+    // Looked for where it is first and last: a folder goes this way.
+    if !is_ready && let Some(prepared) = identity(record, &found.folder, &data_name(record.copy))? {
+        return Ok(Some(prepared));
+    }
+    let there = at_path(share, &record.what.path);
     // An earlier deletion, which a full share has kept from the record, may have taken it, and what lies at the path now is
     // somebody else's.
-    for way in [LEAVING, LEFT] {
-        if let Some(folder) = beside(found, way)?
-            && let Some(left) = identity(&found.record, &folder, PLACED)?
-        {
-            return Ok(Some(left));
+    let leaving = beside(found, LEAVING)?;
+    let left = beside(found, LEFT)?;
+    for way in leaving.iter().chain(&left) {
+        for name in [PLACED, UNPLACED] {
+            if let Some(taken) = identity(record, way, name)? {
+                return Ok(Some(taken));
+            }
         }
     }
-    Ok(there)
+    match there {
+        // Nothing leaves any more.
+        _ if leaving.is_none() => Ok(Some(FolderIdentity::NONE)),
+        Err(_) if is_kept => Ok(None),
+        there => Ok(Some(there?.unwrap_or(FolderIdentity::NONE))),
+    }
 }
 
-/// Which folder lies at the record's path; nothing when that cannot be told.
-fn at_path(share: &Share, record: &Record<Volume>) -> Option<FolderIdentity> {
-    let parent = open_parent(share, &record.what.path).ok()??;
-    beneath::ask(&parent, record.what.path.leaf()).ok()?;
-    FolderIdentity::of(&parent, record.what.path.leaf()).ok()?
-}
-
-/// Whether `name` in `folder` is not what the deletion began with: others, who know no claims, have made it since.
-fn is_anothers(record: &Record<Volume>, folder: &OwnedFd, name: &str) -> Result<bool, ShareError> {
-    let Some(leaving) = record.what.leaving else {
-        return Ok(false);
+/// Which folder lies at a path, where one does.
+fn at_path(share: &Share, path: &SubPath) -> Result<Option<FolderIdentity>, ShareError> {
+    let Some(parent) = open_parent(share, path)? else {
+        return Ok(None);
     };
-    let now = identity(record, folder, name)?;
-    Ok(now.is_some_and(|now| !leaving.may_be(now)))
+    folder_at(&parent, path).map_err(open::blocked(path, || format!("looking at {path}")))
+}
+
+/// Whether `now` may be what the deletion began with; else others, who know no claims, have made it since.
+fn may_be_its(record: &Record<Volume>, now: FolderIdentity) -> bool {
+    record
+        .what
+        .leaving
+        .is_none_or(|leaving| leaving.may_be(now))
 }
 
 fn identity(
@@ -312,10 +339,13 @@ pub fn delete_unrecorded(
                     return Ok(());
                 }
                 claim::refuse_taken(share, path)?;
+                let Some(there) = at_path(share, path)? else {
+                    continue;
+                };
                 let nonce = Nonce::random().context(|| "drawing a nonce".to_owned())?;
                 let wanted = Wanted::unrecorded(name, path, on_delete);
                 let mut record = Record::new(Volume::new(wanted, nonce), nonce, State::Deleting);
-                record.what.leaving = at_path(share, &record);
+                record.what.leaving = Some(there);
                 match store::publish(share, record, prepare_to_leave)? {
                     Some(published) => published,
                     None => continue,
