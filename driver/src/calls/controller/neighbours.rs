@@ -5,6 +5,7 @@ use super::error::ControllerError;
 use super::shares::Shares;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::share::database::Share;
 use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::paths::claim;
 use csi_nfs_store::share::paths::sub_path::SubPath;
@@ -27,7 +28,7 @@ impl Shares {
     }
 
     /// Known shares in which the folder `path` of `export` lies that lie in `export` themselves, and where in them.
-    pub(crate) fn between(&self, export: &Export, path: &SubPath) -> Vec<(Export, SubPath)> {
+    fn between(&self, export: &Export, path: &SubPath) -> Vec<(Export, SubPath)> {
         let folder = Path::new(export.path()).join(path.to_path());
         let mut around = self.around(export, &folder);
         around.retain(|(inner, _)| Path::new(inner.path()).starts_with(export.path()));
@@ -59,8 +60,32 @@ impl Shares {
         )))
     }
 
+    /// Refuses to delete a folder that others may use: another share, inline volumes, or a volume of a share in this one. Where such a
+    /// share cannot be looked at, nothing is known of its volumes, and the folder stays.
+    pub(super) async fn refuse_to_delete(
+        self: &Arc<Self>,
+        export: &Export,
+        path: &SubPath,
+    ) -> Result<(), ControllerError> {
+        if let Some(share) = self.within(export, path) {
+            return Err(ControllerError::Invalid(format!(
+                "the folder {path} on {export} is not deleted: it is or holds {share}, which is a share of its own"
+            )));
+        }
+        if let Some(inline) = self.inline_near(export, path) {
+            return Err(ControllerError::Invalid(format!(
+                "the folder {path} on {export} is not deleted: it is, holds or lies in {inline}, which --inline-share gives to inline volumes; if it may go, remove it by hand, or start the driver without that flag"
+            )));
+        }
+        for (other, path) in self.between(export, path) {
+            let look = move |share: &Share| claim::refuse_taken(share, &path);
+            self.with_records(Work::Call, &other, look).await?;
+        }
+        Ok(())
+    }
+
     /// A known share that is the folder `path` of `export`, or lies in it.
-    pub(crate) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
+    fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
         let folder = Path::new(export.path()).join(path.to_path());
         let known = lock(&self.known);
         let mut inner = known
@@ -73,7 +98,7 @@ impl Shares {
 
     /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may
     /// use it at any time.
-    pub(crate) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
+    fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
         let folder = Path::new(export.path()).join(path.to_path());
         self.config.policy.inline_shares.iter().find(|inline| {
             let other = Path::new(inline.path());

@@ -12,11 +12,9 @@ use crate::calls::parameters::{SERVER, SHARE, SUB_DIR, value_of};
 use crate::calls::volume_id::Location;
 use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use csi_nfs_store::export::Export;
-use csi_nfs_store::files::admission::Work;
 use csi_nfs_store::files::roots::Root;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
-use csi_nfs_store::share::paths::claim;
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_nfs_store::share::records::snapshot::Snapshot;
 use csi_nfs_store::share::records::volume::{OnDelete, Volume};
@@ -122,22 +120,6 @@ pub(super) async fn delete_volume(
         OnDelete::Archive => true,
         OnDelete::Delete => false,
     };
-    if let Some(share) = shares.within(&id.export, &id.path) {
-        return Err(ControllerError::Invalid(format!(
-            "the folder {} on {} is not deleted: it is or holds {share}, which is a share of its own",
-            id.path, id.export
-        )));
-    }
-    if let Some(inline) = shares.inline_near(&id.export, &id.path) {
-        return Err(ControllerError::Invalid(format!(
-            "the folder {} on {} is not deleted: it is, holds or lies in {inline}, which --inline-share gives to inline volumes; if it may go, remove it by hand, or start the driver without that flag",
-            id.path, id.export
-        )));
-    }
-    for (inner, path) in shares.between(&id.export, &id.path) {
-        let look = move |share: &Share| claim::refuse_taken(share, &path);
-        shares.with_records(Work::Call, &inner, look).await?;
-    }
     let (text, path) = (id.text.clone(), id.path.clone());
     let work = move |share: &Share| folders::delete_volume(share, &text, &path, archive);
     let what = (id.export, id.text, id.path);
@@ -174,6 +156,8 @@ async fn delete<K: Operated>(
     let of = Arc::clone(shares);
     let take_away = || async move {
         of.locate(&Location::Export(export.clone()))?;
+        // Here, where it has the operation's bound and equal calls join it: it may ask shares that hang.
+        of.refuse_to_delete(&export, &path).await?;
         let options = as_mounted(&options);
         let expect = of.expect_or(&export, Expect::Initialised);
         let taken = of.with_share(&export, &options, expect, work.clone());

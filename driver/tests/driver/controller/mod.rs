@@ -13,4 +13,6 @@ pub mod snapshots;
 mod upstream;
 #[cfg(feature = "upstream")]
 mod upstream_copies;
+#[cfg(feature = "upstream")]
+mod upstream_neighbours;
 mod volumes;
