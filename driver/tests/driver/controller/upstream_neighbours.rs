@@ -2,9 +2,10 @@
 //! along.
 
 use super::calls::*;
+use super::snapshots::delete_snapshot;
 use super::upstream::{in_front, made};
 use crate::rig::patience::patiently;
-use csi_nfs::calls::controller::ControllerConfig;
+use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
@@ -66,6 +67,107 @@ fn config(roots: Arc<Roots>, named: &[(&str, &str)]) -> ControllerConfig {
     let named = named.map(|(server, path)| Export::parse(server, path).unwrap());
     config.other_exports = named.collect();
     config
+}
+
+/// A driver that was told of the first share, and meets the others in requests.
+fn driver(host: &Host, shares: &Shares) -> Controller {
+    let (server, path, _) = shares[0];
+    let config = config(roots(host, shares), &[(server, path)]);
+    in_front(config, Some(OnDelete::Delete))
+}
+
+async fn volume(c: &Controller, (server, path): (&str, &str), folder: &str) -> String {
+    let parameters = [("server", server), ("share", path), ("subDir", folder)];
+    let made = create(c, with_parameters(folder, &parameters)).await;
+    made.unwrap().volume_id
+}
+
+/// The volume is what it was.
+async fn stays(host: &Host, c: &Controller, id: &str, folder: &str) {
+    let (_, condition) = get(c, id).await.unwrap();
+    assert!(!condition.abnormal, "{}", condition.message);
+    assert!(host.at(folder).join("file").exists());
+}
+
+#[tokio::test]
+async fn a_volume_of_a_share_around_the_named_one_stays() {
+    let host = Host::new();
+    let shares = [
+        ("nas", "/", ""),
+        ("nas", "/srv", "srv"),
+        ("NAS", "/srv", "srv"),
+    ];
+    let c = &driver(&host, &shares);
+    let folders = ["srv/y", "srv/x/vol", "srv/s"];
+    let mut ids = Vec::new();
+    for folder in folders {
+        ids.push(volume(c, ("nas", "/"), folder).await);
+        std::fs::write(host.at(folder).join("file"), "").unwrap();
+    }
+    for policy in ["", "delete", "archive"] {
+        for (path, volume) in [
+            ("y", "srv/y"),
+            ("x", "srv/x/vol"),
+            ("x/vol", "srv/x/vol"),
+            ("x/vol/in", "srv/x/vol"),
+        ] {
+            std::fs::create_dir_all(host.at("srv").join(path)).unwrap();
+            for server in ["nas", "NAS"] {
+                let id = format!("{server}#srv#{path}##{policy}");
+                let words = ["nas:/", &format!("volume {volume:?}")];
+                refused(delete(c, &id).await, Code::InvalidArgument, &words);
+            }
+        }
+    }
+    // What looks like a snapshot, too.
+    std::fs::rename(host.at("srv/s/file"), host.at("srv/s/v.tar.gz")).unwrap();
+    refused(
+        delete_snapshot(c, "nas#srv#s#s#v").await,
+        Code::InvalidArgument,
+        &["volume \"srv/s\""],
+    );
+    std::fs::rename(host.at("srv/s/v.tar.gz"), host.at("srv/s/file")).unwrap();
+    for (id, folder) in ids.iter().zip(folders) {
+        stays(&host, c, id, folder).await;
+    }
+    // What is nobody's goes.
+    made(&host, "srv/pvc-1");
+    delete(c, "nas#srv#pvc-1##").await.unwrap();
+    c.settle().await;
+    assert!(!host.at("srv/pvc-1").exists());
+}
+
+#[tokio::test]
+async fn a_share_stays_that_is_known_by_another_servers_name() {
+    let host = Host::new();
+    let shares = [("nas", "/", ""), ("other", "/", "team/k8s")];
+    let c = &driver(&host, &shares);
+    made(&host, "team/pvc-1");
+    let id = volume(c, ("other", "/"), "v").await;
+    std::fs::write(host.at("team/k8s/v/file"), "").unwrap();
+    std::fs::create_dir(host.at("team/k8s/free")).unwrap();
+    for policy in ["", "delete", "archive"] {
+        // It lies in the folder, or the folder in it.
+        let of_team = format!("nas##team##{policy}");
+        let words = ["the share k8s", "remove"];
+        refused(delete(c, &of_team).await, Code::FailedPrecondition, &words);
+        let of_volume = format!("nas##team/k8s/v##{policy}");
+        let words = ["team/k8s/v", "volume \"v\""];
+        refused(delete(c, &of_volume).await, Code::InvalidArgument, &words);
+    }
+    stays(&host, c, &id, "team/k8s/v").await;
+    assert!(host.at("team/pvc-1/in/file").exists());
+    delete(c, "nas##team/k8s/free##").await.unwrap();
+    assert!(!host.at("team/k8s/free").exists());
+
+    // A folder of that name alone is no share.
+    delete(c, &id).await.unwrap();
+    c.settle().await;
+    std::fs::remove_dir_all(host.at("team/k8s/.csi-nfs")).unwrap();
+    std::fs::create_dir(host.at("team/k8s/.csi-nfs")).unwrap();
+    delete(c, "nas##team##").await.unwrap();
+    c.settle().await;
+    assert!(!host.at("team").exists());
 }
 
 /// A share around the folder does not answer, so nobody knows whose that is.
