@@ -5,7 +5,7 @@
 use crate::calls::volume_id::{SnapshotId, VolumeId};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::share::archives::ENDINGS;
-use csi_nfs_store::share::paths::sub_path::{SubPath, SubPathError};
+use csi_nfs_store::share::paths::sub_path::{RECORDS_FOLDER, SubPath, SubPathError};
 use csi_nfs_store::share::records::origin::Origin;
 use csi_nfs_store::share::records::volume::OnDelete;
 use thiserror::Error;
@@ -218,6 +218,12 @@ fn export(server: &str, share: &str) -> Result<Export, String> {
     if !share.is_empty() && share.split('/').any(odd) {
         return Err("its share has an empty component, '.' or '..'".to_owned());
     }
+    let is_records = |part: &str| part.eq_ignore_ascii_case(RECORDS_FOLDER);
+    if share.split('/').any(is_records) {
+        return Err(format!(
+            "its share is in the driver's own folder {RECORDS_FOLDER}"
+        ));
+    }
     Export::parse(server, &format!("/{share}")).map_err(|error| error.to_string())
 }
 
@@ -318,6 +324,9 @@ mod tests {
             "nas#srv#.csi-nfs##",
             "nas#srv#.csi-nfs/volumes##",
             "nas#srv#a/.CSI-NFS##",
+            "nas#.csi-nfs#v##",
+            "nas#srv/.CSI-nfs/volumes#v##",
+            "nas/srv/.csi-nfs/v",
             // Characters that are in no name.
             "nas#srv#a\0b##",
             "nas#srv#a\nb##",
@@ -361,6 +370,7 @@ mod tests {
             "nas#srv#s#s#",
             "nas#srv###v",
             "nas#srv#.csi-nfs#.csi-nfs#v",
+            "nas#srv/.csi-nfs#s#s#v",
             "nas#srv#s#s#v\0",
             "nas#../srv#s#s#v",
             "#srv#s#s#v",

@@ -205,3 +205,31 @@ async fn volumes_are_deleted_by_their_ids_and_not_without_the_flag() {
         .unwrap();
     assert!(!folder.exists());
 }
+
+/// What is mounted in it may be a share, and would go with it from its place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_folder_in_which_something_is_mounted_stays() {
+    let rig = Rig::new();
+    let folder = make_volume(&rig, "pvc-1");
+    std::fs::create_dir_all(folder.join("a/mounted")).unwrap();
+    let _driver = rig.driver_with(&FLAGS);
+    let client = Client::connect(&rig).await;
+    let delete = || {
+        client.call(DeleteVolumeRequest {
+            volume_id: "server##pvc-1##".to_owned(),
+            ..Default::default()
+        })
+    };
+    let mounted = rig.path("export/pvc-1/a/mounted");
+    let mut mount = rig.command("mount");
+    mount.args(["-t", "tmpfs", "none"]).arg(&mounted);
+    assert!(mount.status().unwrap().success());
+    let status = delete().await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert!(status.message().contains("a/mounted"), "{status}");
+    assert!(folder.join("file").exists());
+    let unmounted = rig.command("umount").arg(&mounted).status();
+    assert!(unmounted.unwrap().success());
+    delete().await.unwrap();
+    assert!(!folder.exists());
+}

@@ -93,6 +93,11 @@ impl Shares {
         }
     }
 
+    /// Whether the process ends, and what can be begun anew is to be given up.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.background.stopping.load(Ordering::SeqCst)
+    }
+
     /// Waits for `rest`, unless somebody waits for the background: then for nothing.
     pub(super) async fn unhurried<T>(&self, rest: impl Future<Output = T>) -> Option<T> {
         let mut hurry = self.background.hurry.subscribe();

@@ -176,7 +176,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-fn is_same_server(one: &Export, other: &Export) -> bool {
+pub(super) fn is_same_server(one: &Export, other: &Export) -> bool {
     one.server().eq_ignore_ascii_case(other.server())
 }
 

@@ -2,15 +2,22 @@
 //! export whose pods would see the records or volumes of others.
 
 use super::error::ControllerError;
+use super::looks::is_same_server;
 use super::shares::Shares;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::admission::Work;
+use csi_nfs_store::share::database::Share;
 use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::paths::claim;
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_proto::lock::lock;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The folder `path` of `export`, as its server calls it.
+fn folder_of(export: &Export, path: &SubPath) -> PathBuf {
+    Path::new(export.path()).join(path.to_path())
+}
 
 impl Shares {
     /// Known shares other than `export` in which `folder` of its server lies, and where in them.
@@ -18,7 +25,7 @@ impl Shares {
         let known = lock(&self.known);
         known
             .keys()
-            .filter(|outer| outer.server() == export.server() && *outer != export)
+            .filter(|outer| is_same_server(outer, export) && outer.path() != export.path())
             .filter_map(|outer| {
                 let below = folder.strip_prefix(outer.path()).ok()?;
                 Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
@@ -27,9 +34,8 @@ impl Shares {
     }
 
     /// Known shares in which the folder `path` of `export` lies that lie in `export` themselves, and where in them.
-    pub(crate) fn between(&self, export: &Export, path: &SubPath) -> Vec<(Export, SubPath)> {
-        let folder = Path::new(export.path()).join(path.to_path());
-        let mut around = self.around(export, &folder);
+    fn between(&self, export: &Export, path: &SubPath) -> Vec<(Export, SubPath)> {
+        let mut around = self.around(export, &folder_of(export, path));
         around.retain(|(inner, _)| Path::new(inner.path()).starts_with(export.path()));
         around
     }
@@ -59,13 +65,35 @@ impl Shares {
         )))
     }
 
+    /// Refuses to delete a folder that others may use: another share, inline volumes, or a volume of a share around it. Where such a
+    /// share cannot be looked at, nothing is known of its volumes, and the folder stays.
+    pub(super) async fn refuse_to_delete(
+        self: &Arc<Self>,
+        export: &Export,
+        path: &SubPath,
+    ) -> Result<(), ControllerError> {
+        if let Some(share) = self.within(export, path) {
+            return Err(ControllerError::Invalid(format!(
+                "the folder {path} on {export} is not deleted: it is or holds {share}, which is a share of its own"
+            )));
+        }
+        if let Some(inline) = self.inline_near(export, path) {
+            return Err(ControllerError::Invalid(format!(
+                "the folder {path} on {export} is not deleted: it is, holds or lies in {inline}, which --inline-share gives to inline volumes; if it may go, remove it by hand, or start the driver without that flag"
+            )));
+        }
+        for (other, path) in self.around(export, &folder_of(export, path)) {
+            let look = move |share: &Share| claim::refuse_taken(share, &path);
+            self.with_records(Work::Call, &other, look).await?;
+        }
+        Ok(())
+    }
+
     /// A known share that is the folder `path` of `export`, or lies in it.
-    pub(crate) fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
-        let folder = Path::new(export.path()).join(path.to_path());
+    fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
+        let folder = folder_of(export, path);
         let known = lock(&self.known);
-        let mut inner = known
-            .keys()
-            .filter(|inner| inner.server() == export.server());
+        let mut inner = known.keys().filter(|inner| is_same_server(inner, export));
         inner
             .find(|inner| Path::new(inner.path()).starts_with(&folder))
             .cloned()
@@ -73,11 +101,11 @@ impl Shares {
 
     /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may
     /// use it at any time.
-    pub(crate) fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
-        let folder = Path::new(export.path()).join(path.to_path());
+    fn inline_near(&self, export: &Export, path: &SubPath) -> Option<&Export> {
+        let folder = folder_of(export, path);
         self.config.policy.inline_shares.iter().find(|inline| {
             let other = Path::new(inline.path());
-            inline.server().eq_ignore_ascii_case(export.server())
+            is_same_server(inline, export)
                 && (other.starts_with(&folder) || folder.starts_with(other))
         })
     }
@@ -86,8 +114,7 @@ impl Shares {
     pub(super) fn refuse_inline_as_share(&self, export: &Export) -> Result<(), ControllerError> {
         let mut all = self.config.policy.inline_shares.iter();
         let over = all.find(|inline| {
-            inline.server().eq_ignore_ascii_case(export.server())
-                && Path::new(export.path()).starts_with(inline.path())
+            is_same_server(inline, export) && Path::new(export.path()).starts_with(inline.path())
         });
         over.map_or(Ok(()), |inline| {
             Err(ControllerError::Invalid(format!(

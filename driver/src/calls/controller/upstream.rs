@@ -12,19 +12,19 @@ use crate::calls::parameters::{SERVER, SHARE, SUB_DIR, value_of};
 use crate::calls::volume_id::Location;
 use crate::upstream::ids::{UpstreamSnapshotId, UpstreamVolumeId};
 use csi_nfs_store::export::Export;
-use csi_nfs_store::files::admission::Work;
 use csi_nfs_store::files::roots::Root;
 use csi_nfs_store::share::database::{Expect, Share};
 use csi_nfs_store::share::error::ShareError;
-use csi_nfs_store::share::paths::claim;
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_nfs_store::share::records::snapshot::Snapshot;
 use csi_nfs_store::share::records::volume::{OnDelete, Volume};
 use csi_nfs_store::share::token::NameKey;
 use csi_nfs_store::upstream::folders;
+use csi_nfs_store::upstream::other_shares::ShareSearch;
+use csi_proto::lock::lock;
 use csi_proto::v1 as csi;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The options to open a share with on which kubernetes-csi's driver has made something.
@@ -122,24 +122,11 @@ pub(super) async fn delete_volume(
         OnDelete::Archive => true,
         OnDelete::Delete => false,
     };
-    if let Some(share) = shares.within(&id.export, &id.path) {
-        return Err(ControllerError::Invalid(format!(
-            "the folder {} on {} is not deleted: it is or holds {share}, which is a share of its own",
-            id.path, id.export
-        )));
-    }
-    if let Some(inline) = shares.inline_near(&id.export, &id.path) {
-        return Err(ControllerError::Invalid(format!(
-            "the folder {} on {} is not deleted: it is, holds or lies in {inline}, which --inline-share gives to inline volumes; if it may go, remove it by hand, or start the driver without that flag",
-            id.path, id.export
-        )));
-    }
-    for (inner, path) in shares.between(&id.export, &id.path) {
-        let look = move |share: &Share| claim::refuse_taken(share, &path);
-        shares.with_records(Work::Call, &inner, look).await?;
-    }
     let (text, path) = (id.text.clone(), id.path.clone());
-    let work = move |share: &Share| folders::delete_volume(share, &text, &path, archive);
+    let search = Arc::new(Mutex::new(ShareSearch::default()));
+    let work = move |share: &Share| {
+        folders::delete_volume(share, &text, &path, archive, &mut lock(&search))
+    };
     let what = (id.export, id.text, id.path);
     delete::<Volume>(shares, timeout, "DeleteVolume", what, secrets, work).await
 }
@@ -152,20 +139,22 @@ pub(super) async fn delete_snapshot(
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
     let (text, path, archives) = (id.text.clone(), id.folder.clone(), id.archives());
-    let work = move |share: &Share| folders::delete_snapshot(share, &text, &path, &archives);
+    let work = move |share: &Share| {
+        folders::delete_snapshot(share, &text, &path, &archives).map(|()| true)
+    };
     let what = (id.export, id.text, id.folder);
     delete::<Snapshot>(shares, timeout, "DeleteSnapshot", what, secrets, work).await
 }
 
-/// Does `work` for a call of `rpc`, which deletes what has the id `text`: the folder `path` of `export`. The share gets records
-/// for it when it has none and that folder is there.
+/// Does `work` for a call of `rpc`, which deletes what has the id `text`: the folder `path` of `export`. It is done in turns until it
+/// says that it has ended. The share gets records for it when it has none and that folder is there.
 async fn delete<K: Operated>(
     shares: &Arc<Shares>,
     timeout: Duration,
     rpc: &'static str,
     (export, text, path): (Export, String, SubPath),
     secrets: &BTreeMap<String, String>,
-    work: impl Fn(&Share) -> Result<(), ShareError> + Clone + Send + 'static,
+    work: impl Fn(&Share) -> Result<bool, ShareError> + Clone + Send + 'static,
 ) -> Result<(), ControllerError> {
     let options = shares.secret_options(secrets)?;
     let key = (export.clone(), NameKey::of(&folders::deletion_name(&text)));
@@ -174,26 +163,45 @@ async fn delete<K: Operated>(
     let of = Arc::clone(shares);
     let take_away = || async move {
         of.locate(&Location::Export(export.clone()))?;
+        // Here, where it has the operation's bound and equal calls join it: it may ask shares that hang.
+        of.refuse_to_delete(&export, &path).await?;
         let options = as_mounted(&options);
-        let expect = of.expect_or(&export, Expect::Initialised);
-        let taken = of.with_share(&export, &options, expect, work.clone());
-        let taken = match taken.await {
-            Err(none) if none.is_no_records() => {
-                let there = look(&of, &export, &options, move |root| {
-                    Ok(folders::is_there(root, &path)?.then_some(()))
-                });
-                match there.await? {
-                    Some(()) => of.with_share(&export, &options, Expect::Any, work).await,
-                    None => Ok(()),
-                }
+        let taken = loop {
+            match take_turn(&of, (&export, &path), &options, work.clone()).await {
+                Ok(false) if of.is_stopping() => break Err(ControllerError::ShuttingDown),
+                Ok(false) => {}
+                ended => break ended.map(|_| None),
             }
-            other => other,
         };
         of.purge_soon(&export);
-        taken.map(|()| None)
+        taken
     };
     let done = shares.run::<K, _>(key, operation, timeout, take_away);
     done.await.map(drop)
+}
+
+/// Does `work` of a deletion once.
+async fn take_turn(
+    shares: &Arc<Shares>,
+    (export, path): (&Export, &SubPath),
+    options: &Options,
+    work: impl Fn(&Share) -> Result<bool, ShareError> + Clone + Send + 'static,
+) -> Result<bool, ControllerError> {
+    let expect = shares.expect_or(export, Expect::Initialised);
+    let taken = shares.with_share(export, options, expect, work.clone());
+    match taken.await {
+        Err(none) if none.is_no_records() => {
+            let path = path.clone();
+            let there = look(shares, export, options, move |root| {
+                Ok(folders::is_there(root, &path)?.then_some(()))
+            });
+            match there.await? {
+                Some(()) => shares.with_share(export, options, Expect::Any, work).await,
+                None => Ok(true),
+            }
+        }
+        taken => taken,
+    }
 }
 
 /// The snapshot as an orchestrator is told of it, when its archive is there.

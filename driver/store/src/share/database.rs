@@ -310,18 +310,23 @@ impl Share {
     pub fn is_root_of_another(&self, folder: &OwnedFd) -> io::Result<bool> {
         let records = match beneath::folder(folder, RECORDS_FOLDER) {
             Ok(records) => records,
-            // Nothing, a file, or a symlink.
+            // Nothing, a file, or a symlink; or a folder that keeps its owner's things from others.
             Err(error)
                 if beneath::is_gone(&error)
-                    || matches!(beneath::errno(&error), Some(Errno::LOOP | Errno::NOTDIR)) =>
+                    || matches!(
+                        beneath::errno(&error),
+                        Some(Errno::LOOP | Errno::NOTDIR | Errno::ACCESS)
+                    ) =>
             {
                 return Ok(false);
             }
             Err(error) => return Err(error),
         };
-        let is_marked = MARKS.map(|mark| beneath::exists(&records, mark));
-        let [label, volumes] = is_marked;
-        Ok((label? || volumes?) && Owner::of(&records)?.uid == Owner::of(&self.drafts)?.uid)
+        if Owner::of(&records)?.uid != Owner::of(&self.drafts)?.uid {
+            return Ok(false);
+        }
+        let [label, volumes] = MARKS.map(|mark| beneath::exists(&records, mark));
+        Ok(label? || volumes?)
     }
 
     /// Whether the share itself can be asked, when something on it cannot.

@@ -12,6 +12,7 @@ use crate::share::paths::sub_path::SubPath;
 use crate::share::records::volume::OnDelete;
 use crate::share::token::fnv;
 use crate::share::volume::delete;
+use crate::upstream::other_shares::{ShareSearch, refuse_taken_on_the_way};
 use rustix::fs::{self, FileType};
 use std::os::fd::OwnedFd;
 
@@ -55,23 +56,26 @@ pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareErr
         .map(|stat| stat.st_mtime))
 }
 
-/// Deletes the volume `id` in the folder `path`, or archives it. One that is not there (any more) is fine.
+/// Deletes the volume `id` in the folder `path`, or archives it. One that is not there (any more) is fine. First the folder is
+/// searched for shares: returns false, and has changed nothing, when `search` wants to go on in another turn.
 ///
 /// # Errors
-/// [`ShareError::Overlap`] when the folder is, holds or lies in a volume's; [`ShareError::NotPlain`] when it holds a share's
-/// records or a snapshot; [`ShareError::Blocked`] when a symlink, a mount or a file is in the way. Nothing was changed then.
-/// [`ShareError::Unfinished`] wants a retry.
+/// [`ShareError::Overlap`] when the folder is, holds or lies in a volume's; [`ShareError::NotPlain`] when it is or holds a share, is
+/// a snapshot, or something is mounted in it; [`ShareError::Blocked`] when a symlink, a mount or a file is in the way. Nothing was
+/// changed then. [`ShareError::Unfinished`] wants a retry.
 pub fn delete_volume(
     share: &Share,
     id: &str,
     path: &SubPath,
     archive: bool,
-) -> Result<(), ShareError> {
+    search: &mut ShareSearch,
+) -> Result<bool, ShareError> {
     let on_delete = match archive {
         true => OnDelete::Archive,
         false => OnDelete::Delete,
     };
-    delete(share, id, path, on_delete, |folder| {
+    let search = || search.go_on(share, path);
+    delete(share, id, path, on_delete, search, |folder| {
         let names = beneath::some_names(folder, 2)?;
         let only = match names.as_slice() {
             [only] => only.to_str().unwrap_or_default(),
@@ -99,7 +103,9 @@ pub fn delete_snapshot(
     path: &SubPath,
     archives: &[String],
 ) -> Result<(), ShareError> {
-    delete(share, id, path, OnDelete::Delete, |folder| {
+    // What holds files alone holds no share.
+    let search = || Ok(true);
+    let deleted = delete(share, id, path, OnDelete::Delete, search, |folder| {
         for name in beneath::some_names(folder, archives.len() + 1)? {
             let stat = fs::statat(folder, &*name, fs::AtFlags::SYMLINK_NOFOLLOW)?;
             let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -114,18 +120,20 @@ pub fn delete_snapshot(
             }
         }
         Ok(None)
-    })
+    });
+    deleted.map(drop)
 }
 
-/// Takes away the folder, unless `objection` finds something in it.
+/// Takes away the folder, unless `objection` finds something in it. Returns whether `search`, which is asked after that, has ended.
 fn delete(
     share: &Share,
     id: &str,
     path: &SubPath,
     on_delete: OnDelete,
+    mut search: impl FnMut() -> Result<bool, ShareError>,
     objection: impl Fn(&OwnedFd) -> std::io::Result<Option<String>>,
-) -> Result<(), ShareError> {
-    delete::delete_unrecorded(share, &deletion_name(id), path, on_delete, || {
+) -> Result<bool, ShareError> {
+    let look = || {
         let Some(folder) = open(share.root(), path)? else {
             return Ok(false);
         };
@@ -137,5 +145,9 @@ fn delete(
             }),
             None => Ok(true),
         }
+    };
+    delete::delete_unrecorded(share, &deletion_name(id), path, on_delete, look, || {
+        refuse_taken_on_the_way(share, path)?;
+        search()
     })
 }

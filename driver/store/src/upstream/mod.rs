@@ -3,3 +3,4 @@
 
 #[expect(clippy::disallowed_methods, reason = "threads of shares call it")]
 pub mod folders;
+pub mod other_shares;

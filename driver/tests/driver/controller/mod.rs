@@ -14,4 +14,6 @@ pub mod snapshots;
 mod upstream;
 #[cfg(feature = "upstream")]
 mod upstream_copies;
+#[cfg(feature = "upstream")]
+mod upstream_neighbours;
 mod volumes;

@@ -150,6 +150,14 @@ impl SubPath {
         }
     }
 
+    /// Each folder above it, from the share's root down, and the way on from there.
+    pub fn above(&self) -> impl Iterator<Item = (Self, Self)> + '_ {
+        (1..self.0.len()).map(|count| {
+            let (above, rest) = self.0.split_at(count);
+            (Self(above.to_vec()), Self(rest.to_vec()))
+        })
+    }
+
     /// The whole as a relative path.
     pub fn to_path(&self) -> PathBuf {
         self.0.iter().collect()
@@ -253,6 +261,11 @@ mod tests {
         assert_eq!(path.to_string(), "a/b c");
         assert_eq!(path.parent().to_str(), Some("a"));
         assert_eq!(path.leaf(), "b c");
+        let above: Vec<_> = path
+            .above()
+            .map(|(a, b)| (a.to_string(), b.to_string()))
+            .collect();
+        assert_eq!(above, [("a".to_owned(), "b c".to_owned())]);
         assert_eq!(SubPath::parse("a").unwrap().parent().to_str(), Some("."));
     }
 

@@ -5,6 +5,7 @@ use super::*;
 #[cfg(feature = "upstream")]
 use crate::share::records::origin::{Origin, Source};
 use crate::upstream::folders;
+use crate::upstream::other_shares::ShareSearch;
 
 const ID: &str = "s#a#team/v##";
 
@@ -16,7 +17,10 @@ fn place(trial: &Trial) {
 
 fn delete(trial: &Trial, archive: bool) -> Result<(), ShareError> {
     let path = SubPath::parse("team/v").unwrap();
-    folders::delete_volume(&trial.share(), ID, &path, archive)
+    let mut search = ShareSearch::default();
+    let is_done = folders::delete_volume(&trial.share(), ID, &path, archive, &mut search)?;
+    assert!(is_done, "it is searched in no time");
+    Ok(())
 }
 
 #[test]

@@ -319,15 +319,20 @@ fn gone_is_fine(result: Result<(), Errno>) -> Result<(), Errno> {
 /// says so, and its folder is claimed. What is claimed by a volume, lies in one or holds one is refused by that, races
 /// included, and a crash is finished as that of any other deletion.
 ///
+/// What takes long to find out is asked of `search`, once nothing else is against it. Returns false, and has changed nothing,
+/// when that has not ended.
+///
 /// # Errors
-/// [`ShareError::Overlap`] and those of `look`, and nothing was changed then. [`ShareError::Unfinished`] wants a retry.
+/// [`ShareError::Overlap`] and those of `look` and `search`, and nothing was changed then. [`ShareError::Unfinished`] wants a
+/// retry.
 pub fn delete_unrecorded(
     share: &Share,
     name: &str,
     path: &SubPath,
     on_delete: OnDelete,
     look: impl Fn() -> Result<bool, ShareError>,
-) -> Result<(), ShareError> {
+    mut search: impl FnMut() -> Result<bool, ShareError>,
+) -> Result<bool, ShareError> {
     let key = NameKey::of(name);
     for attempt in 0..ATTEMPTS {
         pause(attempt);
@@ -336,9 +341,12 @@ pub fn delete_unrecorded(
             Some(found) => found,
             None => {
                 if !look()? {
-                    return Ok(());
+                    return Ok(true);
                 }
                 claim::refuse_taken(share, path)?;
+                if !search()? {
+                    return Ok(false);
+                }
                 let Some(there) = at_path(share, path)? else {
                     continue;
                 };
@@ -357,7 +365,7 @@ pub fn delete_unrecorded(
             return Err(ShareError::KeyTaken(record.what.wanted.name.clone()));
         }
         match take_unrecorded(share, &found, &look) {
-            Ok(true) => return Ok(()),
+            Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(error) if error.is_stale() => {}
             Err(error) => return Err(error),
