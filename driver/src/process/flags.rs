@@ -410,14 +410,11 @@ impl Flags {
                     "without --inline-share: leave it out, or name the folders that inline volumes may be",
                 )),
             ),
-            match volumes.migrate_on_delete {
-                Some(_) => ("--migrate-on-delete", true, of_controllers),
-                None => (
-                    "--default-ondelete-policy",
-                    volumes.default_ondelete_policy.is_some(),
-                    of_controllers,
-                ),
-            },
+            (
+                "--default-ondelete-policy",
+                volumes.default_ondelete_policy.is_some(),
+                of_controllers,
+            ),
             (
                 "--mount-permissions",
                 volumes.mount_permissions.is_some(),

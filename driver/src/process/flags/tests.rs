@@ -104,15 +104,6 @@ fn which_flags_have_an_effect_beside_which_others() {
             format!("--mode node {from} {on_delete} {permissions}"),
             Some("--default-ondelete-policy"),
         ),
-        // What that was called.
-        (
-            "--mode node --migrate-on-delete retain".to_owned(),
-            Some("--migrate-on-delete"),
-        ),
-        (
-            "--mode controller --migrate-on-delete retain".to_owned(),
-            None,
-        ),
         ("--mode controller".to_owned(), None),
         (format!("--mode controller {share}"), None),
         (
@@ -227,8 +218,13 @@ fn volumes_may_be_kept_unless_their_class_says_otherwise() {
         ("", OnDelete::Delete, None),
         ("--default-ondelete-policy retain", OnDelete::Retain, None),
         ("--default-ondelete-policy Archive", OnDelete::Archive, None),
-        // As it was called.
+        // As it was called. A node was given it too.
         ("--migrate-on-delete retain", OnDelete::Retain, None),
+        (
+            "--migrate-on-delete retain --mode node",
+            OnDelete::Retain,
+            None,
+        ),
         ("--mount-permissions 0777", OnDelete::Delete, Some(0o777)),
         ("--mount-permissions 0", OnDelete::Delete, None),
     ] {
