@@ -30,7 +30,7 @@ pub fn command() -> Command {
         .about("Be the driver of a recording: answer each request as it was answered then")
         .after_help(format!(
             "{SERVED_ENDPOINT_HELP}\n\n\
-             A request is answered where the recording has an equal one, whatever its secrets, which a recording masks. One that \
+             A request is answered where the recording has an equal one, whatever the values of its secrets, which a recording masks. One that \
              was sent several times gets the answers in their order, and then the last one again.\n\n\
              Examples:\n  \
              csi serve calls.jsonl --endpoint unix:///tmp/csi.sock\n  \

@@ -164,7 +164,7 @@ impl Volumes {
         ))
     }
 
-    /// A plain unmount, which also writes back what is dirty; a lazy one when the server does not answer. Never a forced
+    /// A plain unmount, which also writes back what is dirty; a lazy one when that takes long, as where the server does not answer. Never a forced
     /// one: it would fail the other volumes of that export, which share its connection.
     async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
         let target = &mount.target;
@@ -192,7 +192,7 @@ impl Volumes {
                 }
                 // The last try of a busy one gets too little time to tell anything.
                 Err(error) if timed_out(&error) && busy_before => break IN_USE,
-                Err(error) if timed_out(&error) => break "the server does not answer",
+                Err(error) if timed_out(&error) => break "it takes long, as where the server does not answer",
                 Err(error) => return Err(error),
             }
         };
