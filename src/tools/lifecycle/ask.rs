@@ -14,32 +14,26 @@ impl<W: Write> StepRunner<'_, '_, W> {
     /// Identity, capabilities, node: what everything else depends on.
     pub(super) async fn ask(mut self) -> Result<Advertised, Error> {
         let mut advertised = Advertised::default();
-        let info = self
-            .step(&v1::GetPluginInfoRequest {}, |reply| {
-                format!("{} {}", reply.name, reply.vendor_version)
-            })
+        let named = |reply: &v1::GetPluginInfoResponse| match reply.name.is_empty() {
+            true => {
+                let problem = "the driver has no name, which the specification requires";
+                Err(Error::local(problem).doing("identity plugin-info"))
+            }
+            false => Ok(format!("{} {}", reply.name, reply.vendor_version)),
+        };
+        self.step_judged(&v1::GetPluginInfoRequest {}, |_| true, named)
             .await?;
-        if info.name.is_empty() {
-            return Err(
-                Error::local("the driver has no name, which the specification requires")
-                    .doing("identity plugin-info"),
-            );
-        }
         advertised.ask_plugin(&mut self, DriverEnd::Node).await?;
-        let request = v1::ProbeRequest {};
-        let probe = self
-            .step(&request, |reply| {
-                let ready = reply.ready.unwrap_or(true);
-                if ready { "ready" } else { "not ready" }.to_owned()
-            })
+        let ready = |reply: &v1::ProbeResponse| match reply.ready {
+            Some(false) => {
+                let problem = "the driver says that it is not ready";
+                let error = Error::rpc(Code::Unavailable, problem).doing("identity probe");
+                Err(error.hint("--wait 1m waits until it is"))
+            }
+            _ => Ok("ready".to_owned()),
+        };
+        self.step_judged(&v1::ProbeRequest {}, |_| true, ready)
             .await?;
-        if probe.ready == Some(false) {
-            return Err(
-                Error::rpc(Code::Unavailable, "the driver says that it is not ready")
-                    .doing("identity probe")
-                    .hint("--wait 1m waits until it is"),
-            );
-        }
         // A node-only process advertises no controller although the driver has one elsewhere.
         if advertised.plugin(ControllerService) || self.run.flags.controller_endpoint.is_some() {
             advertised.ask_controller(&mut self).await?;

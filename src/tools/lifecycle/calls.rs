@@ -116,15 +116,17 @@ impl<W: Write> StepRunner<'_, '_, W> {
         request: &Q,
         describe: impl FnOnce(&Q::Reply) -> String,
     ) -> Result<Q::Reply, Error> {
-        self.step_until(request, |_| true, describe).await
+        self.step_judged(request, |_| true, |reply| Ok(describe(reply)))
+            .await
     }
 
-    /// A step of the way up whose call is repeated until its reply is `enough`, for as long as one call may take.
-    pub(super) async fn step_until<Q: Request>(
+    /// A step of the way up whose call is repeated until its reply is `enough`, for as long as one call may take. `judge` describes
+    /// the reply, or says why the step has failed all the same.
+    pub(super) async fn step_judged<Q: Request>(
         &self,
         request: &Q,
         enough: impl Fn(&Q::Reply) -> bool,
-        describe: impl FnOnce(&Q::Reply) -> String,
+        judge: impl FnOnce(&Q::Reply) -> Result<String, Error>,
     ) -> Result<Q::Reply, Error> {
         /// Nobody tells when a reply would be another one.
         const PAUSE: Duration = Duration::from_millis(200);
@@ -138,12 +140,13 @@ impl<W: Write> StepRunner<'_, '_, W> {
             }
             tokio::time::sleep(PAUSE).await;
         };
-        let (outcome, text) = match &result {
-            Ok(reply) => (StepOutcome::Done, describe(reply)),
-            Err(_) => (StepOutcome::Failed, String::new()),
+        let judged = result.and_then(|reply| Ok((judge(&reply)?, reply)));
+        let (outcome, text) = match &judged {
+            Ok((text, _)) => (StepOutcome::Done, text.as_str()),
+            Err(_) => (StepOutcome::Failed, ""),
         };
-        let printed = self.print(&step_name(Q::METHOD), outcome, &text, started.elapsed());
-        let reply = result?;
+        let printed = self.print(&step_name(Q::METHOD), outcome, text, started.elapsed());
+        let (_, reply) = judged?;
         printed?;
         Ok(reply)
     }

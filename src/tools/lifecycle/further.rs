@@ -145,12 +145,15 @@ impl<W: Write> StepRunner<'_, '_, W> {
             let snapshot = reply.snapshot.as_ref();
             snapshot.map_or_else(String::new, |snapshot| snapshot.snapshot_id.clone())
         };
-        let reply = self.step_until(&request, ready, id).await?;
-        if !ready(&reply) {
-            let problem = "the snapshot is not ready to use within --timeout";
-            let late = Error::rpc(Code::DeadlineExceeded, problem);
-            return Err(late.doing("controller create-snapshot"));
-        }
+        let in_time = |reply: &v1::CreateSnapshotResponse| match ready(reply) {
+            true => Ok(id(reply)),
+            false => {
+                let problem = "the snapshot is not ready to use within --timeout";
+                let late = Error::rpc(Code::DeadlineExceeded, problem);
+                Err(late.doing("controller create-snapshot"))
+            }
+        };
+        let reply = self.step_judged(&request, ready, in_time).await?;
         Ok(id(&reply))
     }
 

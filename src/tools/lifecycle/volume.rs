@@ -171,17 +171,14 @@ impl<W: Write> StepRunner<'_, '_, W> {
         &self,
         request: &v1::CreateVolumeRequest,
     ) -> Result<Volume, Error> {
-        let result = self
-            .step(request, |reply| {
-                let volume = reply.volume.as_ref();
-                volume.map_or_else(String::new, |volume| volume.volume_id.clone())
-            })
-            .await;
-        let volume = result?.volume.unwrap_or_default();
-        if volume.volume_id.is_empty() {
+        let id = |reply: &v1::CreateVolumeResponse| {
+            let id = reply.volume.as_ref().map(|volume| &volume.volume_id);
+            let id = id.filter(|id| !id.is_empty()).cloned();
             let problem = "the reply has no volume id, which the specification requires";
-            return Err(Error::local(problem).doing("controller create-volume"));
-        }
+            id.ok_or_else(|| Error::local(problem).doing("controller create-volume"))
+        };
+        let made = self.step_judged(request, |_| true, id).await?;
+        let volume = made.volume.unwrap_or_default();
         Ok(Volume {
             id: volume.volume_id,
             capacity: volume.capacity_bytes,

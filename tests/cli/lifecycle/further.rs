@@ -93,7 +93,27 @@ fn a_snapshot_that_is_not_ready_in_time_is_late() {
     fs::create_dir(csi.home().join("m")).unwrap();
     csi.file("m/settings.toml", "looks-until-ready = 1000000");
     let run = csi.run("lifecycle --only snapshot -t 5s").exits(64 + 4);
+    assert!(
+        run.stdout.contains("\n!! controller create-snapshot"),
+        "{run}"
+    );
     run.says("the snapshot is not ready to use within --timeout");
+}
+
+#[test]
+fn an_answer_that_ends_a_run_is_marked_as_a_failure() {
+    for (defect, step) in [
+        ("ProbeNeverReady", "identity probe"),
+        ("VolumeIdMissing", "controller create-volume"),
+    ] {
+        let csi = Csi::at("mock:m");
+        fs::create_dir(csi.home().join("m")).unwrap();
+        csi.file("m/settings.toml", format!("defect = '{defect}'"));
+        let run = csi.run("lifecycle --only expand");
+        assert!(run.code != 0, "{run}");
+        assert!(run.stdout.contains(&format!("!! {step} ")), "{run}");
+        assert!(!run.stdout.contains(&format!("ok {step} ")), "{run}");
+    }
 }
 
 #[test]

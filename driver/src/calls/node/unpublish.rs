@@ -192,7 +192,9 @@ impl Volumes {
                 }
                 // The last try of a busy one gets too little time to tell anything.
                 Err(error) if timed_out(&error) && busy_before => break IN_USE,
-                Err(error) if timed_out(&error) => break "it takes long, as where the server does not answer",
+                Err(error) if timed_out(&error) => {
+                    break "it takes long, as where the server does not answer";
+                }
                 Err(error) => return Err(error),
             }
         };
