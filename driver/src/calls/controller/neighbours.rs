@@ -11,6 +11,7 @@ use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::paths::claim;
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_proto::lock::lock;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,16 +21,27 @@ fn folder_of(export: &Export, path: &SubPath) -> PathBuf {
 }
 
 impl Shares {
-    /// Known shares other than `export` in which `folder` of its server lies, and where in them.
+    /// Shares other than `export` in which `folder` of its server lies, and where in them.
     fn around(&self, export: &Export, folder: &Path) -> Vec<(Export, SubPath)> {
-        let known = lock(&self.known);
-        known
-            .keys()
-            .filter(|outer| is_same_server(outer, export) && outer.path() != export.path())
+        let others = self.on_the_server_of(export).into_iter();
+        others
+            .filter(|outer| outer.path() != export.path())
             .filter_map(|outer| {
                 let below = folder.strip_prefix(outer.path()).ok()?;
-                Some((outer.clone(), SubPath::parse(below.to_str()?).ok()?))
+                let below = SubPath::parse(below.to_str()?).ok()?;
+                Some((outer, below))
             })
+            .collect()
+    }
+
+    /// The shares on the server of `export` that are known, or were: lists forget one that is away, and its volumes are there all
+    /// the same.
+    fn on_the_server_of(&self, export: &Export) -> BTreeSet<Export> {
+        let known = lock(&self.known);
+        let lost = lock(&self.lost);
+        let all = known.keys().chain(lost.keys());
+        all.filter(|one| is_same_server(one, export))
+            .cloned()
             .collect()
     }
 
@@ -89,14 +101,11 @@ impl Shares {
         Ok(())
     }
 
-    /// A known share that is the folder `path` of `export`, or lies in it.
+    /// A share that is the folder `path` of `export`, or lies in it.
     fn within(&self, export: &Export, path: &SubPath) -> Option<Export> {
         let folder = folder_of(export, path);
-        let known = lock(&self.known);
-        let mut inner = known.keys().filter(|inner| is_same_server(inner, export));
-        inner
-            .find(|inner| Path::new(inner.path()).starts_with(&folder))
-            .cloned()
+        let mut others = self.on_the_server_of(export).into_iter();
+        others.find(|inner| Path::new(inner.path()).starts_with(&folder))
     }
 
     /// A folder for inline volumes that the folder `path` of `export` is, holds, or lies in. It has no record, and pods may

@@ -46,7 +46,7 @@ pub(crate) struct Shares {
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
     /// Shares that are not among the known ones, or not seen yet: an id told their UUID when they had lost their records, or they
     /// were forgotten since.
-    lost: Mutex<BTreeMap<Export, ShareUuid>>,
+    pub(super) lost: Mutex<BTreeMap<Export, ShareUuid>>,
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.
     work_folder: DiskThread,

@@ -163,10 +163,11 @@ async fn delete<K: Operated>(
     let of = Arc::clone(shares);
     let take_away = || async move {
         of.locate(&Location::Export(export.clone()))?;
-        // Here, where it has the operation's bound and equal calls join it: it may ask shares that hang.
-        of.refuse_to_delete(&export, &path).await?;
         let options = as_mounted(&options);
         let taken = loop {
+            // Here, where it has the operation's bound and equal calls join it: it may ask shares that hang. In each turn, since a
+            // volume may have been made there during the one before.
+            of.refuse_to_delete(&export, &path).await?;
             match take_turn(&of, (&export, &path), &options, work.clone()).await {
                 Ok(false) if of.is_stopping() => break Err(ControllerError::ShuttingDown),
                 Ok(false) => {}

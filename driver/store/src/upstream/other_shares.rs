@@ -2,6 +2,7 @@
 //! the names of other servers, or not at all. Blocking; must not know ids or gRPC.
 
 use crate::files::beneath;
+use crate::files::descriptors::Held;
 use crate::files::walking::listing::Listing;
 use crate::share::database::{Expect, Share};
 use crate::share::error::{Context, ShareError};
@@ -39,11 +40,15 @@ pub(super) fn refuse_taken_on_the_way(share: &Share, path: &SubPath) -> Result<(
             continue;
         }
         let inner = Share::open(Arc::new(folder), Expect::Initialised);
-        let inner = inner.map_err(|error| ShareError::NotPlain {
-            path: path.clone(),
-            why: format!(
-                "it lies in the share {above}, of whose volumes nothing is known: {error}"
-            ),
+        let inner = inner.map_err(|error| match error {
+            // Another time it may answer.
+            ShareError::Io { .. } => error,
+            _ => ShareError::NotPlain {
+                path: path.clone(),
+                why: format!(
+                    "it lies in the share {above}, of whose volumes nothing is known: {error}"
+                ),
+            },
         })?;
         match claim::refuse_taken(&inner, &rest) {
             Err(ShareError::Overlap {
@@ -65,7 +70,7 @@ pub(super) fn refuse_taken_on_the_way(share: &Share, path: &SubPath) -> Result<(
 #[derive(Default)]
 pub struct ShareSearch {
     /// The folders that it is in, from the top down.
-    levels: Vec<Listing>,
+    levels: Vec<(Listing, Held)>,
     /// Where in the top folder that is.
     at: PathBuf,
 }
@@ -79,7 +84,12 @@ impl ShareSearch {
     /// [`ShareError::NotPlain`] when there is a share in it, or something is mounted in it, which may be one;
     /// [`ShareError::Blocked`], and I/O errors.
     pub(super) fn go_on(&mut self, share: &Share, path: &SubPath) -> Result<bool, ShareError> {
-        self.go_on_for(share, path, TURN)
+        let ended = self.go_on_for(share, path, TURN);
+        if ended.is_err() {
+            // Here, since a close may wait for the server. The next one begins anew.
+            *self = Self::default();
+        }
+        ended
     }
 
     fn go_on_for(
@@ -95,10 +105,10 @@ impl ShareSearch {
             let Some(top) = top.map_err(blocked(path, context))? else {
                 return Ok(true);
             };
-            self.levels
-                .push(Listing::open(&top, false).context(context)?);
+            let listing = Listing::open(&top, false).context(context)?;
+            self.levels.push((listing, Held::need(1)));
         }
-        while let Some(listing) = self.levels.last_mut() {
+        while let Some((listing, _)) = self.levels.last_mut() {
             match listing.next() {
                 Ok(Some((name, FileType::Directory | FileType::Unknown))) => {
                     self.look_at(share, path, &name)?;
@@ -118,7 +128,7 @@ impl ShareSearch {
     fn look_at(&mut self, share: &Share, path: &SubPath, name: &CStr) -> Result<(), ShareError> {
         let context = || format!("searching {path} for shares");
         let depth = self.levels.len();
-        let Some(here) = self.levels.last().map(Listing::folder) else {
+        let Some(here) = self.levels.last().map(|(listing, _)| listing.folder()) else {
             return Ok(());
         };
         if name.to_bytes() == RECORDS_FOLDER.as_bytes()
@@ -155,7 +165,8 @@ impl ShareSearch {
     }
 
     fn enter(&mut self, folder: &OwnedFd, name: &Path) -> std::io::Result<()> {
-        self.levels.push(Listing::open(folder, false)?);
+        self.levels
+            .push((Listing::open(folder, false)?, Held::need(1)));
         self.at.push(name);
         Ok(())
     }
@@ -164,7 +175,7 @@ impl ShareSearch {
     fn leave(&mut self) -> std::io::Result<()> {
         self.at.pop();
         match (self.levels.pop(), self.levels.is_empty()) {
-            (Some(top), true) => beneath::refresh(top.folder()),
+            (Some((top, _)), true) => beneath::refresh(top.folder()),
             _ => Ok(()),
         }
     }
@@ -251,7 +262,7 @@ mod tests {
             assert!(!search.go_on_for(&share, &team(), Duration::ZERO).unwrap());
         }
         fs::remove_dir_all(folder.path().join("team")).unwrap();
-        assert!(search.go_on(&share, &team()).unwrap());
+        while !search.go_on(&share, &team()).unwrap() {}
     }
 
     #[test]
