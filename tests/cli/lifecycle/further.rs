@@ -111,8 +111,8 @@ fn an_answer_that_ends_a_run_is_marked_as_a_failure() {
         csi.file("m/settings.toml", format!("defect = '{defect}'"));
         let run = csi.run("lifecycle --only expand");
         assert!(run.code != 0, "{run}");
-        assert!(run.stdout.contains(&format!("!! {step} ")), "{run}");
-        assert!(!run.stdout.contains(&format!("ok {step} ")), "{run}");
+        let marked = run.stdout.lines().find(|line| line.contains(step));
+        assert!(marked.is_some_and(|line| line.starts_with("!! ")), "{run}");
     }
 }
 

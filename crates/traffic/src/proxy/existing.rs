@@ -4,6 +4,7 @@
 use csi_proto::socket_file::connect;
 use rustix::net::{Shutdown, shutdown, sockopt};
 use rustix::process::{ForeignRawFd, Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -62,25 +63,26 @@ impl Existing {
             return Ok(0);
         };
         let process = pidfd_open(driver, PidfdFlags::empty())?;
-        let mut closed = 0;
+        // A driver may have several descriptors of one.
+        let mut closed = HashSet::new();
         for entry in fs::read_dir(format!("/proc/{driver}/fd"))? {
             let entry = entry?;
             let link = fs::read_link(entry.path()).unwrap_or_default();
-            let ours = link
-                .to_str()
-                .and_then(inode)
-                .is_some_and(|end| self.ends.contains(&end));
+            let end = link.to_str().and_then(inode);
+            let end = end.filter(|end| self.ends.contains(end));
             let number = entry
                 .file_name()
                 .to_str()
                 .and_then(|name| name.parse::<ForeignRawFd>().ok());
-            if let (true, Some(number)) = (ours, number) {
-                let end = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
-                shutdown(end, Shutdown::Both)?;
-                closed += 1;
+            if let (Some(end), Some(number)) = (end, number)
+                && !closed.contains(&end)
+            {
+                let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())?;
+                shutdown(socket, Shutdown::Both)?;
+                closed.insert(end);
             }
         }
-        Ok(closed)
+        Ok(closed.len())
     }
 }
 
