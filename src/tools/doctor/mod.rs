@@ -79,7 +79,7 @@ pub fn command() -> Command {
 /// Looks, and prints the page.
 ///
 /// # Errors
-/// That something is wrong with the driver; that the page or the bundle cannot be written.
+/// That something is wrong with the driver, or on the way to it; that the page or the bundle cannot be written.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<DoctorFlags>(matches)?;
     globals.json_or_lines("it prints a page, or JSON with -o json")?;
@@ -111,9 +111,11 @@ pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Resu
     globals.print(&shown, || page(findings, width))?;
     match wrong(findings) {
         0 => Ok(()),
-        1 => Err(Error::failed("something is wrong with the driver")),
+        1 => Err(Error::failed(
+            "something is wrong with the driver, or on the way to it",
+        )),
         count => Err(Error::failed(format!(
-            "{count} things are wrong with the driver"
+            "{count} things are wrong with the driver, or on the way to it"
         ))),
     }
 }
