@@ -41,8 +41,12 @@ fn thousands_of_creations_at_once_take_a_bounded_memory() {
             })
             .collect();
         for _ in 0..20 {
-            calls.call(ProbeRequest {}).await.unwrap();
-            calls.call(GetPluginCapabilitiesRequest {}).await.unwrap();
+            let probed = calls.call(ProbeRequest {}).await.map(drop);
+            let asked = calls.call(GetPluginCapabilitiesRequest {}).await.map(drop);
+            // What the driver says of its end, if it has ended.
+            probed
+                .and(asked)
+                .unwrap_or_else(|status| panic!("{status}\n{}", driver.process().so_far()));
         }
         let mut refused = 0;
         for creation in all {
