@@ -1,17 +1,13 @@
 //! Lines on their way to a reader who may be slow, or not read at all: they wait in a bounded queue for a thread that writes them,
 //! and are dropped when it is full. Whoever has a line never waits.
 
-use crate::lock::{lock, wait, wait_for};
+use crate::lock::{ROUNDS, lock, wait, wait_for};
 use std::io::Write;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How many bytes of lines wait at most. The thread may have as many in hand.
 const WAITING_MAX: usize = 1 << 20;
-
-/// How often whoever waits for another thread waits for the whole time. By a clock alone, a process that stood still for as long
-/// would not wait at all.
-pub const ROUNDS: u32 = 3;
 
 /// Lines that wait to be written.
 pub struct LineQueue {

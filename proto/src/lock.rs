@@ -1,9 +1,13 @@
-//! Taking a lock, and waiting with one, also where a holder has panicked.
+//! Taking a lock, and waiting with one, also where a holder has panicked; how often to wait for another thread.
 //!
 //! What such a holder has left half-done is still the best there is: the panic ends its own task, and no other.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// How often whoever waits for another thread waits for the whole time. By a clock alone, a process that stood still for as long
+/// would not wait at all.
+pub const ROUNDS: u32 = 3;
 
 /// The value behind a lock, once nobody else has it.
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,7 +1,7 @@
 //! Files of unix sockets: what is at a path, connecting without end, and a socket's file that goes with its owner. Both programs
 //! serve, and none may take a socket from another process.
 
-use crate::line_queue::ROUNDS;
+use crate::lock::ROUNDS;
 use crate::place_lock::PlaceLock;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
 use rustix::io::Errno;

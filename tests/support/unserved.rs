@@ -4,22 +4,26 @@
 //! open socket, and the kernel goes on taking connections to a copy that listens. And a free port may be taken again.
 #![allow(dead_code)] // Every test program uses a part of it.
 
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketType};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+/// A socket that no program inherits which a test starts.
+fn socket(family: AddressFamily) -> OwnedFd {
+    let flags = SocketFlags::CLOEXEC;
+    rustix::net::socket_with(family, SocketType::STREAM, flags, None).expect("a socket")
+}
+
 /// Makes the socket file that a dead process leaves.
 pub fn socket_file(path: impl AsRef<Path>) {
-    let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None);
     let address = SocketAddrUnix::new(path.as_ref()).expect("a short path");
-    rustix::net::bind(socket.expect("a socket"), &address).expect("a new file");
+    rustix::net::bind(socket(AddressFamily::UNIX), &address).expect("a new file");
 }
 
 /// A port of this machine, and the socket that keeps it from being taken.
 pub fn port() -> (OwnedFd, u16) {
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
-    let socket = socket.expect("a socket");
+    let socket = socket(AddressFamily::INET);
     let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     rustix::net::bind(&socket, &any).expect("a free port");
     let address = rustix::net::getsockname(&socket).expect("an address");

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The lines of [`note!`] that are not written yet.
 static NOTES: LineQueue = LineQueue::new();
 
-/// How long the end of the program waits for a reader who takes no note, [`ROUNDS`](csi_proto::line_queue::ROUNDS) times.
+/// How long the end of the program waits for a reader who takes no note, [`ROUNDS`](csi_proto::lock::ROUNDS) times.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Says a line on stderr, with the words of `format!`, and waits until it is written.

@@ -5,7 +5,7 @@
 //! ended. A process that does not come to wait, because it writes to somebody who does not read, dies of the second. Programs that it
 //! has started then die with it.
 
-use csi_proto::line_queue::ROUNDS;
+use csi_proto::lock::ROUNDS;
 use csi_sys::end_signals::is_ignored;
 use csi_sys::{process_groups, waits};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

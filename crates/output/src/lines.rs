@@ -3,8 +3,8 @@
 
 use super::stdout::SharedStdout;
 use csi_error::note;
-use csi_proto::line_queue::ROUNDS;
 use csi_proto::lock;
+use csi_proto::lock::ROUNDS;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// The lines of this process on their way to stderr.
 static LINES: LineQueue = LineQueue::new();
 
-/// How long the end of the process waits for a reader who takes no line, [`ROUNDS`](csi_proto::line_queue::ROUNDS) times.
+/// How long the end of the process waits for a reader who takes no line, [`ROUNDS`](csi_proto::lock::ROUNDS) times.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The form of a log line.

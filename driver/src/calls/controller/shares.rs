@@ -44,8 +44,7 @@ pub(crate) struct Chosen {
 pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
-    /// Shares that are not among the known ones, or not seen yet: an id told their UUID when they had lost their records, or they
-    /// were forgotten since.
+    /// Which share belongs at an address where none has been seen, or lists have forgotten it. An id has told the first kind.
     pub(super) lost: Mutex<BTreeMap<Export, ShareUuid>>,
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.

@@ -88,13 +88,11 @@ async fn an_id_tells_of_a_share_for_good() {
                 2 => snapshot(&controller, "t", &volume).await.map(drop),
                 3 => delete_snapshot(&controller, &made).await,
                 // A copy is made where its source is.
-                4 => {
-                    let mut copy = from_volume("c", &volume);
-                    copy.parameters = there("c").parameters;
-                    create(&controller, copy).await.map(drop)
-                }
                 _ => {
-                    let mut copy = from_snapshot("c", &made);
+                    let mut copy = match call {
+                        4 => from_volume("c", &volume),
+                        _ => from_snapshot("c", &made),
+                    };
                     copy.parameters = there("c").parameters;
                     create(&controller, copy).await.map(drop)
                 }

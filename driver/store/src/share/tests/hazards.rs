@@ -302,22 +302,25 @@ pub(super) fn forget_deletion<K: Kind>(trial: &Trial, record: &Record<K>) {
     }
 }
 
+/// What others make at the path of a deletion that a crash has cut short stays, when that goes on.
+fn theirs_stay(trial: &Trial, record: &Record<Volume>) {
+    let states: Vec<_> = trial.records().iter().map(|record| record.state).collect();
+    make_anothers(trial, "team/v");
+    trial.delete(record).unwrap();
+    // Before a deletion is on record, what is at a claimed path is the volume's.
+    let was_begun = states != [State::Ready];
+    assert_eq!(trial.at("team/v/theirs").exists(), was_begun, "{states:?}");
+    assert_eq!(trial.records(), []);
+    trial.check();
+}
+
 #[test]
 fn what_others_make_at_the_path_of_an_interrupted_deletion_stays() {
     at_each_step(
         8,
         |trial| trial.create(&wanted("v", "team/v")).unwrap(),
         |trial, record| trial.delete(record),
-        |trial, record| {
-            let states: Vec<_> = trial.records().iter().map(|record| record.state).collect();
-            make_anothers(trial, "team/v");
-            trial.delete(record).unwrap();
-            // Before a deletion is on record, what is at a claimed path is the volume's.
-            let was_begun = states != [State::Ready];
-            assert_eq!(trial.at("team/v/theirs").exists(), was_begun, "{states:?}");
-            assert_eq!(trial.records(), []);
-            trial.check();
-        },
+        theirs_stay,
     );
 }
 
@@ -331,15 +334,7 @@ fn what_others_make_where_a_deletion_found_nothing_stays() {
             record
         },
         |trial, record| trial.delete(record),
-        |trial, record| {
-            let states: Vec<_> = trial.records().iter().map(|record| record.state).collect();
-            make_anothers(trial, "team/v");
-            trial.delete(record).unwrap();
-            let was_begun = states != [State::Ready];
-            assert_eq!(trial.at("team/v/theirs").exists(), was_begun, "{states:?}");
-            assert_eq!(trial.records(), []);
-            trial.check();
-        },
+        theirs_stay,
     );
 }
 
