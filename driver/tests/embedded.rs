@@ -16,7 +16,7 @@ use csi_nfs::process::namespace::{self, Entered};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, ProbeRequest};
 use hyper_util::rt::TokioIo;
-use rig::{Client, publish_request, stage_request};
+use rig::{Client, publish_request};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -31,11 +31,7 @@ fn main() -> ExitCode {
     if let Some(code) = helper::run_if_child() {
         return code;
     }
-    let tests: [(&str, fn()); 5] = [
-        (
-            "an_ordinary_user_stages_without_a_mount",
-            an_ordinary_user_stages_without_a_mount,
-        ),
+    let tests: [(&str, fn()); 4] = [
         (
             "an_ordinary_user_gets_symlinks",
             an_ordinary_user_gets_symlinks,
@@ -196,45 +192,6 @@ fn an_ordinary_user_gets_symlinks() {
         publish().await.unwrap();
         client.unpublish("a", &target).await.unwrap();
         assert!(target.symlink_metadata().is_err());
-    });
-}
-
-fn an_ordinary_user_stages_without_a_mount() {
-    if done_as_ordinary_user("an_ordinary_user_stages_without_a_mount") {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let home = dir.path().canonicalize().unwrap();
-    let (staging, target) = (home.join("staging"), home.join("target"));
-    runtime().block_on(async {
-        let embedded = Embedded::staging(dir.path()).unwrap();
-        std::fs::create_dir(dir.path().join("share/a")).unwrap();
-        std::fs::create_dir(&staging).unwrap();
-        let client = client(&embedded).await;
-        let mut publish = embedded_request("a", &target);
-        let stage = stage_request(&mut publish, &staging);
-        let error = client.publish(publish.clone()).await.unwrap_err();
-        assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
-        for _ in 0..2 {
-            client.stage(stage.clone()).await.unwrap();
-        }
-        let mut other = stage.clone();
-        other.volume_id = "b".into();
-        let error = client.stage(other).await.unwrap_err();
-        assert_eq!(error.code(), Code::AlreadyExists, "{error}");
-        let note = client.publish_with_note(publish.clone()).await.unwrap();
-        assert!(note.unwrap().contains("symlink"));
-        std::fs::write(target.join("file"), "x").unwrap();
-        assert!(dir.path().join("share/a/file").exists());
-        let error = client.unstage("a", &staging).await.unwrap_err();
-        assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
-        client.unpublish("a", &target).await.unwrap();
-        for _ in 0..2 {
-            client.unstage("a", &staging).await.unwrap();
-        }
-        assert!(staging.is_dir() && target.symlink_metadata().is_err());
-        let error = client.publish(publish).await.unwrap_err();
-        assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
     });
 }
 

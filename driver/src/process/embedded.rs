@@ -57,20 +57,9 @@ impl Embedded {
     ///
     /// # Errors
     /// When the folder cannot be used.
-    pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
-        Self::configured(folder.as_ref(), false)
-    }
-
-    /// The same for a driver that stages volumes.
-    ///
-    /// # Errors
-    /// When the folder cannot be used.
-    pub fn staging(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
-        Self::configured(folder.as_ref(), true)
-    }
-
     #[expect(clippy::disallowed_methods, reason = "before anybody is served")]
-    fn configured(folder: &Path, stage: bool) -> Result<Self, EmbeddedError> {
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
+        let folder = folder.as_ref();
         let failed = |source| EmbeddedError::Folder {
             folder: folder.to_owned(),
             source,
@@ -94,7 +83,6 @@ impl Embedded {
             }],
             work_dir: folder.join("work"),
             symlink_fallback: true,
-            stage,
             ..Config::default()
         };
         let driver = Driver::new(config, Log::off())?;

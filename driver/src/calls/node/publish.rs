@@ -121,7 +121,7 @@ impl Volumes {
             }
             Action::Mount { .. } => {}
         }
-        let error = match self.mount(request, staging, &source, target).await {
+        let error = match self.mount(request, &source, target).await {
             Ok(note) => return Ok(note),
             Err(error) => error,
         };
@@ -202,7 +202,7 @@ impl Volumes {
             .then_some(NodeError::NoAnswer { path, cause }))
     }
 
-    pub(super) fn source(&self, arguments: &Arguments) -> Source {
+    fn source(&self, arguments: &Arguments) -> Source {
         match self.config.local_share(&arguments.share) {
             Some((local, below)) => Source::Local {
                 root: local.path.clone(),
@@ -307,7 +307,6 @@ impl Volumes {
     async fn mount(
         &self,
         request: &PublishRequest,
-        staging: Option<&Path>,
         source: &Source,
         target: &Path,
     ) -> Result<Note, NodeError> {
@@ -361,7 +360,7 @@ impl Volumes {
                 if self.config.symlink_fallback
                     && error.kind() == Some(FailureKind::NotPermitted) =>
             {
-                self.link(request, staging, &root.join(below), target).await
+                self.link(request, &root.join(below), target).await
             }
             _ => Err(NodeError::mount(&request.arguments.export(), error)),
         }
@@ -411,7 +410,6 @@ impl Volumes {
     async fn link(
         &self,
         request: &PublishRequest,
-        staging: Option<&Path>,
         folder: &Path,
         target: &Path,
     ) -> Result<Note, NodeError> {
@@ -420,14 +418,10 @@ impl Volumes {
         }
         let record = PublishRecord {
             symlink: Some(folder.to_owned()),
-            ..request.record_at(target, staging)
+            ..request.record_at(target, None)
         };
         self.records_for(request).put(&record).await?;
         let note = symlink_note(folder);
-        if request.purpose == Purpose::Stage {
-            // The folder is the caller's; what is published from it is a symlink too.
-            return Ok(Some(note));
-        }
         target::remove_folder(target).await?;
         target::make_symlink(folder, target).await?;
         self.warn("symlink instead of a mount", target, ("why", &note));

@@ -4,7 +4,7 @@
 
 use crate::calls::node::error::NodeError;
 use crate::calls::node::record::PublishRecord;
-use crate::calls::node::request::{PublishRequest, Purpose};
+use crate::calls::node::request::PublishRequest;
 use crate::calls::node::target::{Bare, foreign_mount, taken};
 use crate::mount::mountinfo::Mount;
 use crate::mount::options::MountFlags;
@@ -77,11 +77,7 @@ pub fn decide(
     let target = &new.target;
     let before = here.record.as_ref();
     let linked = before.and_then(|record| record.symlink.as_deref());
-    // A stage where mounting is refused leaves nothing but its record.
-    let is_on_paper =
-        request.purpose == Purpose::Stage && here.mounted.is_none() && linked.is_some();
-    let is_published =
-        here.mounted.is_some() || is_on_paper || matches!(here.bare, Bare::Symlink(_));
+    let is_published = here.mounted.is_some() || matches!(here.bare, Bare::Symlink(_));
     if let Some(before) = before
         && is_published
     {
@@ -112,9 +108,6 @@ pub fn decide(
         };
     }
     let action = match (&here.bare, linked) {
-        (Bare::Nothing | Bare::EmptyFolder, Some(to)) if is_on_paper => {
-            Action::Link(symlink_note(to))
-        }
         (Bare::Symlink(to), linked) if linked == Some(to) => Action::Link(symlink_note(to)),
         (Bare::Symlink(to), _) => {
             let problem = format!("is a symlink to {}; remove it", to.display());
@@ -217,6 +210,7 @@ pub fn symlink_note(folder: &Path) -> String {
 mod tests {
     use super::*;
     use crate::calls::node::arguments::Arguments;
+    use crate::calls::node::request::Purpose;
     use crate::calls::policy::Policy;
     use crate::mount::options::MountOptions;
     use crate::mount::task::Ownership;
@@ -234,13 +228,13 @@ mod tests {
         }
     }
 
-    fn request(purpose: Purpose) -> PublishRequest {
+    fn request() -> PublishRequest {
         PublishRequest {
             volume_id: "v".to_owned(),
             target: TARGET.into(),
             arguments: arguments("h"),
             options: MountOptions::parse([], &Policy::default()).unwrap(),
-            purpose,
+            purpose: Purpose::Publish { staging: None },
             ownership: Ownership::default(),
         }
     }
@@ -270,8 +264,8 @@ mod tests {
     }
 
     /// The decision in a word, or what the error says after the target.
-    fn decided(purpose: Purpose, source: &Source, here: &Here) -> String {
-        let request = request(purpose);
+    fn decided(source: &Source, here: &Here) -> String {
+        let request = request();
         let new = request.record_at(Path::new(TARGET), None);
         match decide(&request, new, source, here) {
             Ok((Action::Link(_), _)) => "nothing, a symlink".to_owned(),
@@ -297,7 +291,6 @@ mod tests {
 
     #[test]
     fn what_stands_at_a_target_without_a_mount_decides() {
-        let publish = || Purpose::Publish { staging: None };
         let linked = PublishRecord {
             symlink: Some("/share/v".into()),
             ..record()
@@ -307,82 +300,36 @@ mod tests {
             ..linked.clone()
         };
         let link = || Bare::Symlink("/share/v".into());
-        for (purpose, bare, record, expected) in [
-            (publish(), Bare::Nothing, None, "make the folder and mount"),
-            (publish(), Bare::EmptyFolder, None, "mount"),
+        for (bare, record, expected) in [
+            (Bare::Nothing, None, "make the folder and mount"),
+            (Bare::EmptyFolder, None, "mount"),
+            (Bare::FullFolder, None, "- is a folder with files in it"),
+            (Bare::Other, None, "- is not a folder"),
+            (link(), None, "- is a symlink to /share/v; remove it"),
+            (link(), Some(linked.clone()), "nothing, a symlink"),
             (
-                publish(),
-                Bare::FullFolder,
-                None,
-                "- is a folder with files in it",
-            ),
-            (publish(), Bare::Other, None, "- is not a folder"),
-            (
-                publish(),
-                link(),
-                None,
-                "- is a symlink to /share/v; remove it",
-            ),
-            (
-                publish(),
-                link(),
-                Some(linked.clone()),
-                "nothing, a symlink",
-            ),
-            (
-                publish(),
                 Bare::Symlink("/x".into()),
                 Some(linked.clone()),
                 "- is a symlink to /x",
             ),
             (
-                publish(),
                 link(),
                 Some(other.clone()),
                 "- is in use for a volume already: it holds volume w",
             ),
             // A publish that was cut off before it mounted: nobody holds on to its arguments.
-            (
-                publish(),
-                Bare::Nothing,
-                Some(other.clone()),
-                "make the folder and mount",
-            ),
-            (publish(), Bare::EmptyFolder, Some(linked.clone()), "mount"),
-            (
-                Purpose::Stage,
-                Bare::EmptyFolder,
-                Some(linked.clone()),
-                "nothing, a symlink",
-            ),
-            (
-                Purpose::Stage,
-                Bare::Nothing,
-                Some(linked.clone()),
-                "nothing, a symlink",
-            ),
-            (
-                Purpose::Stage,
-                Bare::EmptyFolder,
-                Some(other),
-                "- is in use for a volume already: it holds volume w",
-            ),
-            (
-                Purpose::Stage,
-                Bare::FullFolder,
-                Some(linked),
-                "- is a folder with files in it",
-            ),
+            (Bare::Nothing, Some(other), "make the folder and mount"),
+            (Bare::EmptyFolder, Some(linked), "mount"),
         ] {
             let here = Here {
                 mounted: None,
                 bare: bare.clone(),
                 record: record.clone(),
             };
-            let decided = decided(purpose.clone(), &Source::Nfs, &here);
+            let decided = decided(&Source::Nfs, &here);
             assert!(
                 decided.starts_with(expected),
-                "{purpose:?} {bare:?} {record:?}: {decided}"
+                "{bare:?} {record:?}: {decided}"
             );
         }
     }
@@ -510,8 +457,7 @@ mod tests {
                 record: record.clone(),
                 ..nothing()
             };
-            let publish = Purpose::Publish { staging: None };
-            let decided = decided(publish, &source, &here);
+            let decided = decided(&source, &here);
             assert!(
                 decided.starts_with(expected),
                 "{source:?} {mounted:?} {record:?}: {decided}"

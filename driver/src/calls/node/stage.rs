@@ -84,10 +84,6 @@ impl Volumes {
                     difference: format!("the source is {here} and {wanted} was asked for"),
                 });
             }
-            if record.symlink.is_some() && mount.is_none() {
-                // Where mounting is refused there is only the record.
-                return Ok(self.source(&request.arguments));
-            }
         }
         let Some(mount) = mount else {
             return Err(not_staged(": nothing is mounted there".into()));
@@ -118,7 +114,7 @@ impl Volumes {
         let Some(record) = self.stages.get(staging).await? else {
             return Ok(());
         };
-        if record.symlink.is_some() || self.stages.is_held(staging).await? {
+        if self.stages.is_held(staging).await? {
             return Ok(());
         }
         let request = PublishRequest::of_stage(&record, &self.config)?;
