@@ -36,6 +36,7 @@ mod tests {
         for (field, expected) in [
             (&b"/a\\040b\\134c"[..], &b"/a b\\c"[..]),
             (b"/a\\134040", b"/a\\040"),
+            (b"\\011\\012\\043", b"\t\n#"),
             (b"/plain\\", b"/plain\\"),
             (b"/no\\+12\\999", b"/no\\+12\\999"),
             (b"/\xff", b"/\xff"),

@@ -349,14 +349,5 @@ mod tests {
         fn no_line_panics(line in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&line);
         }
-
-        #[test]
-        fn escapes_come_back(text in "[ -~\\n\\t]{0,40}") {
-            let escaped: Vec<u8> = text.bytes().flat_map(|byte| match byte {
-                b' ' | b'\t' | b'\n' | b'\\' | b'#' => format!("\\{byte:03o}").into_bytes(),
-                byte => vec![byte],
-            }).collect();
-            prop_assert_eq!(unescape(&escaped), OsString::from(text));
-        }
     }
 }

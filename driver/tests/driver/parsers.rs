@@ -168,6 +168,7 @@ fn try_sub_path(text: &str) {
     }
     if !text.is_empty() {
         let name = encode_name(text);
+        assert!(name.len() <= 200, "{name}");
         let path = SubPath::parse(&name).unwrap();
         safe(&path);
         assert_eq!(path.components().len(), 1);
