@@ -197,24 +197,28 @@ fn a_record_that_cannot_be_is_said_to_be_damaged() {
 }
 
 #[test]
-fn a_source_in_a_forged_record_leads_nowhere() {
+fn a_snapshots_record_that_cannot_be_leads_nowhere() {
     // What a clone of another driver's volume has, put into the record of a snapshot.
-    for path in ["../outside", "/", ".csi-nfs/volumes", "a//b"] {
+    let id = r#""id": "v""#;
+    let with_path = |path| (id, format!(r#"{id}, "path": "{path}""#));
+    for (from, to) in [
+        with_path("../outside"),
+        with_path("/"),
+        with_path(".csi-nfs/volumes"),
+        with_path("a//b"),
+        (
+            r#""size_bytes": 1073741824"#,
+            r#""size_bytes": -1"#.to_owned(),
+        ),
+    ] {
         let scene = Scene::new();
         let [_, file] = scene.records();
         let text = std::fs::read_to_string(&file).unwrap();
-        let forged = text.replacen(
-            r#""id": "v""#,
-            &format!(r#""id": "v", "path": "{path}""#),
-            1,
-        );
-        assert_ne!(forged, text);
+        let forged = text.replacen(from, &to, 1);
+        assert_ne!(forged, text, "{from}");
         std::fs::write(&file, forged).unwrap();
         let error = store::find::<Snapshot>(&scene.trial.share(), NameKey::of("s")).unwrap_err();
-        assert!(
-            matches!(error, ShareError::Damaged { .. }),
-            "{path}: {error}"
-        );
+        assert!(matches!(error, ShareError::Damaged { .. }), "{to}: {error}");
         scene.try_all();
     }
 }
