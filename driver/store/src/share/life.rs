@@ -493,12 +493,8 @@ mod tests {
         let same = |_: &mut Record<Volume>| {};
         let other_name = |record: &mut Record<Volume>| record.what.wanted.name = "w".to_owned();
         let other_gid = |record: &mut Record<Volume>| record.what.wanted.gid = Some(1);
-        let source = Source::Snapshot(Origin {
-            id: "s".to_owned(),
-            key: NameKey::of("s"),
-            nonce: Nonce::random().unwrap(),
-            path: None,
-        });
+        let nonce = Nonce::random().unwrap();
+        let source = Source::Snapshot(Origin::new("s", NameKey::of("s"), nonce));
         let of_source =
             |record: &mut Record<Volume>| record.what.wanted.source = Some(source.clone());
         let copied = |record: &mut Record<Volume>| {

@@ -11,12 +11,11 @@ use crate::share::records::text;
 use std::time::{Duration, Instant};
 
 pub(super) fn origin(record: &Record<Volume>) -> Origin {
-    Origin {
-        id: "v-id".to_owned(),
-        key: record.key(),
-        nonce: record.nonce,
-        path: None,
-    }
+    Origin::new("v-id", record.key(), record.nonce)
+}
+
+fn snapshot_source(snapshot: &Record<Snapshot>) -> Source {
+    Source::Snapshot(Origin::new("s-id", snapshot.key(), snapshot.nonce))
 }
 
 /// A volume with something in it.
@@ -234,12 +233,7 @@ fn a_crash_in_a_clone_or_restore_is_finished() {
                 let volume = full_volume(trial, "v");
                 copy_of(if restore {
                     let snapshot = trial.snapshot("s", &volume).unwrap();
-                    Source::Snapshot(Origin {
-                        id: "s-id".to_owned(),
-                        key: snapshot.key(),
-                        nonce: snapshot.nonce,
-                        path: None,
-                    })
+                    snapshot_source(&snapshot)
                 } else {
                     Source::Volume(origin(&volume))
                 })
@@ -390,13 +384,7 @@ fn a_snapshot_stays_as_it_is_while_its_volume_changes() {
     trial.delete(&volume).unwrap();
     assert_eq!(trial.snapshots(), std::slice::from_ref(&snapshot));
     assert_full(&trial.data(&snapshot));
-    let source = Source::Snapshot(Origin {
-        id: "s-id".to_owned(),
-        key: snapshot.key(),
-        nonce: snapshot.nonce,
-        path: None,
-    });
-    trial.create(&copy_of(source)).unwrap();
+    trial.create(&copy_of(snapshot_source(&snapshot))).unwrap();
     assert_full(&trial.at("team/copy"));
     std::fs::write(trial.at("team/copy/a"), "changed").unwrap();
     assert_full(&trial.data(&snapshot));

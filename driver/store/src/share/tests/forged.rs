@@ -23,12 +23,7 @@ impl Scene {
         let trial = Trial::in_memory();
         let volume = trial.create(&wanted("v", "team/v")).unwrap();
         std::fs::write(trial.at("team/v/file"), "x").unwrap();
-        let origin = Origin {
-            id: "v".to_owned(),
-            key: volume.key(),
-            nonce: volume.nonce,
-            path: None,
-        };
+        let origin = Origin::new("v", volume.key(), volume.nonce);
         let progress = Progress::default();
         let snapshot = trial.snapshot_of("s", origin, &progress).unwrap();
         trial.create(&wanted("other", "victim")).unwrap();

@@ -59,12 +59,7 @@ fn without_threads() {
     assert!(target.join("b").exists() && !trial.at("links").exists());
 
     // Nobody would renew the claim on this one.
-    let origin = Origin {
-        id: "s:/a#v0".to_owned(),
-        key: records[0].key(),
-        nonce: records[0].nonce,
-        path: None,
-    };
+    let origin = Origin::new("s:/a#v0", records[0].key(), records[0].nonce);
     let begun = trial.snapshot_of("s", origin, &Progress::default());
     let error = begun.unwrap_err().to_string();
     assert!(error.contains("starting a thread"), "{error}");
