@@ -5,7 +5,6 @@ use super::hazards::forget_deletion;
 use super::*;
 use crate::files::crash_points::{Gate, waiting};
 use crate::share::attempt::heartbeat::PERIOD;
-use crate::share::listing::List as _;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::text;
 use std::time::{Duration, Instant};

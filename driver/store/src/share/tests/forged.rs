@@ -1,14 +1,12 @@
 //! Records, claims and the label of a share as an attacker, a broken disk or another program may leave them. Whatever they
 //! say, no call panics, no folder of anybody else is touched, and the error says what is damaged.
 
-use super::super::listing;
 use super::*;
 use crate::share::error::ShareError;
 use crate::share::records::origin::Origin;
 use crate::share::records::snapshot::Snapshot;
 use proptest::prelude::*;
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
 /// A share with a volume, a snapshot of it, another volume, and a folder of nobody.
@@ -64,22 +62,8 @@ impl Scene {
         };
         if let Ok(share) = open() {
             let _ = life::existing::<Volume>(&share, &wanted("v", "team/v"));
-            let _ = listing::walk::<Volume>(
-                &share,
-                &Default::default(),
-                None,
-                usize::MAX,
-                || false,
-                |_, _| ControlFlow::Continue(()),
-            );
-            let _ = listing::walk::<Snapshot>(
-                &share,
-                &Default::default(),
-                None,
-                usize::MAX,
-                || false,
-                |_, _| ControlFlow::Continue(()),
-            );
+            let _ = walk::<Volume>(&share, drop);
+            let _ = walk::<Snapshot>(&share, drop);
             let _ = change::expand(&share, self.volume.key(), self.volume.nonce, 1 << 40, 0);
             let _ = recovery::recover(&share, |_| Some(()));
             let _ = life::create::<Volume>(
@@ -258,18 +242,7 @@ fn names_of_any_bytes_in_the_records_are_passed_over() {
     }
     let share = scene.trial.share();
     let mut seen = Vec::new();
-    listing::walk::<Volume>(
-        &share,
-        &Default::default(),
-        None,
-        usize::MAX,
-        || false,
-        |_, listed| {
-            seen.push(format!("{listed:?}"));
-            ControlFlow::Continue(())
-        },
-    )
-    .unwrap();
+    walk::<Volume>(&share, |listed| seen.push(format!("{listed:?}"))).unwrap();
     assert_eq!(seen.len(), 2, "{seen:?}");
     recovery::recover(&share, |_| Some(())).unwrap();
     scene.trial.delete(&scene.volume).unwrap();

@@ -23,6 +23,7 @@ mod upstream;
 
 use super::database::{Expect, Share};
 use super::error::ShareError;
+use super::listing::{self, List};
 use super::paths::sub_path::SubPath;
 use super::records::record::{Record, State};
 use super::records::snapshot::{self, Snapshot};
@@ -31,10 +32,12 @@ use super::records::volume::{OnDelete, Volume, Wanted};
 use super::token::NameKey;
 use super::volume::change;
 use super::{life, recovery, trash};
+use crate::files::admission::ExtraThreads;
 use crate::files::copying::Progress;
 use crate::files::crash_points::{Died, crashing};
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -179,6 +182,23 @@ pub(crate) fn wanted(name: &str, sub_dir: &str) -> Wanted {
         mode: Some(0o750),
         ..Wanted::default()
     }
+}
+
+/// Calls `visit` for each of a kind, as a list shows it.
+fn walk<R: List>(share: &Share, mut visit: impl FnMut(R::Item)) -> Result<(), ShareError> {
+    let threads = ExtraThreads::default();
+    listing::walk::<R>(
+        share,
+        &threads,
+        None,
+        usize::MAX,
+        || false,
+        |_, item| {
+            visit(item);
+            ControlFlow::Continue(())
+        },
+    )
+    .map(drop)
 }
 
 /// Lets `work` crash at each of its steps in turn, each time on a share made by `before`, and looks at what follows with

@@ -2,14 +2,11 @@
 
 use super::super::agents::{self, Presence};
 use super::super::comparison;
-use super::super::listing;
 use super::super::records::store::{self, Kept};
 use super::super::{promised, recovery, requests};
 use super::*;
-use crate::files::admission::ExtraThreads;
 use crate::share::records::promise::Ratio;
 use crate::share::token::Nonce;
-use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
@@ -33,21 +30,10 @@ const ODD: [&str; 3] = ["a file", "a symlink", "a record"];
 
 fn listed(trial: &Trial) -> (Vec<String>, usize) {
     let (mut names, mut odd) = (Vec::new(), 0);
-    let threads = ExtraThreads::default();
-    listing::walk::<Volume>(
-        &trial.share(),
-        &threads,
-        None,
-        usize::MAX,
-        || false,
-        |_, listed| {
-            match listed {
-                Ok(it) => names.push(it.record.what.wanted.name),
-                Err(_) => odd += 1,
-            }
-            ControlFlow::Continue(())
-        },
-    )
+    walk::<Volume>(&trial.share(), |listed| match listed {
+        Ok(it) => names.push(it.record.what.wanted.name),
+        Err(_) => odd += 1,
+    })
     .unwrap();
     (names, odd)
 }

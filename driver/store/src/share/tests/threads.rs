@@ -1,10 +1,8 @@
 //! What happens where the system gives no more threads, as in a container with a bound on them.
 
-use super::super::listing;
 use super::*;
 use crate::files::copying;
 use crate::share::records::origin::Origin;
-use std::ops::ControlFlow;
 use std::process::Command;
 
 /// Says that this process is the one of which the threads ask for more memory than there is.
@@ -38,12 +36,7 @@ fn without_threads() {
     let made = names.iter().map(|name| trial.create(&wanted(name, name)));
     let records: Vec<Record<Volume>> = made.map(Result::unwrap).collect();
     let mut listed = 0;
-    let count = |_, _| {
-        listed += 1;
-        ControlFlow::Continue(())
-    };
-    let (share, none) = (trial.share(), Default::default());
-    listing::walk::<Volume>(&share, &none, None, usize::MAX, || false, count).unwrap();
+    walk::<Volume>(&trial.share(), |_| listed += 1).unwrap();
     assert_eq!(listed, records.len());
 
     // Those that copy ask for little, and can be had.
