@@ -11,33 +11,38 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_crash_in_a_creation_is_finished_by_a_retry() {
-    for volume in [wanted("v", "team/v"), wanted("v", "")] {
+fn a_crash_in_a_creation_is_made_good_by_a_retry_the_recovery_or_a_deletion() {
+    let retry: fn(&Trial, &Wanted) = |trial, volume| {
+        trial.create(volume).unwrap();
+        trial.check();
+        assert_eq!(trial.records().len(), 1);
+    };
+    let recovery: fn(&Trial, &Wanted) = |trial, _| {
+        trial.recover();
+        trial.check();
+        assert!(trial.records().len() <= 1);
+    };
+    let deletion: fn(&Trial, &Wanted) = |trial, _| {
+        for record in trial.records() {
+            trial.delete(&record).unwrap();
+        }
+        trial.check();
+        assert_eq!(trial.files("."), BTreeSet::from([".csi-nfs".to_owned()]));
+    };
+    for (sub_dir, then) in [
+        ("team/v", retry),
+        ("", retry),
+        ("team/v", recovery),
+        ("", recovery),
+        ("v", deletion),
+        ("", deletion),
+    ] {
+        let volume = wanted("v", sub_dir);
         at_each_step(
             7,
             |_| (),
             |trial, ()| trial.create(&volume).map(drop),
-            |trial, ()| {
-                trial.create(&volume).unwrap();
-                trial.check();
-                assert_eq!(trial.records().len(), 1);
-            },
-        );
-    }
-}
-
-#[test]
-fn a_crash_in_a_creation_is_finished_by_the_recovery() {
-    for volume in [wanted("v", "team/v"), wanted("v", "")] {
-        at_each_step(
-            7,
-            |_| (),
-            |trial, ()| trial.create(&volume).map(drop),
-            |trial, ()| {
-                trial.recover();
-                trial.check();
-                assert!(trial.records().len() <= 1);
-            },
+            |trial, ()| then(trial, &volume),
         );
     }
 }
@@ -88,24 +93,6 @@ fn a_crash_in_a_deletion_is_finished_by_a_retry_or_the_recovery() {
                 },
             );
         }
-    }
-}
-
-#[test]
-fn a_crash_in_a_creation_can_be_deleted() {
-    for volume in [wanted("v", "v"), wanted("v", "")] {
-        at_each_step(
-            7,
-            |_| (),
-            |trial, ()| trial.create(&volume).map(drop),
-            |trial, ()| {
-                for record in trial.records() {
-                    trial.delete(&record).unwrap();
-                }
-                trial.check();
-                assert_eq!(trial.files("."), BTreeSet::from([".csi-nfs".to_owned()]));
-            },
-        );
     }
 }
 
