@@ -2,13 +2,8 @@
 //! ends, by unwinding, which no handling of errors sees, or waits, or meets an error; in a debug build the whole process ends,
 //! by SIGKILL, where a plan says so. Nothing of it is in a release build.
 
-/// Why a step is not passed. Outside of tests each is.
-#[derive(Debug)]
-pub(crate) enum Crash {
-    /// This step has failed.
-    #[cfg(test)]
-    Failed(&'static str, rustix::io::Errno),
-}
+/// A step that has failed, and how. Outside of tests none does.
+pub(crate) type Crash = (&'static str, rustix::io::Errno);
 
 #[cfg(test)]
 thread_local! {
@@ -52,7 +47,7 @@ impl Count {
             Then::Die if left <= 0 => std::panic::resume_unwind(Box::new(step)),
             Then::Wait(gate) if left == 0 => gate.pass(step),
             Then::Panic if left == 0 => panic!("on purpose, after {step}"),
-            Then::Fail(errno) if left == 0 => return Err(Crash::Failed(step, *errno)),
+            Then::Fail(errno) if left == 0 => return Err((step, *errno)),
             _ => {}
         }
         Ok(())

@@ -184,13 +184,10 @@ pub enum ShareError {
 }
 
 impl From<Crash> for ShareError {
-    fn from(crash: Crash) -> Self {
-        match crash {
-            #[cfg(test)]
-            Crash::Failed(step, errno) => Self::Io {
-                context: step.to_owned(),
-                source: errno.into(),
-            },
+    fn from((step, errno): Crash) -> Self {
+        Self::Io {
+            context: step.to_owned(),
+            source: errno.into(),
         }
     }
 }

@@ -1,8 +1,5 @@
 //! The errors that end a copy before it is complete.
 
-use crate::files::crash_points;
-#[cfg(test)]
-use crate::files::crash_points::Crash;
 use rustix::io::Errno;
 use std::io;
 use thiserror::Error;
@@ -67,13 +64,4 @@ impl CopyError {
             },
         }
     }
-}
-
-/// Marks a step of a copy, at which a test may let it end.
-#[cfg_attr(not(test), allow(unused_variables))]
-pub(super) fn step(step: &'static str, path: impl FnOnce() -> String) -> Result<(), CopyError> {
-    crash_points::step(step).map_err(|crash| match crash {
-        #[cfg(test)]
-        Crash::Failed(_, errno) => CopyError::io("copying", path(), errno),
-    })
 }

@@ -9,7 +9,7 @@
 
 use super::course::Course;
 use super::entry::EntryCopier;
-use super::error::{CopyError, step};
+use super::error::CopyError;
 use super::node::{Node, Pair};
 use super::view::{View, Views};
 use crate::files::crash_points;
@@ -268,7 +268,8 @@ impl<'a> Tree<'a> {
                 self.pool.put([self.child(node, name.to_owned())]);
             }
         }
-        step("an entry is copied", || node.path(Some(name)))
+        crash_points::step("an entry is copied")
+            .map_err(|(_, errno)| CopyError::io("copying", node.path(Some(name)), errno))
     }
 
     /// Counts one part of a folder as done; the last one finishes the folder, which is a part of the one above.
