@@ -9,11 +9,11 @@ use crate::process::config::Config;
 use crate::process::disk_thread::DiskThread;
 use crate::process::log::{Level, Log};
 use rustix::fs::{Access, access};
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use thiserror::Error;
 
 /// How long asking the kernel may take; loading the module of its NFS client is part of it.
 const KERNEL_BOUND: Duration = Duration::from_secs(10);
@@ -25,19 +25,14 @@ const LOOK: Duration = Duration::from_secs(5);
 const LOOKS_A_LINE: u64 = 12;
 
 /// Why an instance cannot work.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Obstacle {
     /// Its folders or its privileges are not as they should be, which another start may find mended.
+    #[error("{0}")]
     Fault(String),
     /// The kernel of its node has no NFS client, which no other start brings: the instance waits for it.
+    #[error("{0}")]
     NoNfsClient(String),
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Fault(why) | Self::NoNfsClient(why)) = self;
-        f.write_str(why)
-    }
 }
 
 /// The health of one instance. Cheap to clone; the clones are one.

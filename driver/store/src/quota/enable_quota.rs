@@ -12,12 +12,12 @@ use rustix::fs;
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CStr, OsStr};
-use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// How often a folder is gone through before its users are taken to be bringing in files for ever.
 const PASSES: usize = 16;
@@ -25,29 +25,20 @@ const PASSES: usize = 16;
 const NAMED: usize = 100;
 
 /// Why something stays outside of the project.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Because {
     /// Symlinks, FIFOs, sockets and devices have no project. On XFS even their rename within the folder is refused then.
+    #[error("is neither a file nor a folder: it stays uncounted, and cannot be renamed on XFS")]
     Kind,
     /// It has a name outside of the folder as well, which cannot be renamed into a folder of another project any more.
+    #[error("has a name outside of the folder, too")]
     LinkedOutside,
     /// An NFS client holds a delegation of it.
+    #[error("is held by an NFS client: try again when the volume is not published")]
     Busy,
     /// Another file system is mounted there.
+    #[error("is another file system")]
     Mounted,
-}
-
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kind => {
-                "is neither a file nor a folder: it stays uncounted, and cannot be renamed on XFS"
-            }
-            Self::LinkedOutside => "has a name outside of the folder, too",
-            Self::Busy => "is held by an NFS client: try again when the volume is not published",
-            Self::Mounted => "is another file system",
-        })
-    }
 }
 
 /// What a folder has.

@@ -4,7 +4,7 @@
 use crate::quota::amounts::is_beyond;
 use crate::quota::error::amount;
 use csi_sys::project_quota::Amounts;
-use std::fmt;
+use thiserror::Error;
 
 /// A full volume may take so many bytes more than its limit, and what this part of the limit is, though all is as it should be.
 ///
@@ -32,21 +32,28 @@ pub struct Folder {
 }
 
 /// Why the limits of a folder are not enforced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Lack {
     /// There is none.
+    #[error("it has no folder")]
     NoFolder,
     /// It is in no project, as what `cp -a` or tar has made.
+    #[error("its folder is in no project")]
     NoProject,
     /// It is in somebody else's project.
+    #[error("its folder is in project {0}, which is somebody else's")]
     OfOthers(u32),
     /// Several volumes are one project.
+    #[error("another volume is project {0}, too")]
     Shared(u32),
     /// The record names another project, or none: not all in the folder is known to be in this one.
+    #[error("its folder is in project {0}, and not all in the folder is known to be")]
     NotAllOfIt(u32),
     /// What is made in it is in no project.
+    #[error("its folder is in project {0}, and what is made in the folder is in none")]
     NotInherited(u32),
     /// It has other limits.
+    #[error("its limits are {}, and were to be {}", amount(*.found), amount(*.wanted))]
     OtherLimits {
         /// Those that it has.
         found: Amounts,
@@ -54,6 +61,11 @@ pub enum Lack {
         wanted: Amounts,
     },
     /// It takes more than a full volume does.
+    #[error(
+        "it takes {}, more than the {} of its limits; nothing more fits: remove something in it, or expand it",
+        amount(*.used),
+        amount(*.limits)
+    )]
     Beyond {
         /// What it takes.
         used: Amounts,
@@ -69,39 +81,6 @@ impl Lack {
             self,
             Self::NoProject | Self::NotAllOfIt(_) | Self::NotInherited(_)
         )
-    }
-}
-
-impl fmt::Display for Lack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoFolder => f.write_str("it has no folder"),
-            Self::NoProject => f.write_str("its folder is in no project"),
-            Self::OfOthers(id) => {
-                write!(f, "its folder is in project {id}, which is somebody else's")
-            }
-            Self::Shared(id) => write!(f, "another volume is project {id}, too"),
-            Self::NotAllOfIt(id) => write!(
-                f,
-                "its folder is in project {id}, and not all in the folder is known to be"
-            ),
-            Self::NotInherited(id) => write!(
-                f,
-                "its folder is in project {id}, and what is made in the folder is in none"
-            ),
-            Self::OtherLimits { found, wanted } => write!(
-                f,
-                "its limits are {}, and were to be {}",
-                amount(*found),
-                amount(*wanted)
-            ),
-            Self::Beyond { used, limits } => write!(
-                f,
-                "it takes {}, more than the {} of its limits; nothing more fits: remove something in it, or expand it",
-                amount(*used),
-                amount(*limits)
-            ),
-        }
     }
 }
 
