@@ -82,7 +82,59 @@ impl Life for Volume {
         share: &Share,
         found: &Found<Self>,
     ) -> Result<Option<Record<Self>>, ShareError> {
-        finish_create(share, found)
+        let record = &found.record;
+        let adopts = record.what.wanted.adopt;
+        let withdraw = |refusal: ShareError| match life::withdraw(share, found)? {
+            true => Err(refusal),
+            false => Ok(None),
+        };
+        if !found.prepared && !adopts && record.what.wanted.sub_dir.is_some() {
+            // It was being taken back, and a full share had no room to say so: what lies at the path is somebody else's.
+            if delete::has_begun(found)? {
+                return life::withdraw(share, found).map(|_| None);
+            }
+            if !claim::holds(share, record)? {
+                return refuse_misplaced(share, found);
+            }
+        }
+        removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
+        // Before anybody can write to it.
+        let held = match record.what.size {
+            Some(Size::Enforced { .. }) => {
+                match quotas::hold(share, record, record.what.capacity_bytes, None) {
+                    // Nobody ever had it, and its size was why it was to be made.
+                    Err(refusal @ ShareError::NotHeld(_)) => return withdraw(refusal),
+                    held => Some(held.map_err(ShareError::unfinished)?),
+                }
+            }
+            _ => None,
+        };
+        let placed = claim::claim(share, record).and_then(|()| match found.prepared {
+            true => place(share, found).map(|()| true),
+            false => match exists_at(share, &record.what.path)? {
+                false if adopts => Err(ShareError::NothingToAdopt(record.what.path.clone())),
+                there => Ok(there),
+            },
+        });
+        match placed {
+            Ok(true) => {}
+            // Removed by hand. Nobody has written to it yet, so a new one is as good.
+            Ok(false) => return life::withdraw(share, found).map(|_| None),
+            // Changed by others meanwhile, the refusal may be about a volume that is gone.
+            Err(refusal) if refusal.is_about_others() => return withdraw(refusal),
+            Err(other) => return Err(other.unfinished()),
+        }
+        let mut next = record.next();
+        next.state = State::Ready;
+        if let Some(held) = &held {
+            next.what.size = Some(Size::Enforced {
+                project: Some(held.project),
+            });
+        }
+        match store::update(share, found, &next).map_err(ShareError::unfinished)? {
+            Claimed::Won => Ok(Some(next)),
+            Claimed::Lost => Ok(None),
+        }
     }
 
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError> {
@@ -129,75 +181,6 @@ fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareErro
         // The source has no size either.
         0 => Ok(wanted.limit_bytes),
         bytes => Ok(bytes),
-    }
-}
-
-/// Finishes what `found`, a record that says creating, has begun. Nothing when somebody else has changed it meanwhile.
-///
-/// # Errors
-/// When the folder cannot be had, the volume is withdrawn and the reason returned; I/O errors leave it to a retry.
-pub(in crate::share) fn finish_create(
-    share: &Share,
-    found: &Found<Volume>,
-) -> Result<Option<Record<Volume>>, ShareError> {
-    let record = &found.record;
-    let adopts = record.what.wanted.adopt;
-    if !found.prepared && !adopts && record.what.wanted.sub_dir.is_some() {
-        // It was being taken back, and a full share had no room to say so: what lies at the path is somebody else's.
-        if delete::has_begun(found)? {
-            return life::withdraw(share, found).map(|_| None);
-        }
-        if !claim::holds(share, record)? {
-            return refuse_misplaced(share, found);
-        }
-    }
-    removal::discard_attempts(share, found).map_err(ShareError::unfinished)?;
-    // Before anybody can write to it.
-    let held = match record.what.size {
-        Some(Size::Enforced { .. }) => {
-            match quotas::hold(share, record, record.what.capacity_bytes, None) {
-                // Nobody ever had it, and its size was why it was to be made.
-                Err(refusal @ ShareError::NotHeld(_)) => {
-                    return match life::withdraw(share, found)? {
-                        true => Err(refusal),
-                        false => Ok(None),
-                    };
-                }
-                held => Some(held.map_err(ShareError::unfinished)?),
-            }
-        }
-        _ => None,
-    };
-    let placed = claim::claim(share, record).and_then(|()| match found.prepared {
-        true => place(share, found).map(|()| true),
-        false => match exists_at(share, &record.what.path)? {
-            false if adopts => Err(ShareError::NothingToAdopt(record.what.path.clone())),
-            there => Ok(there),
-        },
-    });
-    match placed {
-        Ok(true) => {}
-        // Removed by hand. Nobody has written to it yet, so a new one is as good.
-        Ok(false) => return life::withdraw(share, found).map(|_| None),
-        // Changed by others meanwhile, the refusal may be about a volume that is gone.
-        Err(refusal) if refusal.is_about_others() => {
-            return match life::withdraw(share, found)? {
-                true => Err(refusal),
-                false => Ok(None),
-            };
-        }
-        Err(other) => return Err(other.unfinished()),
-    }
-    let mut next = record.next();
-    next.state = State::Ready;
-    if let Some(held) = &held {
-        next.what.size = Some(Size::Enforced {
-            project: Some(held.project),
-        });
-    }
-    match store::update(share, found, &next).map_err(ShareError::unfinished)? {
-        Claimed::Won => Ok(Some(next)),
-        Claimed::Lost => Ok(None),
     }
 }
 
