@@ -80,10 +80,8 @@ impl<'a> EntryCopier<'a> {
         }
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         let identity = || FileIdentity::of(&source, c"", &stat);
-        let turn = self
-            .course
-            .links
-            .turn(&pair.view.links, &stat, identity, to);
+        let links = &self.course.links;
+        let turn = links.turn(&pair.view.links, &stat, identity, to);
         let Some(first) = turn.map_err(because("linking"))? else {
             return Ok(EntryStep::Done(0));
         };
@@ -190,10 +188,8 @@ impl<'a> EntryCopier<'a> {
             return Ok(EntryStep::Is(kind));
         }
         let identity = || FileIdentity::of(from.folder, from.name, &stat);
-        let turn = self
-            .course
-            .links
-            .turn(&pair.view.links, &stat, identity, to);
+        let links = &self.course.links;
+        let turn = links.turn(&pair.view.links, &stat, identity, to);
         let Some(first) = turn.map_err(because("linking"))? else {
             return Ok(EntryStep::Done(0));
         };

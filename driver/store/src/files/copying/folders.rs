@@ -39,15 +39,16 @@ impl Tree<'_> {
             let node = Arc::clone(node);
             move |error: io::Error| CopyError::io(context, node.path(None), error)
         };
+        let gone = || {
+            self.leave_out(node, None);
+            Ok(None)
+        };
         let name = OsStr::from_bytes(node.name.to_bytes());
         let above = match &node.parent {
             None => None,
             Some(parent) => match self.pair(parent)? {
                 Some(above) => Some((parent, above)),
-                None => {
-                    self.leave_out(node, None);
-                    return Ok(None);
-                }
+                None => return gone(),
             },
         };
         let source = match &above {
@@ -64,15 +65,11 @@ impl Tree<'_> {
                             self.make(node, parent, above)?;
                             return Ok(None);
                         }
-                        Some(Errno::NOENT) => {
-                            self.leave_out(node, None);
-                            return Ok(None);
-                        }
+                        Some(Errno::NOENT) => return gone(),
                         Some(Errno::STALE)
                             if self.is_gone(parent, &above.source, Some(&node.name))? =>
                         {
-                            self.leave_out(node, None);
-                            return Ok(None);
+                            return gone();
                         }
                         // No folder any more.
                         Some(Errno::LOOP | Errno::NOTDIR) => {
@@ -85,10 +82,7 @@ impl Tree<'_> {
             }
         };
         let ((basics, names), listing) = match self.look(node, &source, copier) {
-            Err(error) if error.is_stale() && self.is_gone(node, &source, None)? => {
-                self.leave_out(node, None);
-                return Ok(None);
-            }
+            Err(error) if error.is_stale() && self.is_gone(node, &source, None)? => return gone(),
             other => other?,
         };
         let target = match &above {
@@ -109,8 +103,7 @@ impl Tree<'_> {
                     // What was made of it goes where it can.
                     let _ = fs::unlinkat(&above.target, name, AtFlags::REMOVEDIR);
                 }
-                self.leave_out(node, None);
-                return Ok(None);
+                return gone();
             }
             acls => acls.map_err(|error| failed("giving its attributes to")(error.into()))?,
         };
