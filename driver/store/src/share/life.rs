@@ -25,7 +25,7 @@ use std::os::fd::OwnedFd;
 
 /// What a kind of record has to do of its own at the stations of a life.
 pub trait Life: Kind {
-    /// The new one `nonce` that `wanted` describes, of a source with so many bytes.
+    /// The new one `nonce` that `wanted` describes, of a source with so many bytes; 0 where there is none.
     ///
     /// # Errors
     /// When it cannot be had, before anything is begun.
@@ -33,7 +33,7 @@ pub trait Life: Kind {
         share: &Share,
         wanted: &Self::Wanted,
         nonce: Nonce,
-        source_bytes: Option<i64>,
+        source_bytes: i64,
     ) -> Result<Self, ShareError>;
 
     /// How often the file system may be promised for it to be made; nothing where that has no bound. `of_source` is what its
@@ -251,7 +251,8 @@ fn begin<K: Life>(
     let begun = begun.transpose()?;
     let nonce = Nonce::random().context(|| "drawing a nonce".to_owned())?;
     let source = begun.as_ref().map(|begun| begun.source);
-    let what = K::begin(share, wanted, nonce, source.map(|source| source.size_bytes))?;
+    let source_bytes = source.map_or(0, |source| source.size_bytes);
+    let what = K::begin(share, wanted, nonce, source_bytes)?;
     let bytes = what.promised_bytes();
     let bound = K::overcommit(wanted, source.and_then(|source| source.overcommit));
     let key = NameKey::of(K::name(wanted));

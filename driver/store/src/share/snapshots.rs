@@ -20,11 +20,11 @@ impl Life for Snapshot {
         _share: &Share,
         wanted: &Wanted,
         _nonce: Nonce,
-        source_bytes: Option<i64>,
+        source_bytes: i64,
     ) -> Result<Self, ShareError> {
         Ok(Self {
             wanted: wanted.clone(),
-            size_bytes: source_bytes.unwrap_or(0),
+            size_bytes: source_bytes,
             left_out: None,
         })
     }

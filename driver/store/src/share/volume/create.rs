@@ -34,7 +34,7 @@ impl Life for Volume {
         share: &Share,
         wanted: &Wanted,
         nonce: Nonce,
-        source_bytes: Option<i64>,
+        source_bytes: i64,
     ) -> Result<Self, ShareError> {
         let capacity_bytes = capacity(wanted, source_bytes)?;
         refuse_taken(share, wanted)?;
@@ -167,8 +167,7 @@ impl Life for Volume {
 }
 
 /// The capacity of a new volume. One that is a copy is not smaller than its source.
-fn capacity(wanted: &Wanted, source_bytes: Option<i64>) -> Result<i64, ShareError> {
-    let source_bytes = source_bytes.unwrap_or(0);
+fn capacity(wanted: &Wanted, source_bytes: i64) -> Result<i64, ShareError> {
     for allowed in [wanted.required_bytes, wanted.limit_bytes] {
         if allowed > 0 && allowed < source_bytes {
             return Err(ShareError::SmallerThanSource {
@@ -331,17 +330,15 @@ mod tests {
     #[test]
     fn a_volume_gets_what_is_required_or_else_its_limit_and_no_less_than_its_source_has() {
         for (required_bytes, limit_bytes, source_bytes, expected) in [
-            (10, 20, None, Some(10)),
-            (10, 0, None, Some(10)),
-            (0, 20, None, Some(20)),
-            (0, 0, None, Some(0)),
-            (0, 20, Some(0), Some(20)),
-            (10, 20, Some(0), Some(10)),
-            (0, 0, Some(5), Some(5)),
-            (0, 20, Some(5), Some(5)),
-            (10, 20, Some(5), Some(10)),
-            (0, 4, Some(5), None),
-            (4, 0, Some(5), None),
+            (10, 20, 0, Some(10)),
+            (10, 0, 0, Some(10)),
+            (0, 20, 0, Some(20)),
+            (0, 0, 0, Some(0)),
+            (0, 0, 5, Some(5)),
+            (0, 20, 5, Some(5)),
+            (10, 20, 5, Some(10)),
+            (0, 4, 5, None),
+            (4, 0, 5, None),
         ] {
             let wanted = Wanted {
                 required_bytes,
