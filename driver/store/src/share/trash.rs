@@ -358,10 +358,6 @@ pub const DRAFT_LIFE: Duration = Duration::from_secs(600);
 /// # Errors
 /// I/O errors.
 pub fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
-    sweep_older(share, DRAFT_LIFE)
-}
-
-fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
     let context = || "sweeping the drafts".to_owned();
     let promise = Promise::none(Nonce::random().context(context)?);
     let time = |name: &CStr| {
@@ -371,8 +367,9 @@ fn sweep_older(share: &Share, life: Duration) -> Result<(), ShareError> {
     let names = beneath::names_now(&share.drafts).context(context)?;
     let mut failure = None;
     for name in names {
-        let old = time(&name)
-            .is_ok_and(|then| u64::try_from(now - then).is_ok_and(|age| age >= life.as_secs()));
+        let old = time(&name).is_ok_and(|then| {
+            u64::try_from(now - then).is_ok_and(|age| age >= DRAFT_LIFE.as_secs())
+        });
         if let (true, Ok(text)) = (old, name.to_str()) {
             // A rename, not a removal: of us and of one who publishes the draft after all, one gets it whole.
             // Of several the last one: the others are met again when that is gone.
