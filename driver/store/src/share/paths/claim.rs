@@ -146,10 +146,7 @@ pub(in crate::share) fn claim(share: &Share, record: &Record<Volume>) -> Result<
     );
     let result = claim_with(share, path, owner, &draft);
     if !matches!(result, Ok(true)) {
-        if let Ok(folder) = beneath::folder(&share.drafts, &draft) {
-            let _ = fs::unlinkat(&folder, owner.file_name(), AtFlags::empty());
-        }
-        let _ = fs::unlinkat(&share.drafts, &draft, AtFlags::REMOVEDIR);
+        store::remove_draft(share, &draft);
     }
     result.map(drop)
 }
@@ -369,12 +366,7 @@ pub(in crate::share) fn release(share: &Share, record: &Record<Volume>) -> Resul
     beneath::if_there(released).context(|| format!("releasing the folder {path}"))?;
     step("the owner's file is removed")?;
     while let Some(last) = steps.pop() {
-        let above = if steps.is_empty() {
-            ".".to_owned()
-        } else {
-            steps.join("/")
-        };
-        let Ok(at) = beneath::folder(&share.claims, above) else {
+        let Ok(at) = beneath::folder(&share.claims, format!("./{}", steps.join("/"))) else {
             break;
         };
         if fs::unlinkat(&at, &last, AtFlags::REMOVEDIR).is_err() {

@@ -388,7 +388,7 @@ fn draft_and_rename<K: Kind>(
 }
 
 /// Best effort: what stays is swept later.
-fn remove_draft(share: &Share, draft: &str) {
+pub(in crate::share) fn remove_draft(share: &Share, draft: &str) {
     if let Ok(folder) = beneath::folder(&share.drafts, draft) {
         for name in beneath::names(&folder).unwrap_or_default() {
             if fs::unlinkat(&folder, &*name, AtFlags::empty()).is_err() {
