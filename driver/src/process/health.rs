@@ -170,11 +170,9 @@ fn is_full(error: &io::Error) -> bool {
 /// Whether a file can be made in `folder`; it is gone afterwards.
 #[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 fn tempfile_in(folder: &std::path::Path) -> io::Result<()> {
-    use rustix::fs::{Mode, OFlags};
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let path = folder.join(format!(".probe-{}-{count}", std::process::id()));
-    let how = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    drop(rustix::fs::open(&path, how, Mode::RUSR | Mode::WUSR)?);
+    drop(std::fs::File::create_new(&path)?);
     std::fs::remove_file(&path)
 }

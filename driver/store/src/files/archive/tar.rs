@@ -121,8 +121,7 @@ impl<R: Read> Archive<R> {
 
     fn set_content(&mut self, size: u64) {
         self.content = size;
-        let over = size % BLOCK as u64;
-        self.padding = if over == 0 { 0 } else { BLOCK as u64 - over };
+        self.padding = size.wrapping_neg() % BLOCK as u64;
     }
 
     fn extension(&mut self, size: u64) -> Result<Vec<u8>, Trouble> {
@@ -410,10 +409,7 @@ fn as_id(number: u64, what: &'static str) -> Result<u32, Trouble> {
 }
 
 fn until_nul(field: &[u8]) -> &[u8] {
-    match field.iter().position(|byte| *byte == 0) {
-        Some(end) => &field[..end],
-        None => field,
-    }
+    field.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 fn truncated() -> Trouble {

@@ -32,11 +32,7 @@ pub(in crate::share) fn data_name(copy: Option<Nonce>) -> String {
 
 /// Whether it is the name of what a copy has beside a record.
 pub(in crate::share) fn is_attempt(name: &str) -> bool {
-    let is = |kind: &str| {
-        let rest = name.strip_prefix(kind);
-        rest.is_some_and(|rest| rest.starts_with('.'))
-    };
-    COPYING.into_iter().any(is)
+    (name.split_once('.')).is_some_and(|(kind, _)| COPYING.contains(&kind))
 }
 
 /// The name of the file beside a volume's record that says what the volume takes on the disk.
