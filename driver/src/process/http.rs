@@ -4,7 +4,7 @@
 mod address;
 mod get;
 
-pub use address::{HttpAddress, HttpAddressError};
+pub use address::HttpAddress;
 pub use get::get;
 
 use crate::calls::accepting::Connections;

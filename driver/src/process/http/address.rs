@@ -1,31 +1,27 @@
 //! The address of the HTTP server: a port of an address, or a unix socket. Owns the syntax.
 
-use crate::process::config::{Endpoint, socket_path};
+use crate::process::config::{ConfigError, Endpoint, socket_path};
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::str::FromStr;
-use thiserror::Error;
 
 /// Where HTTP is served: on a unix socket, or on a port of any address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpAddress(pub Endpoint);
 
-/// Text that names no place for HTTP.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("{0:?} is no address for HTTP: give IP:PORT, such as 127.0.0.1:9809, or unix:///PATH")]
-pub struct HttpAddressError(String);
+const HTTP: &str = "address for HTTP: give IP:PORT, such as 127.0.0.1:9809, or unix:///PATH";
 
 impl FromStr for HttpAddress {
-    type Err = HttpAddressError;
+    type Err = ConfigError;
 
-    fn from_str(text: &str) -> Result<Self, HttpAddressError> {
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
         let place = match text.strip_prefix("unix:") {
             Some(path) => socket_path(path).map(Endpoint::Unix),
             None => port(text).map(Endpoint::Tcp),
         };
         place
             .map(Self)
-            .ok_or_else(|| HttpAddressError(text.to_owned()))
+            .ok_or_else(|| ConfigError::Value(text.to_owned(), HTTP))
     }
 }
 
