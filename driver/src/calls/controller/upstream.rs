@@ -115,17 +115,15 @@ pub(super) async fn delete_volume(
     id: UpstreamVolumeId,
     secrets: &BTreeMap<String, String>,
 ) -> Result<(), ControllerError> {
-    let otherwise = shares.config.defaults.on_delete;
-    let archive = match id.on_delete.unwrap_or(otherwise) {
+    let on_delete = (id.on_delete).unwrap_or(shares.config.defaults.on_delete);
+    if on_delete == OnDelete::Retain {
         // Nothing to do, and so nothing to mount.
-        OnDelete::Retain => return Ok(()),
-        OnDelete::Archive => true,
-        OnDelete::Delete => false,
-    };
+        return Ok(());
+    }
     let (text, path) = (id.text.clone(), id.path.clone());
     let search = Arc::new(Mutex::new(ShareSearch::default()));
     let work = move |share: &Share| {
-        folders::delete_volume(share, &text, &path, archive, &mut lock(&search))
+        folders::delete_volume(share, &text, &path, on_delete, &mut lock(&search))
     };
     let what = (id.export, id.text, id.path);
     delete::<Volume>(shares, timeout, "DeleteVolume", what, secrets, work).await

@@ -56,7 +56,7 @@ pub fn archive_time(root: &Root, path: &SubPath) -> Result<Option<i64>, ShareErr
         .map(|stat| stat.st_mtime))
 }
 
-/// Deletes the volume `id` in the folder `path`, or archives it. One that is not there (any more) is fine. First the folder is
+/// Deletes the volume `id` in the folder `path`, or archives it, as `on_delete` says. One that is not there (any more) is fine. First the folder is
 /// searched for shares: returns false, and has changed nothing, when `search` wants to go on in another turn.
 ///
 /// # Errors
@@ -67,13 +67,9 @@ pub fn delete_volume(
     share: &Share,
     id: &str,
     path: &SubPath,
-    archive: bool,
+    on_delete: OnDelete,
     search: &mut ShareSearch,
 ) -> Result<bool, ShareError> {
-    let on_delete = match archive {
-        true => OnDelete::Archive,
-        false => OnDelete::Delete,
-    };
     let search = || search.go_on(share, path);
     delete(share, id, path, on_delete, search, |folder| {
         let names = beneath::some_names(folder, 2)?;

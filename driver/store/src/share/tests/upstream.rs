@@ -15,36 +15,35 @@ fn place(trial: &Trial) {
     std::fs::write(trial.at("team/foreign"), "x").unwrap();
 }
 
-fn delete(trial: &Trial, archive: bool) -> Result<(), ShareError> {
+fn delete(trial: &Trial, on_delete: OnDelete) -> Result<(), ShareError> {
     let path = SubPath::parse("team/v").unwrap();
     let mut search = ShareSearch::default();
-    while !folders::delete_volume(&trial.share(), ID, &path, archive, &mut search)? {}
+    while !folders::delete_volume(&trial.share(), ID, &path, on_delete, &mut search)? {}
     Ok(())
 }
 
 #[test]
 fn a_crash_at_any_step_of_a_deletion_is_made_good() {
-    for archive in [false, true] {
+    for on_delete in [OnDelete::Delete, OnDelete::Archive] {
         for by_recovery in [false, true] {
             at_each_step(
                 8,
                 place,
-                |trial, ()| delete(trial, archive),
+                |trial, ()| delete(trial, on_delete),
                 |trial, ()| {
                     if by_recovery {
                         trial.recover();
                     }
-                    delete(trial, archive).unwrap();
-                    delete(trial, archive).unwrap();
+                    delete(trial, on_delete).unwrap();
+                    delete(trial, on_delete).unwrap();
                     let mut left = trial.files("team");
                     assert!(left.remove("foreign"));
-                    match archive {
-                        false => assert_eq!(left, BTreeSet::new()),
-                        true => {
-                            assert_eq!(left.len(), 1, "{left:?}");
-                            let kept = format!("team/{}/in/file", left.first().unwrap());
-                            assert!(trial.at(&kept).exists());
-                        }
+                    if on_delete == OnDelete::Archive {
+                        assert_eq!(left.len(), 1, "{left:?}");
+                        let kept = format!("team/{}/in/file", left.first().unwrap());
+                        assert!(trial.at(&kept).exists());
+                    } else {
+                        assert_eq!(left, BTreeSet::new());
                     }
                     trial.recover();
                     trial.check();
@@ -61,7 +60,7 @@ fn a_crash_alone_takes_nothing_half() {
     at_each_step(
         8,
         place,
-        |trial, ()| delete(trial, false),
+        |trial, ()| delete(trial, OnDelete::Delete),
         |trial, ()| {
             trial.recover();
             trial.check();
@@ -75,7 +74,7 @@ fn what_its_driver_makes_at_the_path_of_an_interrupted_deletion_stays() {
     at_each_step(
         8,
         place,
-        |trial, ()| delete(trial, false),
+        |trial, ()| delete(trial, OnDelete::Delete),
         |trial, ()| {
             // Without a record nothing tells two of its folders apart.
             let was_begun = trial
@@ -83,7 +82,7 @@ fn what_its_driver_makes_at_the_path_of_an_interrupted_deletion_stays() {
                 .iter()
                 .any(|record| record.state == State::Deleting);
             make_anothers(trial, "team/v");
-            delete(trial, false).unwrap();
+            delete(trial, OnDelete::Delete).unwrap();
             assert_eq!(trial.at("team/v/theirs").exists(), was_begun);
             assert_eq!(trial.records(), []);
             trial.check();
@@ -97,7 +96,7 @@ fn a_volume_that_comes_to_the_place_meanwhile_is_not_touched() {
         let trial = Trial::in_memory();
         place(&trial);
         let (deleted, created) = std::thread::scope(|scope| {
-            let deleting = scope.spawn(|| delete(&trial, false));
+            let deleting = scope.spawn(|| delete(&trial, OnDelete::Delete));
             let creating = scope.spawn(|| trial.create(&wanted("v", "team/v")));
             (deleting.join().unwrap(), creating.join().unwrap())
         });
@@ -139,7 +138,7 @@ fn a_planted_symlink_leads_no_deletion_away() {
             }
         });
         for _ in 0..200 {
-            let _ = delete(&trial, false);
+            let _ = delete(&trial, OnDelete::Delete);
             let _ = std::fs::create_dir_all(trial.at("team/v"));
         }
         stop.store(true, Ordering::Relaxed);
@@ -169,7 +168,7 @@ fn a_users_folder_named_like_the_records_keeps_no_volume() {
             std::fs::remove_dir_all(plant.at("team")).unwrap();
             continue;
         }
-        let deleted = delete(&plant, false);
+        let deleted = delete(&plant, OnDelete::Delete);
         match is_share {
             false => deleted.unwrap(),
             true => assert!(
@@ -187,7 +186,7 @@ fn a_users_folder_named_like_the_records_keeps_no_volume() {
     ] {
         place(&plant);
         plant_it(plant.at("team/v/.csi-nfs")).unwrap();
-        delete(&plant, false).unwrap();
+        delete(&plant, OnDelete::Delete).unwrap();
         assert!(!plant.at("team/v").exists());
     }
 }
