@@ -52,19 +52,20 @@ async fn look<T: Send + 'static>(
     shares.with_root(export, &as_mounted(options), found).await
 }
 
+/// Whether the folder `path` is there, for [`look`].
+fn there(path: &SubPath) -> impl Fn(&Root) -> Result<Option<()>, ShareError> + Clone + use<> {
+    let path = path.clone();
+    move |root| Ok(folders::is_there(root, &path)?.then_some(()))
+}
+
 /// Makes sure that the volume is there.
 pub(super) async fn find_volume(
     shares: &Arc<Shares>,
     id: &UpstreamVolumeId,
     options: &Options,
 ) -> Result<(), ControllerError> {
-    let path = id.path.clone();
-    let found = look(shares, &id.export, options, move |root| {
-        Ok(folders::is_there(root, &path)?.then_some(()))
-    });
-    found
-        .await?
-        .ok_or_else(|| missing(&id.export, ShareError::NoVolume))
+    let found = look(shares, &id.export, options, there(&id.path)).await?;
+    found.ok_or_else(|| missing(&id.export, ShareError::NoVolume))
 }
 
 fn missing(export: &Export, source: ShareError) -> ControllerError {
@@ -190,11 +191,7 @@ async fn take_turn(
     let taken = shares.with_share(export, options, expect, work.clone());
     match taken.await {
         Err(none) if none.is_no_records() => {
-            let path = path.clone();
-            let there = look(shares, export, options, move |root| {
-                Ok(folders::is_there(root, &path)?.then_some(()))
-            });
-            match there.await? {
+            match look(shares, export, options, there(path)).await? {
                 Some(()) => shares.with_share(export, options, Expect::Any, work).await,
                 None => Ok(true),
             }
