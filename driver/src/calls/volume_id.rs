@@ -71,7 +71,7 @@ pub fn is_share_name(name: &str) -> bool {
 }
 
 impl Location {
-    /// The bytes that this location leaves an id, or why it cannot be in one.
+    /// Refuses a location that cannot be in an id.
     ///
     /// # Errors
     /// When ids with it would be too long.

@@ -81,10 +81,7 @@ pub(super) fn refuse(folder: &OwnedFd, without: Option<&str>) -> Result<(), Fail
         }),
         // Whoever may not look made nothing there either.
         Err(Errno::NOENT | Errno::ACCESS) => Ok(()),
-        Err(errno) => Err(crate::mount::kernel::mount_failure(
-            errno,
-            format!("looking for {name}"),
-        )),
+        Err(errno) => Err(mount_failure(errno, format!("looking for {name}"))),
     }
 }
 
