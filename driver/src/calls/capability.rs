@@ -29,13 +29,6 @@ pub struct MountAccess<'a> {
     pub mount: &'a MountVolume,
 }
 
-impl MountAccess<'_> {
-    /// Whether the mode allows reading only.
-    pub fn is_reader_only(&self) -> bool {
-        is_reader_only(self.mode)
-    }
-}
-
 /// Whether `mode` allows reading only.
 pub fn is_reader_only(mode: Mode) -> bool {
     matches!(mode, Mode::SingleNodeReaderOnly | Mode::MultiNodeReaderOnly)
@@ -130,7 +123,7 @@ mod tests {
         for mode in 1..=7 {
             let one = capability(mode, Some(AccessType::Mount(MountVolume::default())));
             let access = check(Some(&one)).unwrap();
-            assert_eq!(access.is_reader_only(), mode == 2 || mode == 3);
+            assert_eq!(is_reader_only(access.mode), mode == 2 || mode == 3);
         }
     }
 

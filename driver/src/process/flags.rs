@@ -371,9 +371,8 @@ impl Flags {
         } = self;
         let (mode, upstream) = (serving.mode, upstream.migrate_from.is_some());
         let is_port = matches!(serving.endpoint, Endpoint::Tcp(_));
-        let where_it_is = |is_so: bool, why| is_so.then_some(why);
-        let of_nodes = where_it_is(!mode.node(), OF_NODES);
-        let of_controllers = where_it_is(!mode.controller(), OF_CONTROLLERS);
+        let of_nodes = (!mode.node()).then_some(OF_NODES);
+        let of_controllers = (!mode.controller()).then_some(OF_CONTROLLERS);
         let no_inline = config::named(&limits.inline_shares).is_empty();
         // An empty list has an error of its own.
         let has_options = !config::named(&limits.inline_mount_options).is_empty();
@@ -381,22 +380,19 @@ impl Flags {
             (
                 "--socket-mode",
                 serving.socket_mode.is_some(),
-                where_it_is(is_port, "with a port, which has no permissions: leave it out"),
+                is_port.then_some("with a port, which has no permissions: leave it out"),
             ),
             ("--stage", serving.stage, of_nodes),
             (
                 "--kubelet-endpoint",
                 orchestrator.kubelet_endpoint.is_some(),
-                where_it_is(
-                    orchestrator.kubelet_registration.is_none(),
-                    "without --kubelet-registration: leave it out",
-                ),
+                (orchestrator.kubelet_registration.is_none())
+                    .then_some("without --kubelet-registration: leave it out"),
             ),
             (
                 "--kubelet-registration",
                 orchestrator.kubelet_registration.is_some(),
-                of_nodes.or(where_it_is(
-                    is_port,
+                of_nodes.or(is_port.then_some(
                     "with a port: the kubelet calls a unix socket; leave it out, or serve one",
                 )),
             ),
@@ -405,8 +401,7 @@ impl Flags {
             (
                 "--inline-mount-option",
                 has_options,
-                of_nodes.or(where_it_is(
-                    no_inline,
+                of_nodes.or(no_inline.then_some(
                     "without --inline-share: leave it out, or name the folders that inline volumes may be",
                 )),
             ),
@@ -419,16 +414,14 @@ impl Flags {
                 "--mount-permissions",
                 volumes.mount_permissions.is_some(),
                 // A node gives the mode to volumes of kubernetes-csi's driver.
-                where_it_is(
-                    mode == Mode::Node && !upstream,
+                (mode == Mode::Node && !upstream).then_some(
                     "with --mode node, unless --migrate-from is given: volumes get their mode when they are made; give it to the controller and leave it out here",
                 ),
             ),
             (
                 "--migrate-from",
                 upstream,
-                where_it_is(
-                    cfg!(not(feature = "upstream")),
+                cfg!(not(feature = "upstream")).then_some(
                     "because this build has not the feature upstream: leave it out, or build the driver with that feature",
                 ),
             ),

@@ -27,11 +27,6 @@ impl Options {
         }
     }
 
-    /// Those of a call that has only secrets.
-    pub(crate) fn of_secret(secret: Vec<String>) -> Self {
-        Self::of_call(Vec::new(), secret)
-    }
-
     /// The options themselves.
     pub(crate) fn words(&self) -> &[String] {
         match self {

@@ -316,7 +316,7 @@ impl Shares {
         limits::map("secrets", secrets)?;
         let options = secret_options(secrets);
         self.check_mount_options(&options)?;
-        Ok(Options::of_secret(options))
+        Ok(Options::of_call(Vec::new(), options))
     }
 
     /// What to expect of a share, where no id tells.

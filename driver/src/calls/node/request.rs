@@ -1,7 +1,7 @@
 //! Turns a NodePublishVolume or NodeStageVolume request into plain, checked arguments. Owns every rule about what a request may say; must not
 //! touch the file system.
 
-use crate::calls::capability;
+use crate::calls::capability::{self, MountAccess};
 use crate::calls::limits::{self, LimitError};
 use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
@@ -152,8 +152,7 @@ fn check(
     limits::map("volume_context", &request.volume_context)?;
     limits::map("publish_context", &request.publish_context)?;
     limits::map("secrets", &request.secrets)?;
-    let access = capability::check(request.volume_capability.as_ref())?;
-    let (mode, mount) = (access.mode, access.mount);
+    let MountAccess { mode, mount } = capability::check(request.volume_capability.as_ref())?;
     if is_inline && config.policy.inline_shares.is_empty() {
         return Err(NodeError::InlineOff);
     }
@@ -200,7 +199,7 @@ fn check(
     if is_inline {
         inline::check_options(all, &config.policy)?;
     }
-    options.flags.read_only |= request.readonly || access.is_reader_only();
+    options.flags.read_only |= request.readonly || capability::is_reader_only(mode);
     let may_dress = sub_dir.is_some() && !options.flags.read_only && !is_inline;
     let ownership = match config.upstream && may_dress {
         true => {
