@@ -6,7 +6,6 @@ use crate::{Defect, Options};
 use csi_proto::faults::Faults;
 use csi_proto::lock::lock;
 use std::collections::{BTreeMap, HashSet};
-use std::future::Future;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -4,7 +4,6 @@
 use futures_util::stream::{Stream, StreamExt as _};
 use http::{Request, Response};
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};

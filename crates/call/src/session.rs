@@ -13,7 +13,6 @@ use http::uri::PathAndQuery;
 use prost::Message;
 use std::borrow::Cow;
 use std::error::Error as StdError;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;

@@ -8,7 +8,6 @@ use crate::error::call_error;
 use crate::session::Session;
 use csi_error::{Error, ErrorKind};
 use csi_proto::v1;
-use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Code;

@@ -6,7 +6,6 @@ use super::interrupt::{self, Signals};
 use csi_call::error::may_come;
 use csi_call::{Connection, Endpoint, Session, connection_error, wait};
 use csi_error::{Error, OrError, say};
-use std::future::Future;
 use std::time::Instant;
 use tokio::runtime::{Builder, Runtime};
 

@@ -27,7 +27,6 @@ use csi_proto::random;
 use csi_proto::schema::Method;
 use csi_undo::made::Item;
 use prost::Message;
-use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -27,7 +27,6 @@ use csi_rpc::facts::{IdKind, Making};
 use csi_sys::waits;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::future::Future;
 use std::io::{self, Write};
 use std::process::{Child, ExitStatus};
 use std::time::Duration;

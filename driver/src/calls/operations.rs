@@ -6,7 +6,6 @@ use csi_proto::lock::lock;
 use prost::Message;
 use std::collections::HashMap;
 use std::fmt::Debug;
-use std::future::Future;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

@@ -15,7 +15,6 @@ use csi_nfs_store::files::admission::{Admission, Work};
 use csi_nfs_store::files::roots::{Root, RootError, ShareRoots, local};
 use csi_proto::lock::lock;
 use std::collections::HashMap;
-use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;

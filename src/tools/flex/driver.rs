@@ -14,7 +14,6 @@ use csi_error::note;
 use csi_proto::value::secret_values;
 use csi_proto::{Request, contents};
 use prost::Message as _;
-use std::future::Future;
 use std::sync::Arc;
 use tokio::time::Instant;
 use tonic::Status;

@@ -11,7 +11,6 @@ use super::state::{Use, VolumeLocation};
 use csi_proto::v1;
 use csi_proto::v1::volume_usage::Unit;
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::{Path, PathBuf};
 
 pub async fn stage(

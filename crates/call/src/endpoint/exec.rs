@@ -7,7 +7,6 @@ use super::error::EndpointError;
 use crate::process_group::{ExecOutcome, ProcessGroup, Stderr, ended};
 use csi_error::StderrLines;
 use rustix::process::Pid;
-use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::process::{Command, Stdio};

@@ -14,7 +14,6 @@ use csi_proto::v1::{
     GetPluginInfoResponse, ProbeRequest, ProbeResponse,
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use std::future::Future;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net as unix;
 use std::path::Path;

@@ -13,7 +13,7 @@ use csi_proto::lock;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderValue, Request, Response};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::sync::Mutex;
 use tonic::Code;
 

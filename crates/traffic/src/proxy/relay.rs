@@ -14,7 +14,6 @@ use csi_proto::{escaped, methods};
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;

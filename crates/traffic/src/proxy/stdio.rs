@@ -6,7 +6,6 @@ use csi_call::Endpoint;
 use csi_call::endpoint::{ConnectOptions, EndpointError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
-use std::future::Future;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::thread;

@@ -10,7 +10,6 @@ use crate::calls::node::target::{self, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::mountinfo::{self, Mount};
 use crate::process::log::Level;
-use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;

@@ -5,7 +5,6 @@ pub mod local;
 
 use crate::export::Export;
 use std::fmt;
-use std::future::Future;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

@@ -5,7 +5,6 @@ use crate::files::beneath;
 use crate::files::roots::{Root, RootError, ShareRoots};
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
-use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
