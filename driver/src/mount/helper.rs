@@ -167,7 +167,7 @@ impl Helpers {
     ) -> Result<Done, HelperError> {
         let deadline = Instant::now() + bound;
         let question = task.question();
-        let mut step = "starting".to_owned();
+        let mut step = "starting a helper process".to_owned();
         let too_late = |step: &str| HelperError::Deadline {
             step: step.to_owned(),
             after: bound,

@@ -2,7 +2,7 @@
 //! NFS server, whose end must not end its drivers. Must not know who asks.
 
 use crate::mount::helper::{HelperError, Helpers};
-#[cfg(debug_assertions)]
+#[cfg(any(debug_assertions, test))]
 use crate::mount::task::Failure;
 use crate::mount::task::{FailureKind, Task};
 use crate::process::config::Config;
@@ -85,8 +85,12 @@ impl Health {
     /// Waits until the kernel has what [`Health::missing_client`] has missed. Meanwhile `log` is told once a minute.
     pub async fn client_found(self, log: Log) {
         let mut looks = 0_u64;
-        while let Some(obstacle) = self.obstacle_in_kernel().await {
-            if looks.is_multiple_of(LOOKS_A_LINE) {
+        loop {
+            let obstacle = self.obstacle_in_kernel().await;
+            if self.may_mount.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Some(obstacle) = obstacle.filter(|_| looks.is_multiple_of(LOOKS_A_LINE)) {
                 let fields = [("error", obstacle.to_string().into())];
                 log.event(Level::Error, "waiting for an NFS client", &fields);
             }
@@ -105,16 +109,8 @@ impl Health {
             self.may_mount.store(true, Ordering::Relaxed);
             return None;
         };
-        let (is_node, why) = (self.config.mode.node(), error.to_string());
-        match error.kind() {
-            // Local shares need neither client nor, for the controller, a mount.
-            Some(FailureKind::NoNfsClient) if !self.config.local_shares.is_empty() => None,
-            Some(FailureKind::NoNfsClient) if is_node => Some(Obstacle::NoNfsClient(why)),
-            Some(FailureKind::NotPermitted) if !is_node && !self.config.local_shares.is_empty() => {
-                None
-            }
-            _ => Some(Obstacle::Fault(why)),
-        }
+        let has_local_share = !self.config.local_shares.is_empty();
+        obstacle_of(&error, self.config.mode.node(), has_local_share)
     }
 
     /// Asks the kernel. In a debug build a test answers, where `CSI_NFS_CLIENT` names a file: the client is there when the file is.
@@ -128,6 +124,20 @@ impl Health {
         }
         let asked = self.helpers.run(&Task::TryNfsClient, KERNEL_BOUND).await;
         asked.map(drop)
+    }
+}
+
+/// What it means for an instance that the kernel was asked in vain whether it can mount.
+fn obstacle_of(error: &HelperError, is_node: bool, has_local_share: bool) -> Option<Obstacle> {
+    let why = error.to_string();
+    match (error, error.kind()) {
+        // The machine is busy, or a module takes long to load. Whoever restarted the driver for that would make it worse.
+        (HelperError::Deadline { .. }, _) => None,
+        // Local shares need neither client nor, for the controller, a mount.
+        (_, Some(FailureKind::NoNfsClient)) if has_local_share => None,
+        (_, Some(FailureKind::NoNfsClient)) if is_node => Some(Obstacle::NoNfsClient(why)),
+        (_, Some(FailureKind::NotPermitted)) if !is_node && has_local_share => None,
+        _ => Some(Obstacle::Fault(why)),
     }
 }
 
@@ -175,4 +185,53 @@ fn tempfile_in(folder: &std::path::Path) -> io::Result<()> {
     let path = folder.join(format!(".probe-{}-{count}", std::process::id()));
     drop(std::fs::File::create_new(&path)?);
     std::fs::remove_file(&path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_is_no_obstacle() {
+        let failed = |kind| {
+            let detail = "why".to_owned();
+            let errno = 0;
+            HelperError::Failed(Failure {
+                kind,
+                errno,
+                detail,
+            })
+        };
+        let missing = || failed(FailureKind::NoNfsClient);
+        let forbidden = || failed(FailureKind::NotPermitted);
+        let late = |stuck| HelperError::Deadline {
+            step: "starting".into(),
+            after: KERNEL_BOUND,
+            stuck,
+        };
+        let died = || HelperError::Lost {
+            step: "starting".into(),
+            detail: "it was killed".into(),
+        };
+        let fault = |error: &HelperError| Some(Obstacle::Fault(error.to_string()));
+        let waits = |error: &HelperError| Some(Obstacle::NoNfsClient(error.to_string()));
+        let none = |_: &HelperError| None;
+        for is_node in [true, false] {
+            for (error, with_local, without) in [
+                (
+                    late(None),
+                    none as fn(&HelperError) -> _,
+                    none as fn(&HelperError) -> _,
+                ),
+                (late(Some(7)), none, none),
+                (died(), fault, fault),
+                (missing(), none, if is_node { waits } else { fault }),
+                (forbidden(), if is_node { fault } else { none }, fault),
+            ] {
+                let of = |has_local_share| obstacle_of(&error, is_node, has_local_share);
+                assert_eq!(of(true), with_local(&error), "{is_node} {error}");
+                assert_eq!(of(false), without(&error), "{is_node} {error}");
+            }
+        }
+    }
 }

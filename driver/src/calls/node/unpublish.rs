@@ -169,12 +169,13 @@ impl Volumes {
     async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
         let target = &mount.target;
         let bound = self.config.bounds.unmount;
-        // Where there is no server, it is the machine that is slow.
+        // Where there is no server, it is the machine that is slow. A third each for a plain one, a question, and a lazy one.
         let plain = match mount.is_nfs() {
-            true => PLAIN_BOUND.min(bound / 2),
+            true => PLAIN_BOUND.min(bound / 3),
             false => bound / 2,
         };
-        let deadline = tokio::time::Instant::now() + plain;
+        let end = tokio::time::Instant::now() + bound;
+        let deadline = end - bound + plain;
         let mut busy_before = false;
         let lazy_why = loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
@@ -207,7 +208,8 @@ impl Volumes {
             }
         }
         self.warn("lazy unmount", target, ("why", lazy_why));
-        self.take_away(target, true, bound - plain).await
+        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        self.take_away(target, true, left).await
     }
 
     /// One unmount in a helper: it may have to write back.
