@@ -222,6 +222,25 @@ fn settings_name_every_variable_and_no_others() {
     assert_eq!(of("agent"), variables(&["agent"]));
 }
 
+/// One that a file leaves out would be looked for in vain.
+#[test]
+fn settings_leave_out_only_what_has_no_effect_there() {
+    for (mode, other) in [("node", "controller"), ("controller", "node")] {
+        let own = examples(mode);
+        let left_out = examples(other)
+            .into_iter()
+            .filter(|(name, _)| !own.contains_key(name));
+        for (name, value) in left_out {
+            let mut command = Command::new(driver::binary());
+            // A folder that is not there: else it would serve where it takes the setting.
+            let command = command.args(["--mode", mode, "--endpoint", "unix:///none/csi.sock"]);
+            let ended = command.env(&name, value).output().unwrap();
+            let text = String::from_utf8(ended.stderr).unwrap();
+            assert!(text.contains("has no effect"), "{mode}: {name}: {text}");
+        }
+    }
+}
+
 /// Examples that the driver does not take would be found by whoever takes them.
 #[test]
 fn the_driver_takes_the_examples_of_the_settings() {
