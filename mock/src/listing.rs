@@ -158,6 +158,10 @@ impl Core {
     ) -> Result<ControllerGetVolumeResponse, Status> {
         self.needs(ControllerCapability::GetVolume)?;
         self.id(&request.volume_id, "volume_id", Defect::GetVolumeWithoutId)?;
+        let status = |published_node_ids| controller_get_volume_response::VolumeStatus {
+            published_node_ids,
+            volume_condition: self.condition(Defect::GetVolumeConditionMissing),
+        };
         let state = self.state();
         let Some(volume) = state.volumes.get(&request.volume_id) else {
             if self.has(Defect::GetVolumeUnknown)
@@ -168,22 +172,13 @@ impl Core {
                         volume_id: request.volume_id.clone(),
                         ..v1::Volume::default()
                     }),
-                    status: Some(controller_get_volume_response::VolumeStatus {
-                        published_node_ids: Vec::new(),
-                        volume_condition: self.condition(Defect::GetVolumeConditionMissing),
-                    }),
+                    status: Some(status(Vec::new())),
                 });
             }
             return Err(Status::not_found("there is no such volume"));
         };
-        let status = controller_get_volume_response::VolumeStatus {
-            published_node_ids: self.published_nodes(
-                &state,
-                volume,
-                Defect::GetVolumePublishedNodesMissing,
-            ),
-            volume_condition: self.condition(Defect::GetVolumeConditionMissing),
-        };
+        let overlooks = Defect::GetVolumePublishedNodesMissing;
+        let status = status(self.published_nodes(&state, volume, overlooks));
         let mut shown = volume.reply();
         if self.has(Defect::GetVolumeTopologyMissing) {
             shown.accessible_topology.clear();

@@ -28,7 +28,14 @@ impl Core {
         self.needs_service(PluginService::SnapshotMetadataService)
     }
 
-    fn snapshot(&self, id: &str, overlooks: Defect) -> Result<Option<Snapshot>, Status> {
+    /// A snapshot; none where the driver has the defect `without` and there is no id, or `unknown` and there is no such snapshot.
+    fn snapshot(
+        &self,
+        id: &str,
+        without: Defect,
+        unknown: Defect,
+    ) -> Result<Option<Snapshot>, Status> {
+        let overlooks = if id.is_empty() { without } else { unknown };
         match self.state().snapshots.get(id) {
             Some(snapshot) if !snapshot.is_ready() => {
                 Err(Status::unavailable("the snapshot is not ready yet"))
@@ -44,11 +51,8 @@ impl Core {
         let without = Defect::MetadataWithoutSnapshotId;
         self.id(&request.snapshot_id, "snapshot_id", without)?;
         self.authenticate(&request.secrets)?;
-        let overlooks = match request.snapshot_id.is_empty() {
-            true => Defect::MetadataWithoutSnapshotId,
-            false => Defect::MetadataUnknownSnapshot,
-        };
-        let Some(snapshot) = self.snapshot(&request.snapshot_id, overlooks)? else {
+        let unknown = Defect::MetadataUnknownSnapshot;
+        let Some(snapshot) = self.snapshot(&request.snapshot_id, without, unknown)? else {
             return Ok(Vec::new());
         };
         let wanted = (false, request.starting_offset, request.max_results);
@@ -62,16 +66,10 @@ impl Core {
         self.id(base, "base_snapshot_id", Defect::DeltaWithoutBase)?;
         self.id(target, "target_snapshot_id", Defect::DeltaWithoutTarget)?;
         self.authenticate(&request.secrets)?;
-        let overlooks = match base.is_empty() {
-            true => Defect::DeltaWithoutBase,
-            false => Defect::DeltaUnknownBase,
-        };
-        let base = self.snapshot(base, overlooks)?;
-        let overlooks = match target.is_empty() {
-            true => Defect::DeltaWithoutTarget,
-            false => Defect::DeltaUnknownTarget,
-        };
-        let Some(target) = self.snapshot(target, overlooks)? else {
+        let (without, unknown) = (Defect::DeltaWithoutBase, Defect::DeltaUnknownBase);
+        let base = self.snapshot(base, without, unknown)?;
+        let (without, unknown) = (Defect::DeltaWithoutTarget, Defect::DeltaUnknownTarget);
+        let Some(target) = self.snapshot(target, without, unknown)? else {
             return Ok(Vec::new());
         };
         if base

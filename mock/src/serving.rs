@@ -32,14 +32,6 @@ pub trait Answers: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
-/// The services that the library has made of a driver.
-impl Answers for Routes {
-    async fn answer(&self, request: Request<Body>, _running: Running) -> Response<Body> {
-        let Ok(answer) = self.clone().call(request).await;
-        answer
-    }
-}
-
 /// A call that has not been answered yet. To be dropped early where it never will be.
 pub struct Running(watch::Sender<usize>);
 

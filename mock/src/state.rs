@@ -197,44 +197,36 @@ impl State {
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
         let volumes = self.volumes.values();
-        let volumes = volumes.map(|one| format!("volume {} {:?}", one.id, one.name));
+        names.extend(volumes.map(|one| format!("volume {} {:?}", one.id, one.name)));
         let snapshots = self.snapshots.values();
-        let snapshots = snapshots.map(|one| format!("snapshot {} {:?}", one.id, one.name));
+        names.extend(snapshots.map(|one| format!("snapshot {} {:?}", one.id, one.name)));
         let groups = self.groups.values();
-        let groups = groups.map(|one| format!("group snapshot {} {:?}", one.id, one.name));
+        names.extend(groups.map(|one| format!("group snapshot {} {:?}", one.id, one.name)));
         let attached = self.attached.keys();
-        let attached = attached.map(|(id, node)| format!("{id} attached to {node}"));
+        names.extend(attached.map(|(id, node)| format!("{id} attached to {node}")));
         let staged = self.staged.keys();
-        let staged = staged.map(|(id, path)| format!("{id} staged at {}", path.display()));
+        names.extend(staged.map(|(id, path)| format!("{id} staged at {}", path.display())));
         let published = self.published.iter();
-        let published =
-            published.map(|(path, (id, _))| format!("{id} published at {}", path.display()));
-        volumes
-            .chain(snapshots)
-            .chain(groups)
-            .chain(attached)
-            .chain(staged)
-            .chain(published)
-            .collect()
+        names.extend(
+            published.map(|(path, (id, _))| format!("{id} published at {}", path.display())),
+        );
+        names
     }
 }
 
 impl Volume {
+    fn source(&self) -> Option<&Source> {
+        self.asked.source.as_ref()?.r#type.as_ref()
+    }
+
     pub(crate) fn is_from_snapshot(&self, id: &str) -> bool {
-        let source = self.asked.source.as_ref();
-        match source.and_then(|source| source.r#type.as_ref()) {
-            Some(Source::Snapshot(snapshot)) => snapshot.snapshot_id == id,
-            _ => false,
-        }
+        matches!(self.source(), Some(Source::Snapshot(one)) if one.snapshot_id == id)
     }
 
     pub(crate) fn is_clone_of(&self, id: &str) -> bool {
-        let source = self.asked.source.as_ref();
-        match source.and_then(|source| source.r#type.as_ref()) {
-            Some(Source::Volume(volume)) => volume.volume_id == id,
-            _ => false,
-        }
+        matches!(self.source(), Some(Source::Volume(one)) if one.volume_id == id)
     }
 
     pub(crate) fn reply(&self) -> v1::Volume {

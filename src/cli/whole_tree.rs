@@ -8,7 +8,6 @@ use csi_invocation::completion::{DriverCandidates, Tree};
 use csi_invocation::parse::parse;
 use csi_invocation::verbs::{group_of, suggestions};
 use csi_output::terminal::columns_of;
-use csi_rpc::context::RequestContext;
 use csi_shell::line::statements;
 use csi_shell::{builtins, help, statement};
 
@@ -309,28 +308,5 @@ fn an_rpc_is_found_among_the_flags_before_it() {
         let words: Vec<_> = line.split(' ').map(Into::into).collect();
         let tree = command_of_one_rpc("csi", &words);
         assert_eq!(tree.is_some(), is_found, "{line}");
-    }
-}
-
-#[test]
-fn command_lines_found_in_the_wild_are_understood() {
-    for line in [
-        "identity plugin-info --endpoint tcp://127.0.0.1:10000",
-        "-i -e unix:///var/tmp/csi.sock identity probe",
-        "controller new --endpoint x --cap 1,block name --req-bytes 2147483648 --params a=b",
-        "controller new --cap MULTI_NODE_MULTI_WRITER,mount,,, name",
-        "controller create-volume --cap 5,1 -l debug -e tcp://localhost:1 name",
-        "node publish --endpoint tcp://127.0.0.1:10000 --target-path /mnt/nfs --pub-context server=10.0.0.4,share=nfs_share nfstestvol",
-        "node publish --cap 1,block --staging-target-path S --target-path T --vol-context a=b,c=d id",
-        "node stats --endpoint x id:target:staging",
-        "controller del --endpoint x id",
-        "controller validate-volume-capabilities --endpoint x --cap 1,block id",
-    ] {
-        let matches = tree().try_get_matches_from(format!("csi {line}").split(' '));
-        let matches = matches.unwrap_or_else(|error| panic!("{line}: {error}"));
-        let called = csi_rpc::called(&matches).expect(line);
-        let calls = called.rpc.calls(called.matches, &RequestContext::default());
-        let calls = calls.unwrap_or_else(|error| panic!("{line}: {error}"));
-        assert_eq!(calls.requests.len(), 1, "{line}");
     }
 }

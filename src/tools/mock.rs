@@ -117,7 +117,6 @@ impl MockFlags {
     }
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("mock")
         .about("Serve a driver that has every service and capability, and any defect or delay on request")

@@ -115,19 +115,6 @@ fn has_its_volumes_on_a_hundred_pages() {
 }
 
 #[test]
-fn has_a_list_without_end() {
-    let driver = ScriptedDriver::unix();
-    let page = ListVolumesResponse {
-        entries: vec![Entry::default()],
-        next_token: "again".into(),
-    };
-    driver.on("ListVolumes", Reply::message(&page));
-    let output = Csi::at(driver.endpoint()).run("controller list-volumes --all");
-    output.exits(64 + 13).says("again");
-    assert_eq!(driver.calls().len(), 2);
-}
-
-#[test]
 fn complains_at_length() {
     let driver = ScriptedDriver::unix();
     let complaint = "mount failed because of this and that; ".repeat(2_700);

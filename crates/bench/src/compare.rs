@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn tally(calls: u32, milliseconds: u64) -> Tally {
-        let mut tally = Tally::new(1);
+        let mut tally = Tally::new(1, false);
         let outcome = CallOutcome {
             code: Code::Ok,
             message: String::new(),

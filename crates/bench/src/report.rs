@@ -48,10 +48,8 @@ const PARTS: [f64; 12] = [
 pub fn sides(sides: &[Arc<Side>], turns: &[Vec<Tally>]) -> Vec<load::SideReport> {
     let merged = |(side, turns): (&Arc<Side>, &Vec<Tally>)| {
         let steps = side.scenario.cycle.len();
-        let mut all = match turns.iter().any(|turn| turn.moments.is_some()) {
-            true => Tally::new(steps).with_moments(),
-            false => Tally::new(steps),
-        };
+        let with_moments = turns.iter().any(|turn| turn.moments.is_some());
+        let mut all = Tally::new(steps, with_moments);
         turns.iter().for_each(|turn| all.merge(turn));
         all
     };

@@ -218,11 +218,8 @@ impl<'a> LoadRun<'a> {
     }
 
     fn tally(&self, side: &Side) -> Arc<Mutex<Tally>> {
-        let tally = Tally::new(side.scenario.cycle.len());
-        Arc::new(Mutex::new(match self.flags().html {
-            Some(_) => tally.with_moments(),
-            None => tally,
-        }))
+        let steps = side.scenario.cycle.len();
+        Arc::new(Mutex::new(Tally::new(steps, self.flags().html.is_some())))
     }
 
     /// The tallies, by side.

@@ -130,25 +130,17 @@ impl TallyRow {
 }
 
 impl Tally {
-    /// Nothing yet, of that many steps.
-    pub fn new(steps: usize) -> Self {
+    /// Nothing yet, of that many steps, and if so wanted with how each row goes on.
+    pub fn new(steps: usize, with_moments: bool) -> Self {
+        let rows = steps + 1;
         Self {
-            rows: std::iter::repeat_with(TallyRow::new)
-                .take(steps + 1)
-                .collect(),
+            rows: std::iter::repeat_with(TallyRow::new).take(rows).collect(),
             errors: BTreeMap::new(),
-            moments: None,
+            moments: with_moments.then(|| vec![Moments::new(); rows]),
             unsent: 0,
             elapsed: Duration::ZERO,
             started: None,
         }
-    }
-
-    /// The same, with how each row goes on.
-    #[must_use]
-    pub(crate) fn with_moments(mut self) -> Self {
-        self.moments = Some(vec![Moments::new(); self.rows.len()]);
-        self
     }
 
     /// Starts the clock of the tally.
@@ -277,14 +269,14 @@ mod tests {
 
     #[test]
     fn errors_are_kept_by_step_and_code_with_their_first_words() {
-        let mut tally = Tally::new(2);
+        let mut tally = Tally::new(2, false);
         let now = Instant::now();
         tally.start(now);
         tally.call(0, now, &outcome(Code::Ok, ""));
         tally.call(1, now, &outcome(Code::Aborted, "busy 1"));
         tally.call(1, now, &outcome(Code::Aborted, "busy 2"));
         tally.call(1, now, &outcome(Code::Internal, "fire"));
-        let mut other = Tally::new(2);
+        let mut other = Tally::new(2, false);
         other.call(1, now, &outcome(Code::Aborted, "busy 3"));
         tally.merge(&other);
         let failures = |calls, example: &str| Failures {

@@ -169,14 +169,6 @@ mod tests {
     }
 
     #[test]
-    fn a_verb_of_one_group_alone_is_a_load() {
-        let Load::Rpc(called) = bench("csi bench plugin-info --count 3").load else {
-            panic!("a cycle");
-        };
-        assert_eq!(called.rpc.method.name, "GetPluginInfo");
-    }
-
-    #[test]
     fn the_examples_of_the_help_are_understood() {
         let examples = AFTER_HELP.lines().filter(|line| line.starts_with("  csi "));
         for line in examples {

@@ -37,9 +37,7 @@ impl VolumeFlags {
         // These are the fields that it has.
         Q::decode(&*draft.bytes).unwrap_or_default()
     }
-}
 
-impl VolumeFlags {
     /// Refuses a context for a volume that is created: the driver gives it one.
     ///
     /// # Errors

@@ -16,7 +16,6 @@ struct CompletionFlags {
     shell: CompletionShell,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("completions")
         .about("Print a completion script")

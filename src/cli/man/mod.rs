@@ -21,7 +21,6 @@ struct ManFlags {
     folder: PathBuf,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("man")
         .about("Write the manual pages into a folder")

@@ -77,7 +77,6 @@ struct AddFlags {
     replace: bool,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("context")
         .about("Keep drivers by names, with what their calls need")

@@ -64,7 +64,6 @@ struct DoctorFlags {
     secrets_file: Option<String>,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("doctor")
         .about("Look at a driver from all sides, and say what to do about what is wrong")

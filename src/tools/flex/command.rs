@@ -58,7 +58,6 @@ struct ServeFlags {
     serving: ServingFlags,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("flex")
         .about("Be a CSI driver over a FlexVolume executable")

@@ -13,7 +13,6 @@ use csi_proto::random;
 use std::cell::RefCell;
 use std::sync::Mutex;
 
-/// The command.
 pub fn command() -> Command {
     Command::new("lifecycle")
         .about("Do what an orchestrator does with a volume, from create to delete")

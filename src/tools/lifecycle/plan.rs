@@ -24,15 +24,6 @@ pub enum Further {
     Clone,
 }
 
-/// When a volume is expanded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expansion {
-    /// While it is published.
-    Online,
-    /// Before it is attached to a node.
-    Offline,
-}
-
 /// What the flags say of these steps.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
@@ -51,8 +42,9 @@ pub struct Plan {
     pub left_out: Vec<(Further, &'static str)>,
     /// Those that will be done.
     pub steps: Vec<Further>,
-    /// When the volume is expanded, if it is.
-    pub expansion: Option<Expansion>,
+    /// Whether a volume that is expanded is published then; else it is expanded before it is attached to a node, also where the driver
+    /// says nothing of it, as orchestrators do.
+    pub expands_online: bool,
     /// Whether the driver is asked for the volume's condition.
     pub asks_condition: bool,
     /// Whether a step can be left out by a flag: where some are named, the others are left out already.
@@ -92,6 +84,7 @@ impl Plan {
         let mut plan = Self {
             asks_condition: !wishes.skip.contains(&Further::Stats),
             may_skip: wishes.only.is_empty(),
+            expands_online: advertised.expands_online(),
             ..Self::default()
         };
         for &step in Further::value_variants() {
@@ -103,13 +96,6 @@ impl Plan {
                 None => plan.steps.push(step),
             }
         }
-        plan.expansion = plan
-            .has(Further::Expand)
-            .then(|| match advertised.expands_online() {
-                true => Expansion::Online,
-                // Also where nothing is said: orchestrators expand then, too.
-                false => Expansion::Offline,
-            });
         plan
     }
 
@@ -123,7 +109,6 @@ impl Plan {
     pub fn of_volume(&self, is_abnormal: bool) -> Self {
         let mut plan = self.clone();
         if is_abnormal {
-            plan.expansion = None;
             plan.steps.retain(|step| *step == Further::Stats);
             let dropped = self.steps.iter().filter(|step| **step != Further::Stats);
             plan.left_out.extend(dropped.map(|step| (*step, ABNORMAL)));
@@ -287,11 +272,7 @@ mod tests {
             assert_eq!(plan.steps, steps, "{wishes:?}");
             let found: Vec<Further> = plan.left_out.iter().map(|(step, _)| *step).collect();
             assert_eq!(found, left_out, "{wishes:?}");
-            let expansion = plan.has(Expand).then(|| match of.expands_online() {
-                true => Expansion::Online,
-                false => Expansion::Offline,
-            });
-            assert_eq!(plan.expansion, expansion, "{wishes:?}");
+            assert_eq!(plan.expands_online, of.expands_online(), "{wishes:?}");
         }
     }
 
@@ -317,7 +298,6 @@ mod tests {
             let plan = plan.of_volume(true);
             assert_eq!(plan.of_volume(true), plan);
             assert_eq!(plan.steps, steps);
-            assert_eq!(plan.expansion, None);
             let expected: Vec<_> = left_out.iter().map(|step| (*step, ABNORMAL)).collect();
             assert_eq!(plan.left_out, expected);
         }

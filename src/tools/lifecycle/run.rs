@@ -1,7 +1,7 @@
 //! Runs a lifecycle: the order of its steps, several volumes at once, and the effect of a signal.
 
 use super::calls::{Lifecycle, StepRunner};
-use super::plan::{Expansion, Further, Plan};
+use super::plan::{Further, Plan};
 use super::volume::{Placed, Volume};
 use csi_call::Advertised;
 use csi_error::{Error, ErrorKind, say};
@@ -96,7 +96,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         self.look_at_condition(plan, volume).await?;
         let plan = plan.of_volume(volume.abnormal.is_some());
         let mut at_node = None;
-        if plan.expansion == Some(Expansion::Offline) {
+        if plan.has(Further::Expand) && !plan.expands_online {
             let expanded = self.expand(volume).await;
             at_node = expanded.map_err(plan.skipped_by(Further::Expand))?;
         }
@@ -110,7 +110,7 @@ impl<W: Write> StepRunner<'_, '_, W> {
         for (step, why) in &plan.left_out {
             self.skipped(step.name(), why)?;
         }
-        if plan.expansion == Some(Expansion::Online) {
+        if plan.has(Further::Expand) && plan.expands_online {
             let expanded = async {
                 let size = self.expand(volume).await?;
                 self.expand_at_node(volume, placed, size).await

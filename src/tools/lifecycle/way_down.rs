@@ -127,9 +127,7 @@ impl<W: Write> WayDown<'_, '_, W> {
         self.run.report(&error);
         self.first.borrow_mut().get_or_insert(error.reported());
     }
-}
 
-impl<W: Write> WayDown<'_, '_, W> {
     /// Says that the driver has left the target of a volume that it unpublished, which keeps the folder.
     fn say_target_left(&self, target: &Path) {
         let Ok(found) = fs::symlink_metadata(target) else {

@@ -69,7 +69,6 @@ impl DriverFlags {
     }
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("new")
         .about("Begin a project: a CSI driver in Rust")

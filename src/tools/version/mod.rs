@@ -20,7 +20,6 @@ struct VersionFlags {
     client: bool,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("version")
         .about("Print the versions of this program, of CSI, and of the driver that is named")

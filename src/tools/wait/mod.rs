@@ -43,7 +43,6 @@ struct WaitFlags {
     condition: Condition,
 }
 
-/// The command.
 pub fn command() -> Command {
     Command::new("wait")
         .about("Wait until a volume or a snapshot is ready, healthy, abnormal or gone")

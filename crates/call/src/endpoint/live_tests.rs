@@ -49,7 +49,7 @@ impl Identity for Mirror {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        Err(Status::unknown("x".repeat(100 << 10)))
+        Ok(Response::new(GetPluginCapabilitiesResponse::default()))
     }
 
     async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
@@ -107,27 +107,17 @@ async fn failure(text: &str) -> EndpointError {
         .expect_err(text)
 }
 
-async fn call<Q, A>(channel: &Channel, path: &'static str, request: Q) -> Result<A, Status>
-where
-    Q: prost::Message + 'static,
-    A: prost::Message + Default + 'static,
-{
+async fn name(channel: &Channel) -> Result<String, Status> {
     let mut client = tonic::client::Grpc::new(channel.clone());
     client
         .ready()
         .await
         .map_err(|error| Status::unavailable(error.to_string()))?;
-    let path = http::uri::PathAndQuery::from_static(path);
-    let codec = ProstCodec::<Q, A>::default();
-    let reply = client.unary(Request::new(request), path, codec).await?;
-    Ok(reply.into_inner())
-}
-
-async fn name(channel: &Channel) -> Result<String, Status> {
-    let path = "/csi.v1.Identity/GetPluginInfo";
-    let reply = call(channel, path, GetPluginInfoRequest {}).await?;
-    let GetPluginInfoResponse { name, .. } = reply;
-    Ok(name)
+    let path = http::uri::PathAndQuery::from_static("/csi.v1.Identity/GetPluginInfo");
+    let codec = ProstCodec::<GetPluginInfoRequest, GetPluginInfoResponse>::default();
+    let request = Request::new(GetPluginInfoRequest {});
+    let reply = client.unary(request, path, codec).await?;
+    Ok(reply.into_inner().name)
 }
 
 /// A call that the server has begun and never answers.
@@ -170,20 +160,6 @@ fn in_folder(name: &str) -> (TempDir, String) {
 }
 
 #[tokio::test]
-async fn unix_sockets_answer() {
-    let (_folder, path) = in_folder("s");
-    serve_unix(Path::new(&path));
-    for text in [
-        path.clone(),
-        format!("unix:{path}"),
-        format!("unix://{path}"),
-    ] {
-        let channel = connect(&endpoint(&text)).await;
-        assert_eq!(name(&channel).await.expect("answered"), "localhost");
-    }
-}
-
-#[tokio::test]
 async fn abstract_sockets_answer() {
     // The name is unique among the processes of this machine.
     let unique = format!("csi-test-{}", std::process::id());
@@ -216,20 +192,6 @@ async fn tcp_answers_to_every_spelling() {
     }
     let error = failure(&format!("tcp6://127.0.0.1:{port}")).await;
     assert!(matches!(error, EndpointError::Unresolved(..)), "{error}");
-}
-
-#[tokio::test]
-async fn long_error_messages_survive() {
-    let (_folder, path) = in_folder("s");
-    serve_unix(Path::new(&path));
-    let channel = connect(&endpoint(&path)).await;
-    let rpc = "/csi.v1.Identity/GetPluginCapabilities";
-    let reply = call(&channel, rpc, GetPluginCapabilitiesRequest {}).await;
-    let status = reply
-        .map(|_: GetPluginCapabilitiesResponse| ())
-        .expect_err("an error");
-    assert_eq!(status.code(), Code::Unknown);
-    assert_eq!(status.message().len(), 100 << 10);
 }
 
 #[tokio::test]

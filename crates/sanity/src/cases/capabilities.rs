@@ -6,7 +6,6 @@ use csi_proto::value::{self, Secrets, Value, enum_text};
 use csi_rpc::facts::Capability;
 use prost::Message as _;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/capabilities", "ControllerGetCapabilities");
     list.needs(&[CONTROLLER_SERVICE]);

@@ -3,7 +3,6 @@
 use crate::vocabulary::*;
 use std::collections::BTreeSet;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/create-volume", "Concurrency");
     list.needs(&[CREATE_DELETE_VOLUME]);

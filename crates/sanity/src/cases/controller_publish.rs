@@ -2,7 +2,6 @@
 
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/publish", "ControllerPublishVolume");
     list.needs(&[PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE_SERVICE]);

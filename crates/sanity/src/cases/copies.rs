@@ -33,7 +33,6 @@ fn has_old_data(c: &Context, copy: &Volume) -> Verdict {
     Err(Stop::failed(expected, actual))
 }
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/create-volume", "CreateVolume");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);

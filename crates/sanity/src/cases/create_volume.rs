@@ -2,7 +2,6 @@
 
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/create-volume", "CreateVolume");
     list.needs(&[CREATE_DELETE_VOLUME]);

@@ -2,7 +2,6 @@
 
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/delete-volume", "DeleteVolume");
     list.needs(&[CREATE_DELETE_VOLUME]);

@@ -5,7 +5,6 @@ use super::get_volume::get;
 use super::list_volumes::entry_of;
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/expand", "ControllerExpandVolume");
     list.needs(&[EXPAND_VOLUME, CREATE_DELETE_VOLUME]);

@@ -7,7 +7,6 @@ use crate::vocabulary::*;
 /// The name of the case about making a volume at all.
 pub const MAKE_AND_REMOVE: &str = "lifecycle/make-and-remove";
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("lifecycle", "Volume Lifecycle");
     list.needs(&[CREATE_DELETE_VOLUME]);

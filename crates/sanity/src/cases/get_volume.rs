@@ -6,7 +6,6 @@ use csi_proto::v1::controller_get_volume_response::VolumeStatus;
 use csi_proto::v1::volume_content_source::Type as Source;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/get-volume", "ControllerGetVolume");
     list.needs(&[GET_VOLUME]);

@@ -47,7 +47,6 @@ fn is_tidy(c: &Context) -> Verdict {
     unjudged_unless(was_there, about, reason)
 }
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("lifecycle", "DeleteVolume");
     list.needs(&[CREATE_DELETE_VOLUME]);

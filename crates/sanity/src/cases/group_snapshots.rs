@@ -104,7 +104,6 @@ pub fn lists_once(c: &Context, request: &v1::CreateVolumeGroupSnapshotRequest) -
     })
 }
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about(
         "group-controller/get-capabilities",

@@ -3,7 +3,6 @@
 use super::capabilities::are_constant;
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("identity/plugin-info", "GetPluginInfo");
     list.rule("GetPluginInfo answers with a name in domain name notation and a version");

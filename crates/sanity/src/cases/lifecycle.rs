@@ -5,7 +5,6 @@ use super::list_volumes::entry_of;
 use crate::vocabulary::*;
 use std::time::Duration;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("lifecycle", "Volume Lifecycle");
     list.needs(&[CREATE_DELETE_VOLUME, NODE_SERVICE]);

@@ -10,7 +10,6 @@ const LONG: [usize; 4] = [128, 129, 4096, 100_000];
 /// The case about volumes that do not exist.
 const VALIDATE_UNKNOWN: &str = "controller/validate/of-an-unknown-id";
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/delete-volume", "DeleteVolume");
     list.needs(&[CREATE_DELETE_VOLUME]);

@@ -4,7 +4,6 @@ use super::get_volume::{as_created, names_the_node};
 use crate::vocabulary::*;
 use csi_proto::v1::list_volumes_response::{Entry, VolumeStatus};
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/list-volumes", "ListVolumes");
     list.needs(&[LIST_VOLUMES]);

@@ -12,7 +12,6 @@ fn only(listed: &[v1::Snapshot], wanted: &v1::Snapshot) -> Verdict {
     each(listed, |one| same_snapshot(wanted, one))
 }
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/list-snapshots", "ListSnapshots");
     list.needs(&[LIST_SNAPSHOTS, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);

@@ -6,7 +6,6 @@ use super::group_snapshots::{
 use super::made_snapshots::{no_source, strange_ids};
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/delete-snapshot", "DeleteSnapshot");
     list.needs(&[GROUP_SNAPSHOTS, CREATE_DELETE_VOLUME]);

@@ -21,7 +21,6 @@ pub fn no_source(c: &Context, gone: &v1::Snapshot) -> Verdict {
     })
 }
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     // Before those that rest on it.
     list.about("controller/get-snapshot", "GetSnapshot");

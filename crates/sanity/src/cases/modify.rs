@@ -4,7 +4,6 @@ use super::create_volume::keeps_the_name;
 use crate::vocabulary::*;
 use std::collections::BTreeMap;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/modify", "ControllerModifyVolume");
     list.needs(&[MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE_PARAMETERS]);

@@ -3,7 +3,6 @@
 use crate::vocabulary::*;
 use csi_proto::Request as _;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("node/info", "NodeGetInfo");
     list.needs(&[NODE_SERVICE]);

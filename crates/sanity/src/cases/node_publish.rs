@@ -4,7 +4,6 @@ use super::node_stage::keeps_its_capability;
 use crate::data::{is_device, is_mount};
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("node/publish", "NodePublishVolume");
     list.needs(&[NODE_SERVICE, CREATE_DELETE_VOLUME]);

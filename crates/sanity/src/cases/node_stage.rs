@@ -3,7 +3,6 @@
 use crate::vocabulary::*;
 use csi_proto::Request;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("node/stage", "NodeStageVolume");
     list.needs(&[STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME]);

@@ -3,7 +3,6 @@
 use crate::vocabulary::*;
 use csi_proto::v1::volume_usage::Unit;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("node/stats", "NodeGetVolumeStats");
     list.needs(&[GET_VOLUME_STATS, CREATE_DELETE_VOLUME]);

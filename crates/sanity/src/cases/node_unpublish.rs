@@ -2,7 +2,6 @@
 
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("node/unpublish", "NodeUnpublishVolume");
     list.needs(&[NODE_SERVICE, CREATE_DELETE_VOLUME]);

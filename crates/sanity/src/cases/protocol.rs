@@ -14,7 +14,6 @@ const NO_FIELD: u32 = 12_345;
 /// The case about a driver that goes away. What it warns of is no recommendation: somebody may have restarted the driver.
 pub const STAYS_THERE: &str = "protocol/driver-stays-there";
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("protocol", "Versioning");
     list.rule("A request with a field of a newer specification is answered as without it");

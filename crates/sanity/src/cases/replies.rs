@@ -6,7 +6,6 @@ use crate::need::Need;
 use crate::vocabulary::*;
 use csi_proto::tables::METHODS;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     for method in METHODS {
         list.about("replies", method.name);

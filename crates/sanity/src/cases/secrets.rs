@@ -5,7 +5,6 @@ use crate::vocabulary::*;
 use csi_proto::lock::lock;
 use std::collections::BTreeMap;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("secrets", "Secrets Requirements");
     list.needs(&[CREATE_DELETE_VOLUME]);

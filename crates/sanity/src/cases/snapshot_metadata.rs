@@ -228,7 +228,6 @@ const DELTA: &str = "snapshot-metadata/get-metadata-delta";
 const SNAPSHOTS: &[Need] = &[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME];
 const BLOCK_SNAPSHOTS: &[Need] = &[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, BLOCK];
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about(ALLOCATED, "GetMetadataAllocated");
     list.needs(&[SNAPSHOT_METADATA_SERVICE]);

@@ -3,7 +3,6 @@
 use crate::vocabulary::*;
 use std::time::Duration;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/create-snapshot", "CreateSnapshot");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);

@@ -2,7 +2,6 @@
 
 use crate::vocabulary::*;
 
-/// The cases.
 pub fn cases(list: &mut Cases) {
     list.about("controller/validate", "ValidateVolumeCapabilities");
     list.needs(&[CONTROLLER_SERVICE]);

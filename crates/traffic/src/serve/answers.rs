@@ -189,14 +189,7 @@ fn compare(path: String, one: &Json, other: &Json, found: &mut Vec<String>) {
                     true => key.clone(),
                     false => format!("{path}.{key}"),
                 };
-                let side = |side: &serde_json::Map<String, Json>| side.get(key).cloned();
-                let (left, right) = (side(left), side(right));
-                compare(
-                    at,
-                    &left.unwrap_or_default(),
-                    &right.unwrap_or_default(),
-                    found,
-                );
+                compare(at, &one[key.as_str()], &other[key.as_str()], found);
             }
         }
         _ if one == other => {}
