@@ -18,12 +18,18 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 /// How often failures that go on are told.
 const TELL: Duration = Duration::from_secs(60);
 
+/// How long after the last failure they have ended, which is longer than any pause: at the limit of open files, each connection that goes
+/// makes room for one.
+const CALM: Duration = Duration::from_secs(2);
+
 /// The connections of a listener, without end and without errors.
 pub struct Connections<F> {
     accept: F,
     log: Log,
     /// The pause after a failure, and how long it is.
     pause: Option<(Pin<Box<Sleep>>, Duration)>,
+    /// When the last failure was, unless failures have ended since.
+    failed: Option<Instant>,
     told: Option<Instant>,
 }
 
@@ -37,11 +43,22 @@ impl<F> Connections<F> {
             accept,
             log,
             pause: None,
+            failed: None,
             told: None,
         }
     }
 
-    fn tell(&mut self, error: &io::Error) {
+    fn succeed(&mut self) {
+        self.pause = None;
+        if self.failed.is_some_and(|failed| failed.elapsed() >= CALM) {
+            (self.failed, self.told) = (None, None);
+            self.log
+                .event(Level::Info, "connections are accepted again", &[]);
+        }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.failed = Some(Instant::now());
         if self.told.is_some_and(|told| told.elapsed() < TELL) {
             return;
         }
@@ -80,16 +97,12 @@ where
             }
             match ready!((self.accept)(cx)) {
                 Ok((connection, _)) => {
-                    if self.pause.take().is_some() {
-                        self.log
-                            .event(Level::Info, "connections are accepted again", &[]);
-                        self.told = None;
-                    }
+                    self.succeed();
                     return Poll::Ready(Some(Ok(connection)));
                 }
                 Err(error) if is_the_peers(&error) => {}
                 Err(error) => {
-                    self.tell(&error);
+                    self.fail(&error);
                     let [first, longest] = PAUSES;
                     let length = last.map_or(first, |last| (2 * last).min(longest));
                     self.pause = Some((Box::pin(tokio::time::sleep(length)), length));
@@ -137,6 +150,30 @@ mod tests {
         assert_eq!(connections.next().await.unwrap().unwrap(), 4);
         assert!(connections.pause.is_none());
         assert_eq!(connections.next().await.unwrap().unwrap(), 5);
+    }
+
+    #[tokio::test]
+    async fn failures_end_when_none_has_come_for_a_while() {
+        let asked = Cell::new(0);
+        // Every second connection gets the room of one that went.
+        let accept = |_: &mut Context<'_>| {
+            asked.set(asked.get() + 1);
+            Poll::Ready(match asked.get() {
+                number @ 1..=10 if number % 2 == 1 => Err(Errno::MFILE.into()),
+                number => Ok((number, ())),
+            })
+        };
+        let mut connections = Connections::of(accept, Log::off());
+        assert_eq!(connections.next().await.unwrap().unwrap(), 2);
+        let told = connections.told;
+        for number in [4, 6, 8, 10, 11] {
+            assert_eq!(connections.next().await.unwrap().unwrap(), number);
+            assert_eq!(connections.told, told, "{number}");
+            assert!(connections.failed.is_some(), "{number}");
+        }
+        connections.failed = connections.failed.map(|failed| failed - CALM);
+        assert_eq!(connections.next().await.unwrap().unwrap(), 12);
+        assert!(connections.told.is_none() && connections.failed.is_none());
     }
 
     #[tokio::test]
