@@ -90,16 +90,6 @@ impl DerefMut for Held<'_> {
 }
 
 impl Storage {
-    /// In memory, but for the data of volumes, which is below the folder `data`, a new one.
-    pub fn in_memory(data: PathBuf) -> Self {
-        Self(Arc::new(Kept {
-            known: Mutex::default(),
-            data,
-            folder: None,
-            _temporary: None,
-        }))
-    }
-
     /// In memory, but for the data of volumes, which is in a temporary folder and goes with this.
     ///
     /// # Errors
@@ -144,12 +134,9 @@ impl Storage {
             Err(error) if error.kind() == io::ErrorKind::NotFound => State::default(),
             Err(error) => return Err(failed(&path)(error)),
         };
-        let known = Known {
-            state,
-            changed: false,
-        };
+        let changed = false;
         Ok(Self(Arc::new(Kept {
-            known: Mutex::new(known),
+            known: Mutex::new(Known { state, changed }),
             data: folder.join(DATA),
             folder: Some(Folder {
                 path: folder,

@@ -150,7 +150,8 @@ fn masked_message(
     Ok(out)
 }
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
+/// Whether `part`, which is not empty, stands anywhere in `bytes`.
+pub fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 

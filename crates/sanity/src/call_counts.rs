@@ -3,7 +3,7 @@
 use super::broken_rules::{ERRORS, SECRETS};
 use super::room::required;
 use bytes::Bytes;
-use csi_call::secrets::looked_for;
+use csi_call::secrets::{contains, looked_for};
 use csi_error::code_name;
 use csi_proto::schema::Method;
 use csi_rpc::draft::Draft;
@@ -82,7 +82,7 @@ impl CallCounts {
         let plain = told_by_the_caller(method, request);
         let told = values
             .clone()
-            .filter(|value| holds(&plain, value.as_bytes()));
+            .filter(|value| contains(&plain, value.as_bytes()));
         self.told.extend(told.cloned());
         let values = values.filter(|value| !self.told.contains(*value));
         match answer {
@@ -90,7 +90,7 @@ impl CallCounts {
                 self.worked.insert(method.name);
                 self.largest = self.largest.max(required(method, request).unwrap_or(0));
                 let mut values = values.map(String::as_bytes);
-                if values.any(|value| messages.iter().any(|bytes| holds(bytes, value))) {
+                if values.any(|value| messages.iter().any(|bytes| contains(bytes, value))) {
                     // Of both contexts the specification says that they SHOULD NOT hold any.
                     found.push((SECRETS, format!("{}: in its reply", method.name), true));
                 }
@@ -100,7 +100,7 @@ impl CallCounts {
                 let code = code_name(status.code());
                 let (message, details) = (status.message().as_bytes(), status.details());
                 let mut values = values.map(String::as_bytes);
-                if values.any(|value| holds(message, value) || holds(details, value)) {
+                if values.any(|value| contains(message, value) || contains(details, value)) {
                     let words = format!("{}: in the message of {code}", method.name);
                     found.push((SECRETS, words, false));
                 }
@@ -125,10 +125,6 @@ fn told_by_the_caller(method: &Method, request: &Bytes) -> Vec<u8> {
 
 fn is_late(error: Option<&Status>) -> bool {
     error.is_some_and(|status| status.code() == Code::DeadlineExceeded)
-}
-
-fn holds(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
 }
 
 #[cfg(test)]

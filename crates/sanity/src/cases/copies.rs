@@ -20,6 +20,15 @@ fn large_enough(c: &Context, volume: &v1::Volume, source: i64) -> Verdict {
     })
 }
 
+/// Demands that `copy` is there after its source was deleted, where that can be.
+fn outlives<Q: csi_proto::Request>(c: &Context, copy: &Volume, delete_source: Q) -> Verdict {
+    match c.ok_or(delete_source, &[FailedPrecondition])? {
+        // To ask for it by its name would need the source.
+        Some(_) => c.ok(c.validate_request(copy)).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// Demands that the copy has what its source had then, and not what came later.
 fn has_old_data(c: &Context, copy: &Volume) -> Verdict {
     let found = c.has_marks(copy, &[OLD, NEW, LATER])?;
@@ -104,11 +113,7 @@ pub fn cases(list: &mut Cases) {
         let volume = c.volume()?;
         let copy = c.volume_of(c.clone_of(volume.id())?)?;
         let delete = c.delete_request(volume.id());
-        match c.ok_or(delete, &[FailedPrecondition])? {
-            // To ask for it by its name would need the source.
-            Some(_) => c.ok(c.validate_request(&copy)).map(drop),
-            None => Ok(()),
-        }
+        outlives(c, &copy, delete)
     });
     list.about("controller/create-volume", "CreateVolume");
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
@@ -155,11 +160,7 @@ pub fn cases(list: &mut Cases) {
         let (_, snapshot) = c.volume_and_snapshot()?;
         let copy = c.volume_of(c.restore(&snapshot)?)?;
         let delete = c.delete_snapshot(&snapshot.snapshot_id);
-        match c.ok_or(delete, &[FailedPrecondition])? {
-            // To ask for it by its name would need the source.
-            Some(_) => c.ok(c.validate_request(&copy)).map(drop),
-            None => Ok(()),
-        }
+        outlives(c, &copy, delete)
     });
     list.rule("A volume from a snapshot has the data of that time, and not what was written into the source later");
     list.also(&[NODE_SERVICE]).also(SEEN);
