@@ -90,6 +90,16 @@ impl DerefMut for Held<'_> {
 }
 
 impl Storage {
+    /// In memory, but for the data of volumes, which is below the folder `data`, a new one.
+    pub fn in_memory(data: PathBuf) -> Self {
+        Self(Arc::new(Kept {
+            known: Mutex::default(),
+            data,
+            folder: None,
+            _temporary: None,
+        }))
+    }
+
     /// In memory, but for the data of volumes, which is in a temporary folder and goes with this.
     ///
     /// # Errors

@@ -50,10 +50,13 @@ struct Running {
 impl ReferenceDriver {
     /// A driver on a unix socket in a folder of its own.
     pub fn start(options: Options) -> Self {
+        let folder = folder();
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).expect("a new folder");
         let machine = Machine {
-            folder: folder(),
+            folder,
             options,
-            storage: Storage::temporary().expect("a folder"),
+            storage: Storage::in_memory(data),
             running: Mutex::new(None),
             restarts: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
