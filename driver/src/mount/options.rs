@@ -334,6 +334,7 @@ fn versions(name: &str, value: Option<&str>) -> Result<Option<Vec<Version>>, Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn parse(texts: &[&str]) -> Result<MountOptions, OptionError> {
         MountOptions::parse(texts.iter().copied(), &Policy::default())
@@ -550,5 +551,17 @@ mod tests {
         }
         assert!(check("udp", &lists(&[], &["proto"])).is_err());
         assert!(check("proto=udp", &lists(&["tcp"], &[])).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_reserved_or_separating_comes_through(text in "\\PC{0,60}") {
+            if let Ok(options) = parse(&[&text]) {
+                for (name, value) in &options.nfs {
+                    prop_assert!(!RESERVED.contains(&name.as_str()));
+                    prop_assert!(!name.contains([',', '=']) && !value.as_deref().unwrap_or("").contains(','));
+                }
+            }
+        }
     }
 }

@@ -8,10 +8,11 @@ use crate::mount::task::{FailureKind, Task};
 use crate::process::config::Config;
 use crate::process::disk_thread::DiskThread;
 use crate::process::log::{Level, Log};
+use csi_proto::lock::lock;
 use rustix::fs::{Access, access};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -44,6 +45,8 @@ pub struct Health {
     thread: DiskThread,
     /// Whether it was found that this process may mount NFS.
     may_mount: Arc<AtomicBool>,
+    /// The obstacle by the last answer of the kernel that came in time.
+    last: Arc<Mutex<Option<Obstacle>>>,
 }
 
 impl Health {
@@ -54,6 +57,7 @@ impl Health {
             helpers,
             thread: DiskThread::default(),
             may_mount: Arc::default(),
+            last: Arc::default(),
         }
     }
 
@@ -110,7 +114,14 @@ impl Health {
             return None;
         };
         let has_local_share = !self.config.local_shares.is_empty();
-        obstacle_of(&error, self.config.mode.node(), has_local_share)
+        let mut last = lock(&self.last);
+        *last = obstacle_of(
+            &error,
+            last.take(),
+            self.config.mode.node(),
+            has_local_share,
+        );
+        last.clone()
     }
 
     /// Asks the kernel. In a debug build a test answers, where `CSI_NFS_CLIENT` names a file: the client is there when the file is.
@@ -127,12 +138,17 @@ impl Health {
     }
 }
 
-/// What it means for an instance that the kernel was asked in vain whether it can mount.
-fn obstacle_of(error: &HelperError, is_node: bool, has_local_share: bool) -> Option<Obstacle> {
+/// The obstacle for an instance that asked the kernel in vain whether it can mount, and had the obstacle `last` before.
+fn obstacle_of(
+    error: &HelperError,
+    last: Option<Obstacle>,
+    is_node: bool,
+    has_local_share: bool,
+) -> Option<Obstacle> {
     let why = error.to_string();
     match (error, error.kind()) {
         // The machine is busy, or a module takes long to load. Whoever restarted the driver for that would make it worse.
-        (HelperError::Deadline { .. }, _) => None,
+        (HelperError::Deadline { .. }, _) => last,
         // Local shares need neither client nor, for the controller, a mount.
         (_, Some(FailureKind::NoNfsClient)) if has_local_share => None,
         (_, Some(FailureKind::NoNfsClient)) if is_node => Some(Obstacle::NoNfsClient(why)),
@@ -228,10 +244,16 @@ mod tests {
                 (missing(), none, if is_node { waits } else { fault }),
                 (forbidden(), if is_node { fault } else { none }, fault),
             ] {
-                let of = |has_local_share| obstacle_of(&error, is_node, has_local_share);
+                let of = |has_local_share| obstacle_of(&error, None, is_node, has_local_share);
                 assert_eq!(of(true), with_local(&error), "{is_node} {error}");
                 assert_eq!(of(false), without(&error), "{is_node} {error}");
             }
+            // What was known before holds.
+            let known = waits(&missing());
+            assert_eq!(
+                obstacle_of(&late(None), known.clone(), is_node, false),
+                known
+            );
         }
     }
 }

@@ -42,8 +42,8 @@ pub struct Plan {
     pub left_out: Vec<(Further, &'static str)>,
     /// Those that will be done.
     pub steps: Vec<Further>,
-    /// Whether a volume that is expanded is published then; else it is expanded before it is attached to a node, also where the driver
-    /// says nothing of it, as orchestrators do.
+    /// Whether a volume is expanded while it is published. Else it is expanded before it is attached to a node. Orchestrators do that too
+    /// where a driver says neither.
     pub expands_online: bool,
     /// Whether the driver is asked for the volume's condition.
     pub asks_condition: bool,

@@ -11,11 +11,13 @@ pub use names::NameError;
 pub use query::{Query, Scope};
 pub use shape::Shape;
 
-use crate::json;
 use csi_proto::escaped;
 use csi_proto::schema::Message;
+use csi_proto::text::Escaping;
 use names::check;
+use serde::Serialize;
 use serde_json::Value as Json;
+use serde_json::ser::{CompactFormatter, Serializer};
 use std::borrow::Cow;
 use thiserror::Error;
 
@@ -280,8 +282,13 @@ fn shown(found: &Json) -> Cow<'_, str> {
     match found {
         Json::Null => Cow::Borrowed(""),
         Json::String(found) => escaped(found),
-        // A value is always text.
-        found => Cow::Owned(json::line_text(found).unwrap_or_default()),
+        found => {
+            let mut text = Vec::new();
+            let mut writer = Serializer::with_formatter(&mut text, Escaping(CompactFormatter));
+            // A vector takes every byte.
+            let _ = found.serialize(&mut writer);
+            Cow::Owned(String::from_utf8_lossy(&text).into_owned())
+        }
     }
 }
 

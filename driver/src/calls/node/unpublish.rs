@@ -169,13 +169,13 @@ impl Volumes {
     async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
         let target = &mount.target;
         let bound = self.config.bounds.unmount;
-        // Where there is no server, it is the machine that is slow. A third each for a plain one, a question, and a lazy one.
+        // Where there is no server, it is the machine that is slow. At most a third each is for the plain unmount, a question, and the lazy one.
         let plain = match mount.is_nfs() {
             true => PLAIN_BOUND.min(bound / 3),
             false => bound / 2,
         };
-        let end = tokio::time::Instant::now() + bound;
-        let deadline = end - bound + plain;
+        let begun = tokio::time::Instant::now();
+        let deadline = begun + plain;
         let mut busy_before = false;
         let lazy_why = loop {
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
@@ -209,7 +209,7 @@ impl Volumes {
         }
         self.warn("lazy unmount", target, ("why", lazy_why));
         // A helper that could not be ended has taken longer than its bound; the lazy unmount must have time all the same.
-        let left = end.saturating_duration_since(tokio::time::Instant::now());
+        let left = bound.saturating_sub(begun.elapsed());
         self.take_away(target, true, left.max(bound / 3)).await
     }
 
