@@ -12,7 +12,9 @@ use crate::share::agent_memory::Compared;
 use crate::share::compared;
 use crate::share::database::{Share, now};
 use crate::share::error::ShareError;
-use crate::share::limits::{self, Limited, alone, answer, folder_of, is_enforced, ledger, owner};
+use crate::share::limits::{
+    self, Limited, SHORT_PATIENCE, alone, answer, folder_of, is_enforced, ledger, owner,
+};
 use crate::share::records::record::{Record, State};
 use crate::share::records::store::{self, Found, Kept};
 use crate::share::records::text::COPYING;
@@ -288,7 +290,7 @@ fn as_seen(share: &Share, seen: &Record<Volume>) -> Result<Option<OwnedFd>, Shar
     let Some(found) = store::find::<Volume>(share, seen.key())? else {
         return Ok(None);
     };
-    let alone = alone(&found)?;
+    let alone = alone(&found, SHORT_PATIENCE)?;
     let requests = Requests::if_there(share)?.map(|requests| requests.all());
     let (requests, _) = requests.transpose()?.unwrap_or_default();
     let is_asked_for = requests.iter().any(|(_, it)| it.volume == seen.key());

@@ -28,11 +28,20 @@ use crate::share::records::volume::Volume;
 use crate::share::requests::{Answer, REQUESTS, Request, Requests};
 use crate::share::token::Nonce;
 use rustix::fs;
+use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const PROJECTS: &str = "projects";
+/// How long a process may take to answer, or to set a limit that another waits to set; as long as it lives, and does neither, where
+/// it is stopped.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+/// The same for one who has others waiting: a request that is not answered, and a volume that is not compared, are met again.
+pub(super) const SHORT_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two attempts to lock a volume's record.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request that this process has answered.
 #[derive(Debug)]
@@ -91,8 +100,11 @@ fn answer_as(
     let mut volume = request.volume.to_string();
     let limited = volume_of(requests.share, request).and_then(|found| {
         volume = found.record.what.path.to_string();
-        let is_done = || requests.is_answered(nonce);
-        limit_unless(requests.share, &found, request, is_done)
+        let alone = alone(&found, SHORT_PATIENCE)?;
+        match requests.is_answered(nonce)? {
+            true => Ok(None),
+            false => limit_of(requests.share, &found, request, alone).map(Some),
+        }
     });
     let (answer, words) = match limited {
         // The volume stays locked until its answer is there: a second agent, whose turn is next, finds that.
@@ -103,6 +115,8 @@ fn answer_as(
         }
         // By another agent, meanwhile, or another thread.
         Ok(None) => return Ok(None),
+        // The next look answers it.
+        Err(error @ ShareError::NotHeldYet(_)) => return Err(error),
         Err(error) => {
             let why = match error {
                 ShareError::NotHeld(why) => why,
@@ -154,8 +168,8 @@ pub(super) fn answer(
 /// that keeps every comparison from the volume until it is dropped.
 pub(super) fn limit(share: &Share, request: &Request) -> Result<(u32, OwnedFd), ShareError> {
     let found = volume_of(share, request)?;
-    let limited = limit_unless(share, &found, request, || Ok(false))?;
-    limited.ok_or(ShareError::NoVolume)
+    let alone = alone(&found, PATIENCE)?;
+    limit_of(share, &found, request, alone)
 }
 
 /// The volume that `request` is about.
@@ -165,13 +179,13 @@ fn volume_of(share: &Share, request: &Request) -> Result<Found<Volume>, ShareErr
         .ok_or(ShareError::NoVolume)
 }
 
-/// The same, unless it `is_done` when it is this caller's turn.
-fn limit_unless(
+/// The same, by one who is `alone`.
+fn limit_of(
     share: &Share,
     found: &Found<Volume>,
     request: &Request,
-    is_done: impl FnOnce() -> Result<bool, ShareError>,
-) -> Result<Option<(u32, OwnedFd)>, ShareError> {
+    alone: OwnedFd,
+) -> Result<(u32, OwnedFd), ShareError> {
     match &share.quotas {
         Some(Ok(_)) => {}
         Some(Err(why)) => return Err(not_held(why)),
@@ -180,10 +194,6 @@ fn limit_unless(
     let wanted = amounts::limits(request.bytes, request.inodes);
     if wanted == Amounts::default() {
         return Err(not_held("the request names no size"));
-    }
-    let alone = alone(found)?;
-    if is_done()? {
-        return Ok(None);
     }
     let folder = folder_of(share, found, request.attempt)?
         .ok_or_else(|| not_held("the volume has no folder"))?;
@@ -203,7 +213,7 @@ fn limit_unless(
         _ => project::assign(&ledger(share)?, &folder, &owner(&found.record), limits)?,
     };
     step("the folder is limited")?;
-    Ok(Some((id.number(), alone)))
+    Ok((id.number(), alone))
 }
 
 pub(super) fn is_enforced(record: &Record<Volume>) -> bool {
@@ -242,11 +252,23 @@ pub(super) fn folder_of(
 
 /// Waits until nobody else sets the limit of the volume with this record, until what is returned is dropped: another thread, or
 /// another agent.
-pub(super) fn alone(found: &Found<Volume>) -> Result<OwnedFd, ShareError> {
+///
+/// # Errors
+/// [`ShareError::NotHeldYet`] where another keeps the lock for longer than `patience`, and I/O errors.
+pub(super) fn alone(found: &Found<Volume>, patience: Duration) -> Result<OwnedFd, ShareError> {
     let context = || "locking a volume's record".to_owned();
     let folder = beneath::folder(&found.folder, ".").context(context)?;
-    fs::flock(&folder, fs::FlockOperation::LockExclusive).context(context)?;
-    Ok(folder)
+    let begun = Instant::now();
+    loop {
+        match fs::flock(&folder, fs::FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => {
+                let why = format!("another process has had the volume's lock for {patience:?}");
+                return Err(ShareError::NotHeldYet(why));
+            }
+            locked => return locked.map(|()| folder).context(context),
+        }
+    }
 }
 
 pub(super) fn ledger(share: &Share) -> Result<Ledger, ShareError> {

@@ -8,7 +8,7 @@ use crate::share::agents::{self, Capabilities, Quotas};
 use crate::share::attempt::process;
 use crate::share::database::{Position, Share};
 use crate::share::error::ShareError;
-use crate::share::limits;
+use crate::share::limits::{self, PATIENCE};
 use crate::share::records::record::Record;
 use crate::share::records::size::{Quota, Size};
 use crate::share::records::volume::{Volume, Wanted};
@@ -17,8 +17,6 @@ use crate::share::token::Nonce;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long an agent may take to answer; as long as one lives that does not say so any more.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long most answers take at most. Then an agent that was asked by a record alone is asked by a file too, and one looks
 /// whether there still is one.
 const SOON: Duration = Duration::from_millis(500);

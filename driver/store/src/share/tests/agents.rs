@@ -6,9 +6,11 @@ use super::copies::{assert_full, copy_of, full_volume, origin};
 use super::*;
 use crate::share::attempt::heartbeat::tests::let_a_period_pass;
 use crate::share::comparison;
+use crate::share::limits;
 use crate::share::records::origin::{Origin, Source};
 use crate::share::records::size::{Quota, Size};
 use std::os::unix::fs::{MetadataExt, chown};
+use std::time::Duration;
 
 impl Trial {
     /// The share as a controller elsewhere sees it.
@@ -315,4 +317,19 @@ fn a_controller_that_has_the_folder_itself_decides_without_an_agent() {
     for part in ["agents", "requests", "projects"] {
         assert!(!trial.at(&format!(".csi-nfs/{part}")).exists(), "{part}");
     }
+}
+
+#[test]
+fn a_lock_that_a_stopped_process_keeps_is_not_waited_for_for_ever() {
+    let trial = Trial::new();
+    let share = trial.share();
+    let made = life::create::<Volume>(&share, &wanted("v", ""), "s:/a", &Progress::default());
+    let found = store::find::<Volume>(&share, made.unwrap().key());
+    let found = found.unwrap().unwrap();
+    let others = limits::alone(&found, Duration::ZERO).unwrap();
+    let refused = limits::alone(&found, Duration::from_millis(1)).unwrap_err();
+    assert!(matches!(refused, ShareError::NotHeldYet(_)), "{refused}");
+    let waiting = std::thread::spawn(move || limits::alone(&found, Duration::from_mins(1)));
+    drop(others);
+    waiting.join().unwrap().unwrap();
 }

@@ -104,7 +104,7 @@ fn put_into_a_project(
     found: &store::Found<Volume>,
     folder: &OwnedFd,
 ) -> Result<Found, EnableQuotaError> {
-    let _alone = limits::alone(found)?;
+    let _alone = limits::alone(found, limits::PATIENCE)?;
     let ledger = limits::ledger(share)?;
     let record = &found.record;
     let id = project::begin(&ledger, folder, &limits::owner(record))?;
