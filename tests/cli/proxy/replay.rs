@@ -283,6 +283,10 @@ fn files_that_are_no_recordings_and_drivers_that_are_not_there() {
     run("cut.jsonl")
         .succeeds()
         .says("note: the last call of the recording is cut off and left out");
+    csi.file("empty.jsonl", text.lines().next().unwrap());
+    run("empty.jsonl")
+        .exits(1)
+        .says("no call of the recording was compared");
     csi.file(
         "future.jsonl",
         text.replacen("\"recording\":1", "\"recording\":9", 1),

@@ -18,7 +18,7 @@ pub fn command() -> Command {
         .about("Send the calls of a recording to another driver, and show what that answers otherwise")
         .after_help(
             "Ids and other names that a driver chooses by itself are taken over from the new replies. Times, usage and \
-             free space are not compared. Exit codes: 0 all was answered alike, 1 a call was answered otherwise, or a local error.\n\n\
+             free space are not compared. Exit codes: 0 all was answered alike, 1 a call was answered otherwise, or none was compared, or a local error.\n\n\
              Examples:\n  \
              csi -e unix:///csi/csi.sock replay calls.jsonl\n  \
              csi -e embedded: replay calls.jsonl --ignore vendor_version --map-path /var/lib/kubelet=/tmp/kubelet\n  \
