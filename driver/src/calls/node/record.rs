@@ -211,7 +211,9 @@ pub fn record_error(error: io::Error) -> NodeError {
 #[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 impl RecordFiles {
     fn get(&self, target: &Path) -> io::Result<Option<PublishRecord>> {
-        let record = self.sound(&self.path(target))?;
+        let path = self.path(target);
+        let read = self.sound(&path);
+        let record = read.map_err(|error| named(&path, &error))?;
         Ok(record.filter(|record| record.target == target))
     }
 
@@ -224,6 +226,8 @@ impl RecordFiles {
             }
             match self.sound(&path) {
                 Ok(record) => records.extend(record),
+                // It may be that of the volume which the caller asks about.
+                Err(error) if is_want(&error) => return Err(named(&path, &error)),
                 Err(error) => self.tell_of_damage(&path, &error),
             }
         }
@@ -241,7 +245,7 @@ impl RecordFiles {
                 self.tell_of_damage(path, &error);
                 return Ok(None);
             }
-            Err(error) => return Err(named(path, &error)),
+            Err(error) => return Err(error),
         };
         match serde_json::from_slice(&content) {
             Ok(record) => Ok(Some(record)),
@@ -345,6 +349,12 @@ fn is_damage(error: &io::Error) -> bool {
         errno,
         Some(Errno::ISDIR | Errno::AGAIN | Errno::IO | Errno::UCLEAN)
     )
+}
+
+/// Whether nothing is wrong with the record, which cannot be read for want of descriptors or memory.
+fn is_want(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
 }
 
 /// An error of the record in the file `path`, with what to do.
@@ -482,5 +492,18 @@ mod tests {
         records.put(&record("v", "/a")).await.unwrap();
         std::fs::write(dir.path().join("publishes/x.json"), "{").unwrap();
         assert_eq!(records.all().await.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_for_want_of_descriptors_is_not_taken_for_none() {
+        for (errno, want) in [
+            (Errno::MFILE, true),
+            (Errno::NFILE, true),
+            (Errno::NOMEM, true),
+            (Errno::LOOP, false),
+            (Errno::ACCESS, false),
+        ] {
+            assert_eq!(is_want(&errno.into()), want, "{errno}");
+        }
     }
 }
