@@ -7,6 +7,7 @@ use clap::{CommandFactory, Parser};
 use csi_nfs::mount::helper;
 use csi_nfs::process::commands;
 use csi_nfs::process::config::Config;
+use csi_nfs::process::disk_thread;
 use csi_nfs::process::driver::Driver;
 use csi_nfs::process::flags::{Flags, Serving};
 use csi_nfs::process::http::{self, HttpAddress, Watched};
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 fn main() -> ExitCode {
     if let Some(code) = helper::run_if_child() {
@@ -67,7 +69,18 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
                 Some(address) => Some(http::listen(address).await?),
                 None => None,
             };
-            let driver = spawn_blocking(move || Driver::new(config, log)).await??;
+            let work_dir = config.work_dir.display().to_string();
+            let mut making = spawn_blocking(move || Driver::new(config, log));
+            let made = match timeout(disk_thread::BOUND, &mut making).await {
+                Ok(made) => made,
+                // Calls are not answered before it is known what is published.
+                Err(_) => {
+                    let fields = [("folder", work_dir.into())];
+                    log.event(Level::Warn, "waiting for the work folder's disk", &fields);
+                    making.await
+                }
+            };
+            let driver = made??;
             tokio::spawn(driver.clone().housekeeping());
             let mut fields = fields.to_vec();
             if let Some(endpoint) = listener.endpoint() {

@@ -8,6 +8,7 @@
 //! mounts over them, and starts anew when the folder does; one lstat(2) a second on a local disk sees all of that.
 
 use crate::calls::accepting::Connections;
+use crate::process::disk_thread;
 use crate::process::log::{Level, Log};
 use crate::process::socket::{self, SocketError, SocketPlace};
 use csi_proto::pluginregistration::registration_server::{
@@ -23,6 +24,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::timeout;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
@@ -84,7 +86,8 @@ impl Registration {
     /// end. The driver's own socket must listen already, because the kubelet calls it at once.
     ///
     /// # Errors
-    /// When the socket's place is taken by another process or cannot be used, or when a sidecar registers this driver.
+    /// When the socket's place is taken by another process or cannot be used, or when a sidecar registers this driver. Where the
+    /// folder does not answer at once, that is tried again.
     pub async fn begin(
         kubelet: &Kubelet,
         driver_name: &str,
@@ -117,9 +120,31 @@ impl Registration {
         });
         let task = match held {
             None => {
-                let socket = offer.listen().await?;
-                offer.tell_of_offer();
-                tokio::spawn(offer.keep_up(socket))
+                let first = Arc::clone(&offer);
+                let mut listening = Box::pin(async move { first.listen().await });
+                match timeout(disk_thread::BOUND, &mut listening).await {
+                    Ok(listened) => {
+                        let socket = listened?;
+                        offer.tell_of_offer();
+                        tokio::spawn(offer.keep_up(socket))
+                    }
+                    // Calls and probes do not wait for it.
+                    Err(_) => {
+                        let folder = kubelet.folder.display();
+                        offer.tell_of_loss(&format!("the folder {folder} does not answer yet"));
+                        tokio::spawn(async move {
+                            // What is wrong with the place, the next attempt tells.
+                            let socket = match listening.await {
+                                Ok(socket) => {
+                                    offer.tell_of_offer();
+                                    socket
+                                }
+                                Err(_) => offer.offer_again().await,
+                            };
+                            offer.keep_up(socket).await;
+                        })
+                    }
+                }
             }
             Some((_, over)) => tokio::spawn(async move {
                 over.await;
@@ -207,12 +232,12 @@ impl Offer {
             }
             tokio::time::sleep(LOOK).await;
         };
-        self.progress.send_replace(Progress::Offered);
         self.tell_of_offer();
         socket
     }
 
     fn tell_of_offer(&self) {
+        self.progress.send_replace(Progress::Offered);
         let fields = [
             ("socket", self.own.path.display().to_string().into()),
             ("endpoint", self.info.endpoint.clone().into()),

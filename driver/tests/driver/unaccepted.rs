@@ -77,10 +77,17 @@ fn who_is_stopped_while_it_waits_for_room_goes_on() {
 
 /// A driver that registers in `plugins_registry`, and serves HTTP.
 fn registered(rig: &Rig) -> (Driver, String) {
+    std::fs::create_dir(rig.path("plugins_registry")).unwrap();
+    let (mut driver, http) = starting(rig);
+    driver.wait_for("waiting for the kubelet to register");
+    (driver, http)
+}
+
+/// The same, which may not be as far yet.
+fn starting(rig: &Rig) -> (Driver, String) {
     let folder = rig.path("plugins_registry");
-    std::fs::create_dir(&folder).unwrap();
     let http = format!("unix://{}", rig.path("http.sock").display());
-    let mut driver = rig.driver_with(&[
+    let driver = rig.driver_with(&[
         "--mode",
         "node",
         "--http",
@@ -88,7 +95,6 @@ fn registered(rig: &Rig) -> (Driver, String) {
         "--kubelet-registration",
         &folder.display().to_string(),
     ]);
-    driver.wait_for("waiting for the kubelet to register");
     (driver, http)
 }
 
@@ -131,16 +137,28 @@ async fn a_registration_folder_that_hangs_holds_up_nothing() {
     assert!(driver.wait().success());
 }
 
-#[test]
-fn a_driver_that_starts_at_a_folder_which_hangs_can_be_ended() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_driver_that_starts_at_a_folder_which_hangs_works_and_can_be_ended() {
     let rig = Rig::new();
     std::fs::create_dir(rig.path("plugins_registry")).unwrap();
     let frozen = Frozen::over(&rig, "plugins_registry");
-    let folder = rig.path("plugins_registry").display().to_string();
-    let flags = ["--mode", "node", "--kubelet-registration", &folder];
-    let mut driver = rig.driver_with(&flags);
+    let (mut driver, http) = starting(&rig);
     frozen.wait_for_victim(&driver);
+    driver.wait_for("plugins_registry does not answer yet");
+    answers(&rig, &http).await;
     driver.signal(Signal::TERM);
     assert!(driver.wait().success());
     assert!(!rig.path("csi.sock").exists());
+}
+
+#[test]
+fn a_driver_that_starts_at_a_work_folder_which_hangs_says_so_and_can_be_ended() {
+    let rig = Rig::new();
+    std::fs::create_dir_all(rig.path("work")).unwrap();
+    let frozen = Frozen::over(&rig, "work");
+    let mut driver = Driver::start(&mut rig.driver_command());
+    frozen.wait_for_victim(&driver);
+    driver.wait_for("waiting for the work folder's disk");
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
 }
