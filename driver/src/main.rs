@@ -52,7 +52,6 @@ fn main() -> ExitCode {
 fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Error>> {
     let runtime = start::prepare(Needs::of(&config), log)?;
     let ended = runtime.block_on(async {
-        let drain = config.bounds.drain;
         let fields = [
             ("driver", config.driver_name.clone().into()),
             ("version", env!("CARGO_PKG_VERSION").into()),
@@ -60,7 +59,7 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
             ("open-files", descriptors::limit().into()),
         ];
         // Before anybody can see the socket: a signal from then on means an orderly end, also while a folder hangs.
-        let mut signals = StopSignals::watch()?;
+        let mut signals = StopSignals::watch(config.bounds.drain)?;
         let starting = async {
             let (place, remedy) = (&serving.endpoint, "choose another --endpoint");
             let shown = place.to_string();
@@ -124,7 +123,28 @@ fn run(serving: Serving, config: Config, log: Log) -> Result<Ended, Box<dyn Erro
         };
         let stopped = driver.stopped();
         let routes = driver.routes();
-        let ended = server::serve(listener, routes, log, signals, drain, give_up, stopped).await?;
+        let place = serving.endpoint.to_string();
+        let health = driver.health().clone();
+        let tell_of_socket = move |lost: Option<&str>| {
+            let (level, what) = match lost {
+                Some(_) => (Level::Warn, "the driver's socket is lost"),
+                None => (Level::Info, "serving again"),
+            };
+            let mut fields = vec![("endpoint", place.clone().into())];
+            fields.extend(lost.map(|why| ("error", why.into())));
+            log.event(level, what, &fields);
+            health.note_socket(lost.map(|why| format!("{place}: {why}")));
+        };
+        let ended = server::serve(
+            listener,
+            routes,
+            log,
+            signals,
+            give_up,
+            stopped,
+            tell_of_socket,
+        )
+        .await?;
         let held_up = match registration {
             Some(registration) => registration.end().await,
             None => None,

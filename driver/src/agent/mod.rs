@@ -40,7 +40,7 @@ pub fn run(flags: &AgentFlags, shares: &[LocalShare]) -> Result<Ended, Box<dyn E
 
 async fn attend(flags: &AgentFlags, shares: &[LocalShare]) -> Result<Ended, Box<dyn Error>> {
     let log = flags.log();
-    let mut signals = StopSignals::watch()?;
+    let mut signals = StopSignals::watch(flags.drain_timeout)?;
     // From now on it ends no process: each attendance takes it for the word to compare now.
     drop(signal(SignalKind::hangup())?);
     let local = shares.iter().map(|it| (it.export.clone(), it.path.clone()));
@@ -74,7 +74,7 @@ async fn attend(flags: &AgentFlags, shares: &[LocalShare]) -> Result<Ended, Box<
     controller.stop_copies();
     let ended = tokio::select! {
         () = controller.settle() => Ended::Drained,
-        () = tokio::time::sleep(flags.drain_timeout) => Ended::Late,
+        () = tokio::time::sleep(signals.drain) => Ended::Late,
         _ = signals.next() => Ended::Forced,
     };
     let how = format!("{ended:?}").to_lowercase();

@@ -1,5 +1,5 @@
-//! Checks that this instance can work: its work folder, the folders of local shares, and the kernel's NFS client. Nothing here asks an
-//! NFS server, whose end must not end its drivers. Must not know who asks.
+//! Checks that this instance can work: its socket, its work folder, the folders of local shares, and the kernel's NFS client. Nothing
+//! here asks an NFS server, whose end must not end its drivers. Must not know who asks.
 
 use crate::mount::helper::{HelperError, Helpers};
 #[cfg(any(debug_assertions, test))]
@@ -47,6 +47,8 @@ pub struct Health {
     may_mount: Arc<AtomicBool>,
     /// The obstacle by the last answer of the kernel that came in time.
     last: Arc<Mutex<Option<Obstacle>>>,
+    /// Why nobody can call this instance.
+    unheard: Arc<Mutex<Option<String>>>,
 }
 
 impl Health {
@@ -58,11 +60,20 @@ impl Health {
             thread: DiskThread::default(),
             may_mount: Arc::default(),
             last: Arc::default(),
+            unheard: Arc::default(),
         }
+    }
+
+    /// Notes why the socket that calls come by is lost; nothing when it is there again.
+    pub fn note_socket(&self, lost: Option<String>) {
+        *lock(&self.unheard) = lost;
     }
 
     /// Why this instance cannot work. Nothing here asks an NFS server, or waits for work on shares.
     pub async fn obstacle(&self) -> Option<Obstacle> {
+        if let Some(why) = lock(&self.unheard).clone() {
+            return Some(Obstacle::Fault(why));
+        }
         let config = Arc::clone(&self.config);
         let looked = self.thread.run(move || Ok(obstacle_in_folders(&config)));
         match looked.await {

@@ -13,6 +13,7 @@ use crate::process::health::Obstacle;
 use crate::process::log::Log;
 use crate::process::registration::Progress;
 use crate::process::server::{Listener, ServeError};
+use crate::process::socket;
 use bytes::Bytes;
 use csi_nfs_store::metrics::METRICS;
 use http::{Method, Request, Response, StatusCode, header};
@@ -132,7 +133,8 @@ fn reply(
 /// Answers on `listener` until this is dropped.
 pub async fn serve(listener: Listener, watched: Watched, log: Log) {
     match listener {
-        Listener::Unix(listener, _file) => {
+        Listener::Unix(socket, place) => {
+            let (mut listener, _file) = socket::keep(socket, place, None, |_| ());
             let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
             accept(incoming, watched).await;
         }

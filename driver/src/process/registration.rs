@@ -3,9 +3,6 @@
 //!
 //! The kubelet watches its folder. When a socket appears it asks who is there, calls NodeGetInfo on the driver's own socket, and
 //! says whether it uses the driver. When the socket goes away it forgets the driver.
-//!
-//! Whether the socket is still there is looked at every second. A watch by inotify would have to follow the folder, its parents and
-//! mounts over them, and starts anew when the folder does; one lstat(2) a second on a local disk sees all of that.
 
 use crate::calls::accepting::Connections;
 use crate::process::disk_thread;
@@ -20,16 +17,12 @@ use csi_proto::pluginregistration::{
 use csi_proto::socket_file::SocketFile;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
-
-/// How often it is looked whether the socket is still there, and whether a lost one can be made anew.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The kind of plugin, as the kubelet calls it.
 const KIND: &str = "CSIPlugin";
@@ -126,7 +119,7 @@ impl Registration {
                     Ok(listened) => {
                         let socket = listened?;
                         offer.tell_of_offer();
-                        tokio::spawn(offer.keep_up(socket))
+                        tokio::spawn(offer.serve(socket))
                     }
                     // Calls and probes do not wait for it.
                     Err(_) => {
@@ -139,17 +132,17 @@ impl Registration {
                                     offer.tell_of_offer();
                                     socket
                                 }
-                                Err(_) => offer.offer_again().await,
+                                Err(_) => offer.listen_again().await,
                             };
-                            offer.keep_up(socket).await;
+                            offer.serve(socket).await;
                         })
                     }
                 }
             }
             Some((_, over)) => tokio::spawn(async move {
                 over.await;
-                let socket = offer.offer_again().await;
-                offer.keep_up(socket).await;
+                let socket = offer.listen_again().await;
+                offer.serve(socket).await;
             }),
         };
         Ok(Self { progress, task })
@@ -189,49 +182,33 @@ struct Offer {
 }
 
 impl Offer {
-    /// Serves the socket, and another one whenever it is lost. Never ends by itself.
-    async fn keep_up(self: Arc<Self>, mut socket: (UnixListener, SocketFile)) {
-        loop {
-            let (listener, file) = socket;
-            let incoming = Connections::of(move |cx| listener.poll_accept(cx), self.log);
-            let serving = Server::builder()
-                .add_service(RegistrationServer::from_arc(Arc::clone(&self)))
-                .serve_with_incoming(incoming);
-            tokio::select! {
-                ended = serving => {
-                    let why = ended.err().map_or("it ended".to_owned(), |error| error.to_string());
-                    self.tell_of_loss(&why);
-                    // Not in a circle that keeps a processor busy.
-                    tokio::time::sleep(LOOK).await;
-                }
-                () = until_gone(&file) => self.tell_of_loss("the socket or its folder was removed"),
-            }
-            // It may wait for the folder.
-            let _ = spawn_blocking(move || drop(file)).await;
-            socket = self.offer_again().await;
-        }
+    /// Serves the socket, which is made anew whenever it is lost. Never ends by itself.
+    async fn serve(self: Arc<Self>, socket: (UnixListener, SocketFile)) {
+        let told = Arc::clone(&self);
+        let tell = move |why: Option<&str>| match why {
+            Some(why) => told.tell_of_loss(why),
+            None => told.tell_of_offer(),
+        };
+        let (own, sidecars) = (self.own.clone(), self.sidecars.clone());
+        let (mut listener, _file) = socket::keep(socket, own, Some(sidecars), tell);
+        let incoming = Connections::of(move |cx| listener.poll_accept(cx), self.log);
+        let ended = Server::builder()
+            .add_service(RegistrationServer::from_arc(Arc::clone(&self)))
+            .serve_with_incoming(incoming)
+            .await;
+        let why = ended
+            .err()
+            .map_or("it ended".to_owned(), |error| error.to_string());
+        self.tell_of_loss(&why);
     }
 
     async fn listen(&self) -> Result<(UnixListener, SocketFile), SocketError> {
         socket::listen(&self.own, Some(&self.sidecars)).await
     }
 
-    /// Tries until the place can be had. Each reason why it cannot is told once.
-    async fn offer_again(&self) -> (UnixListener, SocketFile) {
-        let mut told = None;
-        let socket = loop {
-            match self.listen().await {
-                Ok(socket) => break socket,
-                Err(error) => {
-                    let error = error.to_string();
-                    if told.as_ref() != Some(&error) {
-                        self.tell_of_loss(&error);
-                        told = Some(error);
-                    }
-                }
-            }
-            tokio::time::sleep(LOOK).await;
-        };
+    async fn listen_again(&self) -> (UnixListener, SocketFile) {
+        let tell = |why: &str| self.tell_of_loss(why);
+        let socket = socket::listen_again(&self.own, Some(&self.sidecars), tell).await;
         self.tell_of_offer();
         socket
     }
@@ -251,20 +228,6 @@ impl Offer {
         let fields = [("error", why.into())];
         self.log
             .event(Level::Warn, "the registration socket is lost", &fields);
-    }
-}
-
-async fn until_gone(file: &SocketFile) {
-    loop {
-        let identity = file.identity().clone();
-        // A folder that hangs holds up this thread and no other. What cannot be looked at stays.
-        if !spawn_blocking(move || identity.is_there())
-            .await
-            .unwrap_or(true)
-        {
-            return;
-        }
-        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -49,8 +49,8 @@ pub enum Ended {
 /// A listener that has its place already.
 #[derive(Debug)]
 pub enum Listener {
-    /// A unix socket and its file.
-    Unix(UnixListener, SocketFile),
+    /// A unix socket with its file, and its place, where it is made anew when the file is lost.
+    Unix((UnixListener, SocketFile), SocketPlace),
     /// A port.
     Tcp(TcpListener),
 }
@@ -71,8 +71,7 @@ impl Listener {
             Endpoint::Unix(path) => {
                 let path = path.clone();
                 let place = SocketPlace { path, mode, remedy };
-                let (listener, file) = socket::listen(&place, None).await?;
-                Ok(Self::Unix(listener, file))
+                Ok(Self::Unix(socket::listen(&place, None).await?, place))
             }
             Endpoint::Tcp(address) => {
                 let failed = |error| ServeError::Listen(shown.to_owned(), error);
@@ -87,15 +86,15 @@ impl Listener {
     /// Where it listens; a port of 0 has become the one that the kernel chose.
     pub fn endpoint(&self) -> Option<Endpoint> {
         match self {
-            Self::Unix(_, file) => Some(Endpoint::Unix(file.path().to_owned())),
+            Self::Unix(_, place) => Some(Endpoint::Unix(place.path.clone())),
             Self::Tcp(listener) => listener.local_addr().ok().map(Endpoint::Tcp),
         }
     }
 }
 
-/// Serves `routes` until SIGTERM or SIGINT, then until all calls are answered, `drain` has passed, or a second signal
+/// Serves `routes` until SIGTERM or SIGINT, then until all calls are answered, the time for that is over, or a second signal
 /// comes. `give_up` is called at the first signal, so that no call waits for what the next start takes up; `settled` ends
-/// when work that outlives its call is done.
+/// when work that outlives its call is done. `tell_of_socket` is told why a socket is lost, and nothing when it is there again.
 ///
 /// # Errors
 /// When the transport fails.
@@ -104,9 +103,9 @@ pub async fn serve(
     routes: Routes,
     log: Log,
     mut signals: StopSignals,
-    drain: Duration,
     give_up: impl FnOnce(),
     settled: impl Future<Output = ()>,
+    tell_of_socket: impl Fn(Option<&str>) + Send + Sync + 'static,
 ) -> Result<Ended, ServeError> {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let calls = CallLog::new(log);
@@ -118,8 +117,9 @@ pub async fn serve(
     let mut file = None;
     let serving = async {
         match listener {
-            Listener::Unix(listener, socket) => {
-                file = Some(socket);
+            Listener::Unix(socket, place) => {
+                let (mut listener, kept) = socket::keep(socket, place, None, tell_of_socket);
+                file = Some(kept);
                 let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await
             }
@@ -152,7 +152,7 @@ pub async fn serve(
     };
     let ended = tokio::select! {
         result = drained => result?,
-        () = tokio::time::sleep(drain) => Ended::Late,
+        () = tokio::time::sleep(signals.drain) => Ended::Late,
         _ = signals.next() => Ended::Forced,
     };
     log.event(
@@ -166,17 +166,20 @@ pub async fn serve(
 /// The signals that end the driver. From when they are watched they no longer end the process by themselves.
 #[derive(Debug)]
 pub struct StopSignals {
+    /// How long calls in progress may go on after the first.
+    pub drain: Duration,
     term: Signal,
     int: Signal,
 }
 
 impl StopSignals {
-    /// Watches SIGTERM and SIGINT.
+    /// Watches SIGTERM and SIGINT, for an end that takes up to `drain`.
     ///
     /// # Errors
     /// When the system refuses.
-    pub fn watch() -> Result<Self, ServeError> {
+    pub fn watch(drain: Duration) -> Result<Self, ServeError> {
         Ok(Self {
+            drain,
             term: signal(SignalKind::terminate()).map_err(ServeError::Signals)?,
             int: signal(SignalKind::interrupt()).map_err(ServeError::Signals)?,
         })

@@ -1,12 +1,24 @@
-//! Takes the place of a unix socket without holding up the process: a folder may be on a file system that hangs. Who may take which
-//! place is said in `csi_proto::socket_place`.
+//! Takes the place of a unix socket, and again whenever the socket's file is lost, without holding up the process: a folder may be on
+//! a file system that hangs. Who may take which place is said in `csi_proto::socket_place`.
+//!
+//! Whether the file is still there is looked at every second. A watch by inotify would have to follow the folder, its parents and
+//! mounts over them, and starts anew when the folder does; one lstat(2) a second on a local disk sees all of that.
 
 pub use csi_proto::socket_place::{SocketError, SocketPlace};
 
-use csi_proto::socket_file::SocketFile;
+use csi_proto::lock::lock;
+use csi_proto::socket_file::{SocketFile, SocketIdentity};
 use std::io;
-use tokio::net::UnixListener;
-use tokio::task::spawn_blocking;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::unix::SocketAddr;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// How often it is looked whether a socket is still there, and whether a lost one can be made anew.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Listens at `place`, once `clear` are places that nobody serves.
 ///
@@ -30,4 +42,106 @@ pub async fn listen(
         .map_err(|error| failed(io::Error::other(error)))??;
     let listener = UnixListener::from_std(listener).map_err(failed)?;
     Ok((listener, file))
+}
+
+/// Listens at `place` as [`listen`] does, and tries until that can be had. Each reason why it cannot is told once.
+pub async fn listen_again(
+    place: &SocketPlace,
+    clear: Option<&SocketPlace>,
+    tell: impl Fn(&str),
+) -> (UnixListener, SocketFile) {
+    let mut told = None;
+    loop {
+        match listen(place, clear).await {
+            Ok(socket) => return socket,
+            Err(error) => {
+                let error = error.to_string();
+                if told.as_ref() != Some(&error) {
+                    tell(&error);
+                    told = Some(error);
+                }
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A listener in the place of the one whose file was lost.
+#[derive(Debug)]
+pub struct KeptListener {
+    listener: UnixListener,
+    anew: mpsc::Receiver<UnixListener>,
+}
+
+impl KeptListener {
+    /// As [`UnixListener::poll_accept`].
+    pub fn poll_accept(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<(UnixStream, SocketAddr)>> {
+        while let Poll::Ready(Some(anew)) = self.anew.poll_recv(context) {
+            self.listener = anew;
+        }
+        self.listener.poll_accept(context)
+    }
+}
+
+/// Keeps a socket's file there, and removes it when this is dropped.
+#[derive(Debug)]
+pub struct KeptFile {
+    file: Arc<Mutex<Option<SocketFile>>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for KeptFile {
+    fn drop(&mut self) {
+        self.task.abort();
+        let file = lock(&self.file).take();
+        drop(file);
+    }
+}
+
+/// Makes the socket at `place` anew whenever its file is lost, once `clear` is a place that nobody serves. `tell` is told why there is
+/// none, and nothing when there is one again.
+pub fn keep(
+    (listener, file): (UnixListener, SocketFile),
+    place: SocketPlace,
+    clear: Option<SocketPlace>,
+    tell: impl Fn(Option<&str>) + Send + Sync + 'static,
+) -> (KeptListener, KeptFile) {
+    let (sender, anew) = mpsc::channel(1);
+    let mut identity = file.identity().clone();
+    let file = Arc::new(Mutex::new(Some(file)));
+    let kept = Arc::clone(&file);
+    let keeping = async move {
+        loop {
+            until_gone(&identity).await;
+            tell(Some("the socket or its folder was removed"));
+            let lost = lock(&kept).take();
+            // It may wait for the folder.
+            let _ = spawn_blocking(move || drop(lost)).await;
+            let (listener, file) =
+                listen_again(&place, clear.as_ref(), |why| tell(Some(why))).await;
+            identity = file.identity().clone();
+            *lock(&kept) = Some(file);
+            if sender.send(listener).await.is_err() {
+                return;
+            }
+            tell(None);
+        }
+    };
+    let task = tokio::spawn(keeping);
+    (KeptListener { listener, anew }, KeptFile { file, task })
+}
+
+async fn until_gone(identity: &SocketIdentity) {
+    loop {
+        let identity = identity.clone();
+        // A folder that hangs holds up this thread and no other. What cannot be looked at stays.
+        let looked = spawn_blocking(move || identity.is_there()).await;
+        if !looked.unwrap_or(true) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }

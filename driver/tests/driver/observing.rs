@@ -15,6 +15,7 @@ use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -88,6 +89,31 @@ async fn a_node_is_ready_when_its_kubelet_knows_it() {
     let (ready, why) = ask(&http, "/readyz");
     assert!(!ready && why.contains("socket is gone"), "{why}");
     assert!(ask(&http, "/healthz").0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_socket_that_is_lost_is_made_anew_and_told_of() {
+    let rig = Rig::new();
+    let (mut driver, http) = watched(&rig, &[]);
+    let socket = rig.path("csi.sock");
+    std::fs::remove_file(&socket).unwrap();
+    driver.wait_for("the driver's socket is lost");
+    driver.wait_for("serving again");
+    let client = Client::connect(&rig).await;
+    client.call(ProbeRequest {}).await.unwrap();
+    assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    // In one step: the driver would be faster now and then.
+    let other = UnixListener::bind(rig.path("other")).unwrap();
+    std::fs::rename(rig.path("other"), &socket).unwrap();
+    driver.wait_for("another process serves on this socket");
+    let (healthy, why) = ask(&http, "/healthz");
+    assert!(!healthy && why.contains("csi.sock"), "{why}");
+    drop(other);
+    driver.wait_for("serving again");
+    assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    driver.signal(Signal::TERM);
+    assert!(driver.wait().success());
+    assert!(!socket.exists());
 }
 
 const NO_CLIENT: &str = "this kernel has no NFS client: load the module nfsv4";
