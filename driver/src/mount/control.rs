@@ -12,7 +12,7 @@ use crate::process::disk_thread::drop_aside;
 use crate::process::log::{Level, Log};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::admission::{Admission, Work};
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots, local};
+use csi_nfs_store::files::roots::{Opening, Root, RootError, ShareRoots, local};
 use csi_proto::lock::lock;
 use std::collections::HashMap;
 use std::io;
@@ -240,11 +240,7 @@ impl ShareRoots for ControlMounts {
         self.config.local_share(export).is_some()
     }
 
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(self.get(export, mount_options))
     }
 

@@ -2,9 +2,8 @@
 
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::files::roots::{Opening, ShareRoots};
 use std::path::PathBuf;
-use std::pin::Pin;
 
 /// Local folders of which nobody says that they are local.
 pub struct Away(LocalRoots);
@@ -17,11 +16,7 @@ impl Away {
 }
 
 impl ShareRoots for Away {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         self.0.open(export, mount_options)
     }
 }

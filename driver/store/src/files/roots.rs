@@ -18,15 +18,14 @@ use tokio::task::JoinHandle;
 /// A share's root folder, open for as long as somebody holds it.
 pub type Root = Arc<OwnedFd>;
 
+/// What opens a root folder.
+pub type Opening<'a> = Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
+
 /// Opens the root folders of shares.
 pub trait ShareRoots: Send + Sync + 'static {
     /// The root folder of `export`, mounted with `mount_options` (checked ones, such as `nfsvers=4.1`) where it has to be
     /// mounted. Bounded in time by the implementation.
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a>;
 
     /// Whether `export` is a folder of this machine: then no agent on its server is any faster.
     fn is_local(&self, _export: &Export) -> bool {

@@ -5,10 +5,9 @@ use super::snapshots::from_volume;
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::files::roots::{Opening, RootError, ShareRoots};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::pin::Pin;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,11 +21,7 @@ struct Servers {
 }
 
 impl ShareRoots for Servers {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
             if self.away.lock().unwrap().contains(export.server()) {
                 return Err(RootError::Unreachable {

@@ -7,10 +7,9 @@ use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs::upstream::ids::UpstreamIds;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::files::roots::{Opening, RootError, ShareRoots};
 use csi_proto::v1::{CreateVolumeRequest, GetCapacityRequest, ListSnapshotsRequest};
 use std::io::ErrorKind;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -176,11 +175,7 @@ pub(super) struct Slow {
 }
 
 impl ShareRoots for Slow {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
             self.opened.fetch_add(1, Ordering::SeqCst);
             let _passed = self.gate.acquire().await.unwrap();
@@ -305,11 +300,7 @@ struct HalfSlow {
 }
 
 impl ShareRoots for HalfSlow {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         match self.other.is_local(export) {
             true => self.other.open(export, mount_options),
             false => self.slow.open(export, mount_options),
@@ -378,11 +369,7 @@ struct Picky {
 }
 
 impl ShareRoots for Picky {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
             self.asked.lock().unwrap().push(mount_options.to_vec());
             if export.server() != "10.0.0.4" {
@@ -516,11 +503,7 @@ async fn the_end_does_not_wait_for_a_share_that_is_away() {
 struct Old(LocalRoots);
 
 impl ShareRoots for Old {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
             if !mount_options.iter().any(|option| option == "vers=3") {
                 return Err(RootError::NotExported(export.clone()));

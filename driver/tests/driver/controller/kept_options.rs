@@ -4,9 +4,8 @@ use super::calls::*;
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::files::roots::{Opening, ShareRoots};
 use csi_proto::v1::CreateVolumeRequest;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 /// A share that keeps what it was opened with.
@@ -16,11 +15,7 @@ struct Listening {
 }
 
 impl ShareRoots for Listening {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         self.asked.lock().unwrap().push(mount_options.to_vec());
         self.roots.open(export, mount_options)
     }

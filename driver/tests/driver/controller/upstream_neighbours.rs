@@ -8,9 +8,8 @@ use crate::rig::patience::patiently;
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
-use csi_nfs_store::files::roots::{Root, RootError, ShareRoots};
+use csi_nfs_store::files::roots::{Opening, ShareRoots};
 use csi_nfs_store::share::records::volume::OnDelete;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -29,11 +28,7 @@ struct Roots {
 }
 
 impl ShareRoots for Roots {
-    fn open<'a>(
-        &'a self,
-        export: &'a Export,
-        mount_options: &'a [String],
-    ) -> Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>> {
+    fn open<'a>(&'a self, export: &'a Export, mount_options: &'a [String]) -> Opening<'a> {
         Box::pin(async move {
             if *export == self.hangs {
                 if *self.is_hanging.borrow() {

@@ -287,6 +287,8 @@ async fn any_name_is_a_volume() {
         "../../x".to_owned(),
         ".csi-nfs".to_owned(),
         "a\nb\t\r".to_owned(),
+        "a/b".to_owned(),
+        "a%2fb".to_owned(),
         "%2E.".to_owned(),
         "ä".repeat(64),
         "\n".repeat(128),

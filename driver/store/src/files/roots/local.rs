@@ -2,16 +2,13 @@
 
 use crate::export::Export;
 use crate::files::beneath;
-use crate::files::roots::{Root, RootError, ShareRoots};
+use crate::files::roots::{Opening, Root, RootError, ShareRoots};
 use rustix::fs::{self, Mode, OFlags};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
-
-type Opening<'a> = Pin<Box<dyn Future<Output = Result<Root, RootError>> + Send + 'a>>;
 
 /// Exports that are folders of this machine.
 #[derive(Clone, Debug, Default)]
