@@ -1,6 +1,7 @@
 //! SIGKILL before each system call by which an operation on an NFS share mounts or unmounts: of the driver, or of the helper that does it
 //! for it. The call is repeated then, and what it has left is looked at. The changes of files between are the same on any share:
-//! `driver/tests/driver/killed.rs` kills before each of those on a local one, and `torture` at random over NFS.
+//! `driver/tests/driver/killed.rs` kills before each of those on a local one, and `torture` at random over NFS. To stage mounts and
+//! unmounts as to publish does.
 //!
 //! strace kills, by name and number of the call. An undisturbed run tells both. Which of its threads makes a call differs from run
 //! to run, so no thread may come to the last numbers.
@@ -23,18 +24,6 @@ enum Operation {
     Create,
     Publish,
     Unpublish,
-    Stage,
-    Unstage,
-}
-
-impl Operation {
-    /// The arguments of a driver that does it.
-    fn driver(self) -> &'static [&'static str] {
-        match self {
-            Self::Stage | Self::Unstage => &["--stage"],
-            _ => &[],
-        }
-    }
 }
 
 /// One try, with a volume of its own.
@@ -50,10 +39,8 @@ impl<'a> Try<'a> {
     fn prepare(scene: &'a mut Scene, operation: Operation, number: usize) -> Self {
         let name = format!("pvc-{number}");
         let volume = (operation != Operation::Create).then(|| scene.create(&name));
-        match (operation, &volume) {
-            (Operation::Unpublish, Some(volume)) => drop(scene.publish(volume, "target")),
-            (Operation::Unstage, Some(volume)) => drop(scene.try_stage(volume).succeeds()),
-            _ => {}
+        if let (Operation::Unpublish, Some(volume)) = (operation, &volume) {
+            scene.publish(volume, "target");
         }
         scene.driver.kill();
         Self {
@@ -68,8 +55,6 @@ impl<'a> Try<'a> {
         match (self.operation, &self.volume) {
             (Operation::Publish, Some(volume)) => self.scene.try_publish(volume, "target", &[]),
             (Operation::Unpublish, Some(volume)) => self.scene.try_unpublish(volume, "target"),
-            (Operation::Stage, Some(volume)) => self.scene.try_stage(volume),
-            (Operation::Unstage, Some(volume)) => self.scene.try_unstage(volume),
             _ => self.scene.try_create(&self.name),
         }
     }
@@ -83,19 +68,15 @@ impl<'a> Try<'a> {
         }
         assert_eq!(self.scene.share.entries().len(), 1);
         let is_published = self.operation == Operation::Publish;
-        let is_mounted = is_published || self.operation == Operation::Stage;
         let mounts = self.scene.driver.mounts();
-        assert_eq!(mounts.len(), usize::from(is_mounted), "{mounts:?}");
+        assert_eq!(mounts.len(), usize::from(is_published), "{mounts:?}");
         let target = self.scene.driver.target("target");
         assert_eq!(target.exists(), is_published);
         let volume = match self.operation {
             Operation::Create => crate::scene::volume(&output),
             _ => self.volume.clone().unwrap(),
         };
-        match self.operation {
-            Operation::Stage => drop(self.scene.try_unstage(&volume).succeeds()),
-            _ => drop(self.scene.try_unpublish(&volume, "target").succeeds()),
-        }
+        self.scene.try_unpublish(&volume, "target").succeeds();
         self.scene.try_delete(&volume).succeeds();
         assert!(!target.exists());
         assert_eq!(self.scene.driver.mounts(), [] as [PathBuf; 0]);
@@ -147,7 +128,7 @@ fn survive(it: Try<'_>, call: &str, number: u32) -> bool {
 
 fn survives_every_kill(operation: Operation) {
     let name = format!("killed-{operation:?}").to_lowercase();
-    let scene = &mut Scene::with_driver(&name, Version::V4_2, operation.driver());
+    let scene = &mut Scene::new(&name, Version::V4_2);
     let log = scene.driver.target("strace");
     // Then the share has its records folder, in the undisturbed run as in all others.
     let first = scene.create("first");
@@ -188,14 +169,4 @@ fn a_driver_or_helper_killed_before_any_mount_of_a_publish() {
 #[test]
 fn a_driver_or_helper_killed_before_any_mount_of_an_unpublish() {
     survives_every_kill(Operation::Unpublish);
-}
-
-#[test]
-fn a_driver_or_helper_killed_before_any_mount_of_a_stage() {
-    survives_every_kill(Operation::Stage);
-}
-
-#[test]
-fn a_driver_or_helper_killed_before_any_mount_of_an_unstage() {
-    survives_every_kill(Operation::Unstage);
 }

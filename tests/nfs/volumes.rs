@@ -211,29 +211,6 @@ fn server_and_share_from_the_publish_context() {
     scene.has_no_mounts();
 }
 
-#[test]
-fn names_that_no_path_can_hold() {
-    let scene = Scene::new("names", Version::V4_2);
-    let names = ["..", "a/b", "/etc", "two\nlines", "größe 🚀", "a%2fb", "."];
-    let volumes: Vec<_> = names.iter().map(|name| scene.create(name)).collect();
-    assert_eq!(
-        scene.share.entries().len(),
-        names.len(),
-        "{:?}",
-        scene.share.entries()
-    );
-    let mut listed = scene.list();
-    let mut created: Vec<_> = volumes.iter().map(|volume| volume.id.clone()).collect();
-    listed.sort();
-    created.sort();
-    assert_eq!(listed, created);
-    for (name, volume) in names.iter().zip(&volumes) {
-        assert_eq!(scene.create(name), *volume, "{name:?} again");
-        scene.try_delete(volume).succeeds();
-    }
-    scene.share.wait_until_empty("none");
-}
-
 /// The address with and without brackets, as parameter and in the name of a share.
 #[test]
 fn a_server_by_its_ipv6_address() {
