@@ -267,17 +267,6 @@ fn what_was_deferred_runs_when_a_signal_ends_the_shell() {
 }
 
 #[test]
-fn what_was_deferred_runs_when_the_terminal_is_gone() {
-    let driver = scripted();
-    let done = Reply::message(&v1::DeleteVolumeResponse::default());
-    driver.on("DeleteVolume", done);
-    let mut shell = with_deferred(&driver);
-    shell.hang_up();
-    let _ = shell.ends();
-    assert_eq!(deleted(&driver), ["b", "a"]);
-}
-
-#[test]
 fn what_was_deferred_has_a_bounded_time_after_a_signal() {
     let driver = scripted();
     let done = Reply::message(&v1::DeleteVolumeResponse::default());

@@ -1,5 +1,5 @@
-//! YAML: the documents of `json.rs`, drawn by serde-saphyr, which quotes values that a reader of YAML 1.1 or 1.2 would take
-//! for a number, a truth value, a date or nothing. Of keys it quotes those of YAML 1.2 alone; the others are quoted here.
+//! YAML: the documents of `json.rs`, drawn by serde-saphyr, which quotes keys and values that a reader of YAML 1.1 or 1.2 would take
+//! for a number, a truth value, a date or nothing.
 //!
 //! What a terminal would act on cannot be escaped in every style of YAML. A document that holds such a character is written
 //! as JSON in one line, which is YAML too, with the character escaped.
@@ -23,74 +23,9 @@ pub fn text(value: &impl Serialize) -> Result<String, OutputError> {
         .map_err(|error| OutputError::Yaml(error.to_string()))?;
     let is_safe = |letter: char| letter == '\n' || !is_hazardous(letter);
     if text.chars().all(is_safe) {
-        return Ok(with_quoted_keys(&text));
+        return Ok(text);
     }
     Ok(json::line_text(value)? + "\n")
-}
-
-/// YAML in which no key is left bare that YAML 1.1 takes for something else.
-fn with_quoted_keys(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    // The column of what has a text of several lines, which goes on where lines stand further in.
-    let mut several_lines: Option<usize> = None;
-    for line in text.split_inclusive('\n') {
-        let indent = line.len() - line.trim_start_matches(' ').len();
-        if several_lines.is_some_and(|column| indent > column || line == "\n") {
-            out.push_str(line);
-            continue;
-        }
-        let mut start = indent;
-        while line[start..].starts_with("- ") {
-            start += 2;
-        }
-        let (before, rest) = line.split_at(start);
-        let key = key_of(rest);
-        let value = match key {
-            Some((_, after)) => after[1..].trim_start_matches(' '),
-            None => rest,
-        };
-        let column = match key {
-            Some(_) => start,
-            None => start.saturating_sub(2),
-        };
-        several_lines = value.starts_with('|').then_some(column);
-        match key {
-            Some((key, after)) if is_trap(key) => {
-                out.push_str(&format!("{before}\"{key}\"{after}"));
-            }
-            _ => out.push_str(line),
-        }
-    }
-    out
-}
-
-/// The key that the rest of a line begins with, as it stands there, and what follows it. A colon within quotes ends no key.
-fn key_of(rest: &str) -> Option<(&str, &str)> {
-    let end = match rest.as_bytes().first()? {
-        b'"' => {
-            let mut is_escaped = false;
-            let closing = rest[1..].find(|letter| match letter {
-                '"' if !is_escaped => true,
-                _ => {
-                    is_escaped = letter == '\\' && !is_escaped;
-                    false
-                }
-            });
-            closing? + 2
-        }
-        b'\'' => return None,
-        _ => rest.find(':')?,
-    };
-    let (key, after) = rest.split_at(end);
-    let is_key = after.starts_with(": ") || after.starts_with(":\n");
-    is_key.then_some((key, after))
-}
-
-/// Whether a bare key may be a truth value, a number, a date or YAML 1.1's `=`. Rather one too many is quoted.
-fn is_trap(key: &str) -> bool {
-    let words = ["y", "yes", "n", "no", "on", "off"];
-    words.iter().any(|word| key.eq_ignore_ascii_case(word))
-        || key.starts_with(|first: char| first.is_ascii_digit() || "+.=".contains(first))
 }
 
 #[cfg(test)]
@@ -188,27 +123,6 @@ mod tests {
         }
         for key in ["a", "no-fail", "nothing", "one", "k.v/w", "a1"] {
             assert_eq!(shown(&json!({key: "v"})), format!("{key}: v\n"));
-        }
-        // What looks like a key in a text is none.
-        let text = "no: x\n- y: z\n\non: u\n";
-        let expected =
-            "a: |\n  no: x\n  - y: z\n\n  on: u\n\"b\":\n- |\n  no: x\n  - y: z\n\n  on: u\n";
-        let two = shown(&json!({"a": text, "b": [text]}));
-        assert_eq!(two, expected.replace("\"b\"", "b"));
-        assert_eq!(shown(&json!({"a": "no: x"})), "a: \"no: x\"\n");
-        // Nor does a colon within quotes end one.
-        for key in ["a: b", "a:", ": ", "\\\": ", "a\": |", "'a: b"] {
-            let of_text = shown(&json!({key: "no: x\non: y\n"}));
-            let (quoted, lines) = of_text.split_once('\n').unwrap();
-            assert!(
-                quoted.starts_with('"') && quoted.ends_with("\": |"),
-                "{of_text}"
-            );
-            assert_eq!(lines, "  no: x\n  on: y\n", "{key:?}");
-        }
-        for text in ["a: |", "'a': |", "\"a\": |", "a\\\": |"] {
-            let several = shown(&json!({"a": [text, {"no": "b"}], "on": 1}));
-            assert!(several.ends_with("\n- \"no\": b\n\"on\": 1\n"), "{several}");
         }
     }
 

@@ -257,30 +257,6 @@ fn json_has_one_line_a_call() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_holds_no_call_up() {
-    let driver = ScriptedDriver::unix();
-    plugin_info(&driver);
-    let csi = Csi::new();
-    let socket = csi.home().join("p.sock");
-    // A reader that went away.
-    let line = format!(
-        "'{}' proxy --listen unix:{} --to {} | true",
-        crate::support::program::BINARY,
-        socket.display(),
-        driver.endpoint()
-    );
-    let mut shell = std::process::Command::new("sh");
-    let process = Process::start(shell.args(["-c", &line]));
-    process.wait_for_error_output("note: calls to");
-    for _ in 0..3 {
-        Csi::at(&socket.display().to_string())
-            .run("identity plugin-info")
-            .succeeds();
-    }
-    drop(process);
-}
-
-#[test]
 fn an_output_that_cannot_be_written_is_told_once_and_fails_no_call() {
     let driver = ScriptedDriver::unix();
     plugin_info(&driver);
