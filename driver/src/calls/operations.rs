@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
-/// The most operations of one table, those among them that wait for servers which are dead. A sidecar makes as many calls at once as it
-/// has workers (external-provisioner: 100, unless told otherwise), so that only a crowd of other callers meets this. Each takes some 30 KiB.
+/// The most operations of one table. On a dead server they outlive their calls, and sidecars take the next name: so a server gets the
+/// fewer the fewer are left. A sidecar makes as many calls at once as it has workers (external-provisioner: 100, unless told otherwise), so
+/// that on a server which lives only a crowd of other callers meets this. Each takes some 30 KiB.
 pub const MOST: usize = 1000;
 
 /// So many operations at once leave memory behind that is worth giving back.
@@ -52,7 +53,7 @@ pub enum Busy {
         age: Duration,
     },
     /// So many run that this one was not begun.
-    #[error("{MOST} calls are in progress, and no more are begun meanwhile: repeat the call")]
+    #[error("too many calls are in progress, and no more are begun meanwhile: repeat the call")]
     Crowded,
     /// The task that did the work has died.
     #[error("{owner} of this volume ended without a result: repeat the call")]
@@ -108,12 +109,14 @@ type Table<K, T> = Arc<Mutex<HashMap<K, RunningOperation<T>>>>;
 /// The running operations on volumes that keys of type `K` name, with results of type `T`.
 pub struct Operations<K, T> {
     running: Table<K, T>,
+    are_on_one_server: fn(&K, &K) -> bool,
 }
 
 impl<K, T> Default for Operations<K, T> {
     fn default() -> Self {
         Self {
             running: Table::default(),
+            are_on_one_server: |_, _| false,
         }
     }
 }
@@ -144,6 +147,22 @@ where
     K: Eq + Hash + Clone + Debug + Send + 'static,
     T: Clone + Send + Sync + 'static,
 {
+    /// A table of which each server gets a part, as far as volumes `are_on_one_server`.
+    pub fn by_server(are_on_one_server: fn(&K, &K) -> bool) -> Self {
+        Self {
+            running: Table::default(),
+            are_on_one_server,
+        }
+    }
+
+    /// Whether one more may be begun on the volume `key` beside those that run.
+    fn may_begin(&self, key: &K, running: &HashMap<K, RunningOperation<T>>) -> bool {
+        let free = MOST.saturating_sub(running.len());
+        let others = running.keys();
+        let beside = others.filter(|other| (self.are_on_one_server)(key, other));
+        beside.count() < free.div_ceil(2)
+    }
+
     /// Runs `work` as `operation` on the volume `key`, or joins the equal one that runs, and waits for the result for at
     /// most `timeout`. The work goes on when the caller gives up.
     ///
@@ -212,7 +231,7 @@ where
                     });
                 }
                 Some(same) => (same.since, same.result.clone(), true),
-                None if running.len() >= MOST => return Err(Busy::Crowded),
+                None if !self.may_begin(&key, &running) => return Err(Busy::Crowded),
                 None => {
                     let (sender, receiver) = watch::channel(None);
                     let since = Instant::now();

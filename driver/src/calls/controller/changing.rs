@@ -104,3 +104,51 @@ pub(super) async fn delete<K: Operated, const MARK: char>(
     let deleted = shares.change::<K, MARK>((operation, timeout), id, options, delete);
     deleted.await.map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::controller::ControllerConfig;
+    use crate::calls::operations::Busy;
+    use csi_nfs_store::export::Export;
+    use csi_nfs_store::files::roots::local::LocalRoots;
+    use csi_nfs_store::share::token::NameKey;
+
+    /// How many operations begin on shares of `server` that hang from then on.
+    async fn fill<K: Operated>(shares: &Shares, server: &str) -> usize {
+        for number in 0.. {
+            let export = Export::parse(server, &format!("/{}", number % 3)).unwrap();
+            let key = (export, NameKey::of(&number.to_string()));
+            let operation = Operation {
+                rpc: "A",
+                arguments: Vec::new(),
+            };
+            let hang = || std::future::pending();
+            let running = K::operations(shares).run(key, operation, Duration::ZERO, hang);
+            match running.await {
+                Err(Busy::RunningOperation { .. }) => {}
+                Err(Busy::Crowded) => return number,
+                other => panic!("{other:?}"),
+            }
+        }
+        unreachable!()
+    }
+
+    /// As many as the workers of a sidecar.
+    const MANY: usize = 100;
+
+    async fn dead_servers_leave_room<K: Operated>() {
+        let roots = LocalRoots::new(std::iter::empty());
+        let shares = Shares::new(ControllerConfig::new(Arc::new(roots)));
+        for server in ["dead", "too", "alive"] {
+            let begun = fill::<K>(&shares, server).await;
+            assert!(begun > MANY, "{begun} on {server}");
+        }
+    }
+
+    #[tokio::test]
+    async fn changes_that_hang_on_dead_servers_leave_room_for_those_elsewhere() {
+        dead_servers_leave_room::<Volume>().await;
+        dead_servers_leave_room::<Snapshot>().await;
+    }
+}

@@ -1,6 +1,7 @@
 //! The keys and the results of running operations, which callers that joined one share.
 
 use super::error::ControllerError;
+use super::looks::is_same_server;
 use crate::calls::operations::Operations;
 use csi_nfs_store::export::Export;
 use csi_nfs_store::share::records::record::Record;
@@ -11,6 +12,11 @@ use std::sync::Arc;
 
 /// A volume or a snapshot in the table of running operations: its share, and the key of its name.
 pub(crate) type OperationKey = (Export, NameKey);
+
+/// Whether operations on both wait for the same server.
+pub(super) fn are_on_one_server((one, _): &OperationKey, (other, _): &OperationKey) -> bool {
+    is_same_server(one, other)
+}
 
 /// The result of an operation on a volume or a snapshot: its record, unless it is gone.
 pub(crate) type Outcome<K> = Result<Option<Record<K>>, ControllerError>;

@@ -8,7 +8,7 @@ use super::error::ControllerError;
 use super::known::{Attempt, Known};
 use super::looks::Looks;
 use super::options::{KnownOptions, Options};
-use super::outcome::{Lists, OperationKey, SnapshotOutcome, VolumeOutcome};
+use super::outcome::{Lists, OperationKey, SnapshotOutcome, VolumeOutcome, are_on_one_server};
 use super::remembered::{Remembered, remember};
 use crate::calls::limits;
 use crate::calls::operations::Operations;
@@ -81,8 +81,8 @@ impl Shares {
             agent_memory: Arc::default(),
             promise_memory: Arc::default(),
             background: BackgroundTasks::default(),
-            operations: Operations::default(),
-            snapshot_operations: Operations::default(),
+            operations: Operations::by_server(are_on_one_server),
+            snapshot_operations: Operations::by_server(are_on_one_server),
             volume_lists: Lists::default(),
             snapshot_lists: Lists::default(),
             copies: Copies::default(),
