@@ -48,10 +48,13 @@ type KeptMounts = Mutex<HashMap<ControlMountKey, Arc<Slot>>>;
 
 type ControlMountKey = (Export, MountOptions);
 
+/// When the last attempt to mount has failed, and why.
+type Failed = (Instant, RootError);
+
 /// One share. The outer lock is held while it is mounted, so that callers share one attempt.
 #[derive(Debug, Default)]
 struct Slot {
-    mounting: tokio::sync::Mutex<()>,
+    mounting: tokio::sync::Mutex<Option<Failed>>,
     root: Mutex<Option<(Root, Instant)>>,
 }
 
@@ -93,19 +96,26 @@ impl Drop for UnusedSlot<'_> {
     }
 }
 
-/// The mount that is kept under `key`; else `mount` makes it, for all who ask meanwhile.
+/// The mount that is kept under `key`; else `mount` makes it, or fails, for all who ask meanwhile.
 async fn get_or_mount(
     kept: &KeptMounts,
     key: ControlMountKey,
     mount: impl Future<Output = Result<Root, RootError>>,
 ) -> Result<Root, RootError> {
+    let asked = Instant::now();
     let slot = Arc::clone(lock(kept).entry(key.clone()).or_default());
     let _unused = UnusedSlot { kept, key };
-    let _mounting = slot.mounting.lock().await;
+    let mut failed = slot.mounting.lock().await;
     if let Some(root) = slot.get() {
         return Ok(root);
     }
-    let root = mount.await?;
+    if let Some((at, error)) = &*failed
+        && *at > asked
+    {
+        return Err(error.clone());
+    }
+    let mounted = mount.await;
+    let root = mounted.inspect_err(|error| *failed = Some((Instant::now(), error.clone())))?;
     *lock(&slot.root) = Some((Arc::clone(&root), Instant::now()));
     Ok(root)
 }
@@ -279,7 +289,7 @@ impl ShareRoots for ControlMounts {
 fn io_error(export: &Export, kind: io::ErrorKind, words: String) -> RootError {
     RootError::Io {
         export: export.clone(),
-        source: io::Error::new(kind, words),
+        source: Arc::new(io::Error::new(kind, words)),
     }
 }
 
@@ -289,7 +299,10 @@ fn root_error(export: Export, error: HelperError) -> RootError {
             return RootError::Unreachable { export, after };
         }
         HelperError::Failed(failure) => failure,
-        HelperError::Start(source) => return RootError::Io { export, source },
+        HelperError::Start(source) => {
+            let source = Arc::new(source);
+            return RootError::Io { export, source };
+        }
         lost @ HelperError::Lost { .. } => {
             return io_error(&export, io::ErrorKind::Other, lost.to_string());
         }
@@ -366,6 +379,30 @@ mod tests {
         );
         assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
         assert_eq!(lock(&kept).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn who_asks_while_an_attempt_fails_makes_none_and_who_asks_later_does() {
+        let (kept, export) = (KeptMounts::default(), Export::parse("nas", "/x").unwrap());
+        let options = MountOptions::parse(["hard"], &Policy::default()).unwrap();
+        let key = (export.clone(), options);
+        // Kept by one who waits still.
+        let slot = Arc::clone(lock(&kept).entry(key.clone()).or_default());
+        let attempts = std::cell::Cell::new(0);
+        let ask = || {
+            let fails = async {
+                attempts.set(attempts.get() + 1);
+                tokio::task::yield_now().await;
+                Err(RootError::NotExported(export.clone()))
+            };
+            get_or_mount(&kept, key.clone(), fails)
+        };
+        for expected in 1..=2 {
+            let (one, second, third) = tokio::join!(ask(), ask(), ask());
+            assert!(one.is_err() && second.is_err() && third.is_err());
+            assert_eq!(attempts.get(), expected);
+        }
+        drop(slot);
     }
 
     #[tokio::test]

@@ -121,7 +121,7 @@ impl Drop for Mounted {
 }
 
 /// Why a share's root folder cannot be had.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum RootError {
     /// The server did not answer in time.
     #[error("{export}: no answer from the NFS server after {after:?}")]
@@ -167,6 +167,6 @@ pub enum RootError {
         /// What was to be opened.
         export: Export,
         /// The cause.
-        source: io::Error,
+        source: Arc<io::Error>,
     },
 }

@@ -381,7 +381,7 @@ impl ShareRoots for Picky {
             if mount_options.iter().any(|option| option == "nosuchoption") {
                 return Err(RootError::Io {
                     export: export.clone(),
-                    source: std::io::Error::new(ErrorKind::InvalidInput, "nosuchoption"),
+                    source: Arc::new(std::io::Error::new(ErrorKind::InvalidInput, "nosuchoption")),
                 });
             }
             self.roots.open(export, mount_options).await

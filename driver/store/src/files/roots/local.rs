@@ -63,7 +63,10 @@ pub async fn open(
             export,
             folder: missing,
         }),
-        opened => opened.map_err(|source| RootError::Io { export, source }),
+        opened => opened.map_err(|source| RootError::Io {
+            export,
+            source: Arc::new(source),
+        }),
     }
 }
 
