@@ -140,7 +140,7 @@ struct Seen {
     asked: Instant,
 }
 
-/// Claims of others that this process waits for.
+/// Claims that this process waits for.
 struct Watch(BTreeMap<Nonce, Seen>);
 
 static WATCH: Mutex<Watch> = Mutex::new(Watch(BTreeMap::new()));

@@ -277,8 +277,9 @@ fn is_ours<K: Kind>(claimed: &Found<K>, data: &str) -> Result<bool, ShareError> 
 
 /// Whether a claim is held by somebody who lives.
 fn is_alive<K: Kind>(found: &Found<K>, copying: &Copying) -> Result<bool, ShareError> {
-    if copying.is_ours() {
-        return Ok(lock(&ATTEMPTS).contains(&copying.attempt));
+    // One that runs in this process may hang, at another address of the share.
+    if copying.is_ours() && !lock(&ATTEMPTS).contains(&copying.attempt) {
+        return Ok(false);
     }
     let Copying { attempt, process } = copying;
     let (beat, generation) = (heartbeat::name(*attempt), found.record.generation);

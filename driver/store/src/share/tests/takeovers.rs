@@ -239,3 +239,36 @@ fn who_comes_late_changes_nothing() {
     assert_eq!(trial.snapshots(), [made]);
     trial.check_snapshots();
 }
+
+/// One share may be known at two addresses, of which one is dead.
+#[test]
+fn a_copy_that_hangs_in_this_process_is_taken_over_as_any_other() {
+    const HUNG: &str = "the folder of the copy is made";
+    let taken_over_at = |cut: usize| {
+        let trial = Trial::new();
+        let volume = full_volume(&trial, "v");
+        let gate = Arc::new(Gate::default());
+        std::thread::scope(|scope| {
+            let copying = scope.spawn(|| waiting(cut, &gate, || trial.snapshot("s", &volume)));
+            let hangs = gate.reached() == Some(HUNG);
+            let answers = hangs.then(|| {
+                let early = trial.snapshot("s", &volume);
+                let_a_period_pass();
+                (early, trial.snapshot("s", &volume))
+            });
+            gate.open();
+            let late = copying.join().unwrap();
+            if let Some((early, made)) = answers {
+                assert!(
+                    matches!(early, Err(ShareError::CopiedElsewhere(_))),
+                    "{early:?}"
+                );
+                // Who has hung finds it made, and has changed nothing.
+                assert_eq!(made.unwrap(), late.unwrap());
+                trial.check_snapshots();
+            }
+            hangs
+        })
+    };
+    assert!((0..100).any(taken_over_at));
+}
