@@ -1,11 +1,13 @@
-//! Copies that are left to an agent on a disk without room for them.
+//! Copies that are left to an agent where there is little room for them: on the disk, or within the copy's own size.
 
 use crate::hazards::fill;
 use crate::patience::Patience;
 use crate::scene::MIB;
 use crate::site::{Site, until, volume};
+use crate::tools::{USER, write};
 use csi_nfs_store::metrics::METRICS;
 use csi_proto::v1::controller_server::Controller as _;
+use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
 use std::fs::{self, File};
 use tonic::{Code, Request, Status};
@@ -88,4 +90,36 @@ async fn a_copy_by_an_agent_on_a_full_disk_says_so_and_leaves_nothing() {
     assert!(made.ready_to_use && agent.0.try_wait().unwrap().is_none());
     assert_eq!(METRICS.copied_files.get(), before, "by this process");
     until("the agent's word", || said().contains(": copied "));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_volume_is_copied_at_its_own_size_on_xfs() {
+    let mut site = Site::new("copy-of-full").await;
+    let _agent = site.agent();
+    let enforce = [("quota", "enforce")];
+    let source = site.create(volume("source", 5, &enforce)).await.unwrap();
+    write(USER, &site.folder(&source).join("file"), 8).unwrap_err();
+    let on_disk = |made: &Volume| {
+        let folder = site.share.folder.join(&made.volume_context["subDir"]);
+        fs::read(folder.join("file")).unwrap()
+    };
+    let content = on_disk(&source);
+    assert!(content.len() as u64 > 4 * MIB, "{}", content.len());
+    let from = |name: &str, mib, from| CreateVolumeRequest {
+        volume_content_source: Some(VolumeContentSource { r#type: Some(from) }),
+        ..volume(name, mib, &enforce)
+    };
+
+    let volume_id = source.volume_id.clone();
+    let clone = Type::Volume(VolumeSource { volume_id });
+    let cloned = site.create(from("clone", 5, clone)).await.unwrap();
+    assert!(on_disk(&cloned) == content);
+    let snapshot_id = site.snapshot(&source, "s").await.unwrap().snapshot_id;
+    let snapshot = Type::Snapshot(SnapshotSource { snapshot_id });
+    let restored = site.create(from("restored", 5, snapshot)).await.unwrap();
+    assert!(on_disk(&restored) == content);
+    for made in [&cloned, &restored] {
+        let quota = site.share.quota(site.id(made).unwrap());
+        assert_eq!(quota.limits.bytes, 5 * MIB);
+    }
 }

@@ -46,7 +46,9 @@ pub(super) fn copy(
     if course.clone.load(Ordering::Relaxed) {
         match fs::ioctl_ficlone(target, source) {
             Ok(()) => return Ok(Way::Settled),
-            Err(error @ (Errno::NOSPC | Errno::DQUOT)) => return Err(error),
+            // To clone takes more room for a moment than the content does, which the size of a full volume's copy has not. A part
+            // may be cloned by then.
+            Err(Errno::NOSPC | Errno::DQUOT) => fs::ftruncate(target, 0)?,
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS) => {
                 course.clone.store(false, Ordering::Relaxed);
             }

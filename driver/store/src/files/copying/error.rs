@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum CopyError {
     /// There is no room, or the quota is used up.
-    #[error("no room on the share to copy {path:?}: {source}")]
+    #[error("no room to copy {path:?}, on the share or within the size of the copy: {source}")]
     NoRoom {
         /// The entry, from the tree's root.
         path: String,
