@@ -9,6 +9,7 @@ mod clients;
 mod copies;
 mod counting;
 mod hazards;
+mod immutable;
 mod in_process;
 #[path = "../../../tests/support/patience.rs"]
 mod patience;

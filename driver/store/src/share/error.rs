@@ -126,7 +126,8 @@ pub enum ShareError {
     /// The volume's folder is not the driver's.
     #[error("the volume's folder was adopted and is not the driver's: {0} cannot be changed")]
     Adopted(&'static str),
-    /// A folder that somebody else has made, as for another driver's volume, holds what does not belong to it.
+    /// A folder that somebody else has made, as for another driver's volume, holds what does not belong to it; or one cannot go where
+    /// it is to go.
     #[error("{path} is left as it is: {why}")]
     NotPlain {
         /// The folder.
@@ -168,7 +169,10 @@ pub enum ShareError {
     #[error("{0} is being changed by another controller: try again")]
     Contended(String),
     /// A failure after which something is on the share that a retry finishes.
-    #[error("{source}; what was begun is on the share and a retry finishes it")]
+    #[error(
+        "{source}; what was begun is on the share and a retry finishes it{}",
+        if source.is_final() { " once that is put right" } else { "" }
+    )]
     Unfinished {
         /// The failure.
         source: Box<ShareError>,

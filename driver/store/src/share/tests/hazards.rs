@@ -472,3 +472,32 @@ fn what_a_late_rename_takes_from_others_is_given_back() {
     }
     assert!(late.into_inner() >= 2);
 }
+
+#[test]
+fn what_is_in_the_place_of_an_archive_is_named() {
+    for sub_dir in ["", "team/v"] {
+        for is_folder in [true, false] {
+            let trial = Trial::new();
+            let mut wanted = wanted("v", sub_dir);
+            wanted.on_delete = OnDelete::Archive;
+            let record = trial.create(&wanted).unwrap();
+            let path = &record.what.path;
+            std::fs::write(trial.at(&format!("{path}/ours")), "x").unwrap();
+            let name = format!("archived-{}-{}", path.leaf(), record.nonce);
+            let archive = trial.folder.path().join(path.parent()).join(&name);
+            match is_folder {
+                true => std::fs::create_dir_all(archive.join("theirs")).unwrap(),
+                false => std::fs::write(&archive, "theirs").unwrap(),
+            }
+            let error = trial.delete(&record).unwrap_err();
+            assert!(matches!(error, ShareError::NotPlain { .. }), "{error}");
+            assert!(error.to_string().contains(&name), "{error}");
+
+            std::fs::rename(&archive, trial.at("theirs")).unwrap();
+            trial.delete(&record).unwrap();
+            assert!(archive.join("ours").exists());
+            assert_eq!(trial.records(), []);
+            trial.check();
+        }
+    }
+}

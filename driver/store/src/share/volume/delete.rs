@@ -278,9 +278,18 @@ fn archive(
     let context = || format!("archiving {path}");
     let parent = make_parents(share, path)?;
     // Unique, and the same on each retry.
-    match beneath::rename(folder, name, &parent, &archived_name(path, record.nonce)) {
+    let archived = archived_name(path, record.nonce);
+    match beneath::rename(folder, name, &parent, &archived) {
         Ok(()) => {}
         Err(Errno::NOENT) => return Ok(false),
+        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
+            return Err(ShareError::NotPlain {
+                path: path.clone(),
+                why: format!(
+                    "what is to be its archive, {archived} beside it, exists already: rename or remove that, and delete the volume again"
+                ),
+            });
+        }
         Err(error) => {
             return Err(error)
                 .context(context)
@@ -292,18 +301,21 @@ fn archive(
     Ok(true)
 }
 
-/// A mount on a volume's folder, or one within the share, is said as such.
+/// A mount on a volume's folder, or one within the share, is said as such; so is a folder that may not be moved.
 fn blocked(path: &SubPath, error: ShareError) -> ShareError {
-    match error {
-        ShareError::Io { source, .. }
-            if matches!(beneath::errno(&source), Some(Errno::BUSY | Errno::XDEV)) =>
-        {
-            ShareError::Blocked {
-                path: path.clone(),
-                source,
-            }
-        }
-        other => other,
+    let ShareError::Io { context, source } = error else {
+        return error;
+    };
+    let path = path.clone();
+    match beneath::errno(&source) {
+        Some(Errno::BUSY | Errno::XDEV) => ShareError::Blocked { path, source },
+        Some(Errno::PERM) => ShareError::NotPlain {
+            path,
+            why: format!(
+                "{context}: {source}: where it, or the folder above it, is immutable (lsattr -d), end that with chattr -i; delete the volume again then"
+            ),
+        },
+        _ => ShareError::Io { context, source },
     }
 }
 
@@ -409,4 +421,29 @@ fn archived_name(path: &SubPath, nonce: Nonce) -> String {
     let (leaf, most) = (path.leaf(), 250 - "archived--".len() - Nonce::LENGTH);
     let leaf = &leaf[..leaf.floor_char_boundary(most)];
     format!("archived-{leaf}-{nonce}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_may_not_be_moved_wants_somebody_to_act() {
+        let path = SubPath::parse("team/v").unwrap();
+        let of = |errno: Errno| {
+            let error = Err::<(), _>(errno).context(|| "moving".to_owned());
+            blocked(&path, error.unwrap_err()).unfinished()
+        };
+        let error = of(Errno::PERM);
+        assert!(matches!(error, ShareError::NotPlain { .. }), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.starts_with("team/v is left") && text.contains("chattr -i"),
+            "{text}"
+        );
+        assert!(matches!(of(Errno::BUSY), ShareError::Blocked { .. }));
+        let (passing, lasting) = (of(Errno::IO).to_string(), of(Errno::ACCESS).to_string());
+        assert!(passing.ends_with("a retry finishes it"), "{passing}");
+        assert!(lasting.ends_with("once that is put right"), "{lasting}");
+    }
 }
