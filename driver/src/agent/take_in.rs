@@ -10,6 +10,7 @@ use clap::Args;
 use csi_nfs_store::files::roots::local::open_folder;
 use csi_nfs_store::quota::enable_quota::Found;
 use csi_nfs_store::share::database::{Expect, Share};
+use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::records::store;
 use csi_nfs_store::share::records::volume::Volume;
 use csi_nfs_store::share::token::NameKey;
@@ -87,16 +88,18 @@ pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
 
 /// The key of a volume that is named, or whose id is given.
 fn key(share: &Share, word: &str) -> Result<NameKey, String> {
-    match word.parse::<VolumeId>() {
-        Ok(id) if id.uuid != share.uuid() => Err(format!("{word}: is on another share")),
-        Ok(id) => match store::find::<Volume>(share, id.key) {
-            Ok(Some(newer)) if newer.record.nonce != id.nonce => Err(format!(
-                "{word}: was deleted, and a newer volume has its name: give the name {} if that one is meant",
-                escaped(&newer.record.what.wanted.name)
-            )),
-            _ => Ok(id.key),
-        },
-        Err(_) => Ok(NameKey::of(word)),
+    let (key, nonce) = match word.parse::<VolumeId>() {
+        Ok(id) if id.uuid != share.uuid() => return Err(format!("{word}: is on another share")),
+        Ok(id) => (id.key, Some(id.nonce)),
+        Err(_) => (NameKey::of(word), None),
+    };
+    match store::find::<Volume>(share, key) {
+        Ok(None) => Err(format!("{word}: {}", ShareError::NoVolume)),
+        Ok(Some(newer)) if nonce.is_some_and(|nonce| nonce != newer.record.nonce) => Err(format!(
+            "{word}: was deleted, and a newer volume has its name: give the name {} if that one is meant",
+            escaped(&newer.record.what.wanted.name)
+        )),
+        _ => Ok(key),
     }
 }
 

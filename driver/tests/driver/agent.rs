@@ -247,3 +247,28 @@ async fn the_id_of_a_deleted_volume_takes_no_newer_one_in() {
     assert!(said.contains(&expected), "{said}");
     assert!(output.stdout.is_empty() && !output.status.success());
 }
+
+/// What `csi-nfs take-in` of a volume that is not there ends with and says, where the variable names these shares.
+fn take_in_nothing(shares: &str) -> (Option<i32>, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_csi-nfs"))
+        .args(["take-in", "nosuchvolume"])
+        .env("CSI_NFS_LOCAL_SHARES", shares)
+        .output()
+        .unwrap();
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_name_that_no_volume_has_is_said_before_anything_is_taken_in() {
+    let host = Host::new();
+    full_volume(&host, &host.controller()).await;
+    let share = format!("10.0.0.4:/nfs_share={}", host.at("").display());
+    let (code, said) = take_in_nothing(&share);
+    assert!(
+        said.contains("nosuchvolume: there is no such volume"),
+        "{said}"
+    );
+    assert_eq!(code, Some(1));
+}
