@@ -2,7 +2,7 @@
 //! says; what is done to a volume is the business of `share::volume::enable_quota`.
 
 use crate::calls::volume_id::VolumeId;
-use crate::process::config::LocalShare;
+use crate::process::config::{self, ConfigError, LocalShare};
 use crate::process::log::{Format, Level, Log};
 use crate::process::privileges::Needs;
 use crate::process::start;
@@ -23,13 +23,14 @@ use std::path::Path;
 /// The command line.
 #[derive(Args, Debug)]
 pub struct TakeIn {
-    /// The export, and the folder that it is here
+    /// The export, and the folder that it is here; where the variable has several, one on each line, the one that is meant
+    #[arg(long = "local-share", env = "CSI_NFS_LOCAL_SHARES")]
     #[arg(
-        long = "local-share",
-        env = "CSI_NFS_LOCAL_SHARES",
-        value_name = "SERVER:SHARE=PATH"
+        value_name = "SERVER:SHARE=PATH",
+        value_delimiter = '\n',
+        required = true
     )]
-    share: LocalShare,
+    shares: Vec<String>,
 
     /// Do it: no pod has any of these volumes
     #[arg(long, conflicts_with = "i_accept_exdev")]
@@ -45,16 +46,28 @@ pub struct TakeIn {
     volumes: Vec<String>,
 }
 
-/// Takes volumes in, or says what that would do. Returns whether all that were named could be.
+impl TakeIn {
+    /// The share whose volumes are meant.
+    ///
+    /// # Errors
+    /// When it is none, or not the only one.
+    pub fn share(&self) -> Result<LocalShare, ConfigError> {
+        let [share] = <[_; 1]>::try_from(config::parse_local_shares(&self.shares)?)
+            .map_err(|shares| ConfigError::OneShare(shares.len()))?;
+        Ok(share)
+    }
+}
+
+/// Takes volumes of `share` in, or says what that would do. Returns whether all that were named could be.
 ///
 /// # Errors
-/// When the share cannot be used, or a volume's name is no name.
-pub fn run(command: &TakeIn) -> Result<bool, Box<dyn Error>> {
+/// When the share cannot be used, or there is no volume of a name.
+pub fn run(command: &TakeIn, share: &LocalShare) -> Result<bool, Box<dyn Error>> {
     drop(start::prepare(
         Needs::of_agent(true),
         Log::to_stderr(Format::Text, Level::Warn),
     )?);
-    let path = &command.share.path;
+    let path = &share.path;
     let root =
         open_folder(path, Path::new("")).map_err(|error| format!("{}: {error}", path.display()))?;
     let share = Share::open(root, Expect::Initialised)?;

@@ -3,7 +3,7 @@
 
 use crate::agent::take_in::{self, TakeIn};
 use crate::agent::{self, flags::AgentFlags};
-use crate::process::config::Endpoint;
+use crate::process::config::{ConfigError, Endpoint};
 use crate::process::http::{self, HttpAddress};
 use crate::process::log;
 use crate::process::relay::relay;
@@ -57,18 +57,17 @@ pub fn run_if_named() -> Option<ExitCode> {
         Command::Agent(flags) => {
             let shares = match flags.shares() {
                 Ok(shares) => shares,
-                // Like every other flag that cannot be used: with the usage, and 2.
-                Err(problem) => {
-                    let kind = ErrorKind::ValueValidation;
-                    let _ = CommandLine::command().error(kind, problem).print();
-                    return Some(ExitCode::from(2));
-                }
+                Err(problem) => return Some(unusable(problem)),
             };
             let ended = agent::run(&flags, &shares).map(|ended| ended == Ended::Drained);
             ended.map_err(|error| format!("agent: {error}"))
         }
         Command::TakeIn(command) => {
-            take_in::run(&command).map_err(|error| format!("take-in: {error}"))
+            let share = match command.share() {
+                Ok(share) => share,
+                Err(problem) => return Some(unusable(problem)),
+            };
+            take_in::run(&command, &share).map_err(|error| format!("take-in: {error}"))
         }
         Command::Relay { socket } => match &socket {
             Endpoint::Unix(path) => match relay(path) {
@@ -96,6 +95,13 @@ pub fn run_if_named() -> Option<ExitCode> {
     };
     log::flush();
     Some(code)
+}
+
+/// Says what is wrong with a flag as of every other one that cannot be used: with the usage, and 2.
+fn unusable(problem: ConfigError) -> ExitCode {
+    let kind = ErrorKind::ValueValidation;
+    let _ = CommandLine::command().error(kind, problem).print();
+    ExitCode::from(2)
 }
 
 #[cfg(test)]

@@ -272,3 +272,13 @@ async fn a_name_that_no_volume_has_is_said_before_anything_is_taken_in() {
     );
     assert_eq!(code, Some(1));
 }
+
+#[test]
+fn the_variable_of_an_agent_names_the_share_of_volumes_to_take_in() {
+    let (code, said) = take_in_nothing("nas:/srv=/nowhere\n");
+    assert!(said.contains("/nowhere: No such file"), "{said}");
+    assert_eq!(code, Some(1));
+    let (code, said) = take_in_nothing("nas:/srv=/nowhere\nnas:/b=/b");
+    assert!(said.contains("2 shares are given"), "{said}");
+    assert_eq!(code, Some(2));
+}

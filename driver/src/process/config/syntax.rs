@@ -67,6 +67,9 @@ pub enum ConfigError {
     /// Two entries where one is meant.
     #[error("{0} is given twice for {1}: give it once")]
     Twice(&'static str, String),
+    /// Another number of shares than one, where one is meant.
+    #[error("{0} shares are given, and one is meant: name it, and its folder, by --local-share")]
+    OneShare(usize),
     /// One place for calls and for HTTP.
     #[error("--endpoint and --http both name {0}: give --http another place")]
     OnePlace(String),
