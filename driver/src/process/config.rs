@@ -108,8 +108,7 @@ impl Config {
     pub fn may_use_server(&self, server: &str) -> bool {
         let named = self.shares.iter().map(|share| &share.export);
         let local = self.local_shares.iter().map(|share| &share.export);
-        named.chain(local).any(|export| export.server() == server)
-            || self.policy.allows_server(server)
+        named.chain(local).any(|export| export.is_on(server)) || self.policy.allows_server(server)
     }
 
     /// Checks the length of a volume's id. Ids of kubernetes-csi's driver keep to no limit, and those of its static volumes
@@ -127,7 +126,7 @@ impl Config {
     /// The local share that `export` is or lies in, and where in it.
     pub fn local_share(&self, export: &Export) -> Option<(&LocalShare, PathBuf)> {
         let all = self.local_shares.iter().filter_map(|share| {
-            if share.export.server() != export.server() {
+            if !share.export.is_on(export.server()) {
                 return None;
             }
             let below = Path::new(export.path()).strip_prefix(share.export.path());
@@ -162,3 +161,14 @@ mod tests {
         }
     }
 }
+
+    #[test]
+    fn the_name_of_a_server_is_the_same_in_any_case() {
+        let mut config = crate::calls::node::request::tests::config();
+        config.policy.servers = vec!["other".to_owned()];
+        config.local_shares = vec!["nas:/srv=/a".parse().unwrap()];
+        assert!(config.may_use_server("NAS") && !config.may_use_server("nas2"));
+        let export = Export::parse("Nas", "/srv/x").unwrap();
+        let (_, below) = config.local_share(&export).unwrap();
+        assert_eq!(below, Path::new("x"));
+    }

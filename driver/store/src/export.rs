@@ -86,6 +86,11 @@ impl Export {
         &self.server
     }
 
+    /// Whether `server` is its server's name, in which case means nothing.
+    pub fn is_on(&self, server: &str) -> bool {
+        self.server.eq_ignore_ascii_case(server)
+    }
+
     /// The absolute path, without a slash at its end unless it is `/`.
     pub fn path(&self) -> &str {
         &self.path

@@ -177,7 +177,7 @@ impl Drop for Watched<'_> {
 }
 
 pub(super) fn is_same_server(one: &Export, other: &Export) -> bool {
-    one.server().eq_ignore_ascii_case(other.server())
+    one.is_on(other.server())
 }
 
 #[cfg(test)]

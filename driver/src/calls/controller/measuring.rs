@@ -68,7 +68,7 @@ impl Shares {
 
     async fn measure_server(self: Arc<Self>, server: String, pace: Pace) {
         for export in self.known() {
-            if !export.server().eq_ignore_ascii_case(&server) {
+            if !export.is_on(&server) {
                 continue;
             }
             let (sum, trouble) = match self.measure_share(&export, &pace).await {

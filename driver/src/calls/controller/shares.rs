@@ -294,7 +294,7 @@ impl Shares {
 
     fn check_server(&self, export: &Export) -> Result<(), ControllerError> {
         let server = export.server();
-        let is_named = |known: &Export| known.server() == server;
+        let is_named = |known: &Export| known.is_on(server);
         match self.config.policy.allows_server(server) || self.configured().iter().any(is_named) {
             true => Ok(()),
             false => Err(ControllerError::ServerNotAllowed(export.clone())),

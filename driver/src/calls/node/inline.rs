@@ -35,8 +35,7 @@ pub fn source(whole: &Export, policy: &Policy) -> Result<(Export, Option<SubPath
     }
     let allowed = policy.inline_shares.iter().filter_map(|share| {
         let below = Path::new(whole.path()).strip_prefix(share.path()).ok()?;
-        let same = share.server().eq_ignore_ascii_case(whole.server());
-        same.then_some((share, below))
+        share.is_on(whole.server()).then_some((share, below))
     });
     // The narrowest, so that as little as possible of the path is the server's to walk.
     let narrowest = allowed.min_by_key(|(_, below)| below.iter().count());

@@ -164,6 +164,13 @@ async fn servers_and_mount_options_go_through_their_checks() {
     let elsewhere = with_parameters("v", &[("server", "bad"), ("share", "/a")]);
     let answer = create(&controller, elsewhere).await;
     refused(answer, Code::PermissionDenied, &["bad", "--allow-server"]);
+    // One that is configured, in another case: it is allowed, and not there.
+    let mut config = host.config();
+    config.policy.servers = vec!["good".to_owned()];
+    config.other_exports = vec![Export::parse("nas.example", "/a").unwrap()];
+    let capitals = with_parameters("v", &[("server", "NAS.example"), ("share", "/a")]);
+    let answer = create(&Controller::new(config), capitals).await;
+    refused(answer, Code::FailedPrecondition, &["NAS.example:/a"]);
     let mut secret = request("v");
     secret.secrets = map(&[("mountOptions", "soft")]);
     let mut flag = request("v");
