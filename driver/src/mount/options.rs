@@ -166,6 +166,11 @@ pub(super) fn is_known(name: &str) -> bool {
     name.starts_with(COMMENT) || known().any(|known| known == name)
 }
 
+/// Whether a name is taken, or refused for what it means; all others are refused as unknown, unless the policy lists them.
+pub fn has_rule(name: &str) -> bool {
+    is_known(name) || RESERVED.contains(&name) || name.starts_with(SMACK)
+}
+
 /// What may be said of a known name: comments are anybody's words.
 pub fn told(name: &str) -> &str {
     match name.starts_with(COMMENT) {

@@ -4,8 +4,9 @@ mod syntax;
 
 pub use syntax::{
     ConfigError, Endpoint, LocalShare, host_node_id, named, parse_bound, parse_driver_name,
-    parse_export, parse_interval, parse_local_shares, parse_mount_permissions, parse_node_id,
-    parse_on_delete, parse_option_name, parse_shares, parse_socket_mode, parse_switch,
+    parse_export, parse_interval, parse_known_option, parse_local_shares, parse_mount_permissions,
+    parse_node_id, parse_on_delete, parse_option_name, parse_server, parse_shares,
+    parse_socket_mode, parse_switch,
 };
 pub(crate) use syntax::{ENDPOINT, socket_path};
 
@@ -160,7 +161,6 @@ mod tests {
             assert_eq!(found("/srv/xy"), Path::new("/a/xy"));
         }
     }
-}
 
     #[test]
     fn the_name_of_a_server_is_the_same_in_any_case() {
@@ -172,3 +172,4 @@ mod tests {
         let (_, below) = config.local_share(&export).unwrap();
         assert_eq!(below, Path::new("x"));
     }
+}

@@ -471,33 +471,39 @@ impl OrchestratorFlags {
 impl LimitFlags {
     /// What requests may name.
     fn policy(&self, upstream_mounts: bool) -> Result<Policy, ConfigError> {
-        let [allowed, denied, inline] = [
-            ("--allow-mount-option", ALLOW_ALL, &self.allow_mount_options),
-            (
+        let allowed = listed(
+            "--allow-mount-option",
+            ALLOW_ALL,
+            &self.allow_mount_options,
+            config::parse_option_name,
+        )?;
+        let known = |word: &str| config::parse_known_option(word, &allowed);
+        Ok(Policy {
+            servers: listed(
+                "--allow-server",
+                ALLOW_ALL,
+                &self.allow_servers,
+                config::parse_server,
+            )?,
+            denied_options: listed(
                 "--deny-mount-option",
                 "deny nothing",
                 &self.deny_mount_options,
-            ),
-            (
-                "--inline-mount-option",
-                ALLOW_NOTHING,
-                &self.inline_mount_options,
-            ),
-        ]
-        .map(|(flag, would, words)| listed(flag, would, words, config::parse_option_name));
-        Ok(Policy {
-            servers: listed("--allow-server", ALLOW_ALL, &self.allow_servers, |server| {
-                Ok(server.to_owned())
-            })?,
-            allowed_options: allowed?,
-            denied_options: denied?,
+                known,
+            )?,
             inline_shares: listed(
                 "--inline-share",
                 ALLOW_NOTHING,
                 &self.inline_shares,
                 config::parse_export,
             )?,
-            inline_options: inline?,
+            inline_options: listed(
+                "--inline-mount-option",
+                ALLOW_NOTHING,
+                &self.inline_mount_options,
+                known,
+            )?,
+            allowed_options: allowed,
             upstream_mounts,
         })
     }

@@ -6,14 +6,14 @@ use crate::calls::policy::Policy;
 use crate::calls::volume_id::is_share_name;
 use crate::mount::control_options;
 use crate::mount::option_names::is_option_name;
-use crate::mount::options::MountOptions;
+use crate::mount::options::{self, MountOptions};
 use csi_nfs_store::export::{Export, ExportError};
 use csi_nfs_store::share::records::volume::OnDelete;
 use csi_nfs_store::share::token::ShareUuid;
 use csi_proto::duration::{self, DurationError};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -205,14 +205,43 @@ fn split_export(text: &str) -> Option<(&str, &str)> {
         .map(|at| (&text[..at], &text[at + 1..]))
 }
 
-/// The name of a mount option, for a list of allowed or denied ones.
+/// The name of a mount option, for a list of allowed ones.
 ///
 /// # Errors
 /// When it is none.
 pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
-    let name = is_option_name(text).then(|| text.to_owned());
-    let what = "name of a mount option: give the name alone, such as vers, and no value";
-    read(text, name, what)
+    let is_name = is_option_name(text) && !text.contains(|c: char| c.is_ascii_uppercase());
+    let what = "name of a mount option: give the name alone, such as vers, in lower case and without a value";
+    read(text, is_name.then(|| text.to_owned()), what)
+}
+
+/// The name of a mount option that requests can have, since it means something or is among the `allowed` ones.
+///
+/// # Errors
+/// When it is none: a list would never meet it.
+pub fn parse_known_option(text: &str, allowed: &[String]) -> Result<String, ConfigError> {
+    let name = parse_option_name(text)?;
+    let is_known = options::has_rule(&name) || allowed.contains(&name);
+    let what = "mount option that the kernel's NFS client knows, so no request has it: correct it, or leave it out";
+    read(text, is_known.then_some(name), what)
+}
+
+/// A server in the list of those that requests may name: a host, an address, or `*.` and a domain.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_server(text: &str) -> Result<String, ConfigError> {
+    let domain = text.strip_prefix("*.");
+    let export = Export::parse(domain.unwrap_or(text), "/").ok();
+    let is_server = export.is_some_and(|export| {
+        let server = export.server();
+        let address = server
+            .split_once('%')
+            .map_or(server, |(address, _)| address);
+        !address.contains(':') || (domain.is_none() && address.parse::<Ipv6Addr>().is_ok())
+    });
+    let what = "server: give a host name, an address or *.DOMAIN, without a port";
+    read(text, is_server.then(|| text.to_owned()), what)
 }
 
 /// A year is far beyond any sense, and keeps deadlines within what clocks can say.

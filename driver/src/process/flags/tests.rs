@@ -66,6 +66,40 @@ fn lists_may_end_with_a_separator() {
 }
 
 #[test]
+fn a_list_has_nothing_that_no_request_can_name() {
+    let policy = |words: &str| {
+        let line = "x --endpoint /x --inline-share nas:/srv".split(' ');
+        let flags = Flags::parse_from(line.chain(words.split(' ')));
+        flags.resolve().map(|(_, config, _)| config.policy)
+    };
+    for wrong in [
+        "--deny-mount-option SUID",
+        "--deny-mount-option siud",
+        "--allow-mount-option Vers",
+        "--inline-mount-option tpc",
+        "--allow-server *",
+        "--allow-server *.",
+        "--allow-server *.*.example.org",
+        "--allow-server .example.org",
+        "--allow-server nas:2049",
+        "--allow-server *.fe80::1",
+        "--allow-server [fe80::1",
+        "--allow-server nas/srv",
+    ] {
+        let error = policy(wrong).unwrap_err();
+        assert!(matches!(error, ConfigError::Value(..)), "{wrong}: {error}");
+    }
+    for right in [
+        "--deny-mount-option suid,v4.1,addr,smackfsroot,x-word",
+        "--allow-mount-option newer --deny-mount-option newer",
+        "--allow-mount-option newer --inline-mount-option newer",
+        "--allow-server NAS,*.example.org,10.0.0.4,fe80::1%eth0,[fe80::1]",
+    ] {
+        policy(right).unwrap();
+    }
+}
+
+#[test]
 fn calls_and_http_are_served_in_two_places() {
     for (endpoint, http, is_one) in [
         ("unix:///x/a.sock", "unix:///x/a.sock", true),
