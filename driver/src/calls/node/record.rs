@@ -41,8 +41,8 @@ pub struct PublishRecord {
 pub struct PublishRecords {
     files: RecordFiles,
     thread: DiskThread,
-    /// Whose turn it is in this process.
-    turn: Arc<Mutex<()>>,
+    /// Whose turn it is in this process, and when the last one whose turn it was gave up.
+    turn: Arc<Mutex<GivenUp>>,
 }
 
 /// The files of these records. All that it does waits for the disk.
@@ -54,6 +54,9 @@ struct RecordFiles {
 
 /// How long another process may hold the lock: it is held for a few small files.
 const LOCK_BOUND: Duration = Duration::from_secs(30);
+
+/// When somebody last gave up who had waited for another process's lock.
+type GivenUp = Option<Instant>;
 
 /// How often it is tried to get the lock meanwhile.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -100,17 +103,33 @@ impl PublishRecords {
     ///
     /// # Errors
     /// When the folder cannot be opened, or the other process does not let go in time (`TimedOut`).
-    pub async fn lock(&self) -> Result<(FileLock, OwnedMutexGuard<()>), NodeError> {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let end = Instant::now() + LOCK_BOUND;
-        while Instant::now() < end {
+    pub async fn lock(&self) -> Result<(FileLock, OwnedMutexGuard<GivenUp>), NodeError> {
+        self.lock_within(LOCK_BOUND).await
+    }
+
+    async fn lock_within(
+        &self,
+        bound: Duration,
+    ) -> Result<(FileLock, OwnedMutexGuard<GivenUp>), NodeError> {
+        let asked = Instant::now();
+        let mut turn = Arc::clone(&self.turn).lock_owned().await;
+        // Who has given up meanwhile has waited for this one too: they do not wait one after the other.
+        let end = match *turn {
+            Some(given_up) if given_up >= asked => given_up,
+            _ => Instant::now() + bound,
+        };
+        loop {
             // No thread waits for the other process.
             match self.try_lock(self.files.folder.clone()).await {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(LOCK_PAUSE).await,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 locked => return Ok((locked.map_err(record_error)?, turn)),
             }
+            if Instant::now() >= end {
+                *turn = Some(end);
+                return Err(record_error(io::ErrorKind::TimedOut.into()));
+            }
+            sleep(LOCK_PAUSE).await;
         }
-        Err(record_error(io::ErrorKind::TimedOut.into()))
     }
 
     /// Says to other calls, and other processes, that what the record of `target` tells of is being taken away, until the
@@ -418,6 +437,28 @@ mod tests {
         assert_eq!(again.all().await.unwrap().len(), 3);
         let mode = dir.path().join("publishes").metadata().unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_for_another_process_give_up_together() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = open(dir.path());
+        let how = FlockOperation::NonBlockingLockExclusive;
+        let other = lock(&dir.path().join("publishes"), how).unwrap();
+        let turn = Arc::clone(&records.turn).lock_owned().await;
+        let in_turn = [Duration::ZERO, Duration::from_secs(3600)];
+        let [mut first, mut second] = in_turn.map(|bound| Box::pin(records.lock_within(bound)));
+        for waiting in [&mut first, &mut second] {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+        drop(turn);
+        for gave_up in [first.await, second.await] {
+            let error = gave_up.unwrap_err().to_string();
+            assert!(error.contains("work folder"), "{error}");
+        }
+        drop(other);
+        records.lock().await.unwrap();
     }
 
     /// A record with every field, and one with as few as can be.
