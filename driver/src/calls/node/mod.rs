@@ -32,6 +32,7 @@ use csi_proto::v1::{
 use error::NodeError;
 use stats::Condition;
 use std::time::Duration;
+use tokio::time::Instant;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status};
 use volumes::Volumes;
@@ -48,15 +49,19 @@ const CAPABILITIES: [Capability; 3] = [
 
 impl Volumes {
     /// How long a call may wait for its operation. The work has bounds of its own; ours is for what they do not cover.
-    fn timeout(&self, metadata: &MetadataMap) -> Duration {
+    fn deadline(&self, metadata: &MetadataMap) -> Instant {
         let bounds = self.config.bounds;
-        let ours = bounds.mount + bounds.unmount;
-        deadline::timeout(metadata, ours).min(ours)
+        deadline_within(bounds.mount + bounds.unmount, metadata)
     }
 
     fn check_volume_id(&self, id: &str) -> Result<(), NodeError> {
         Ok(self.config.check_volume_id(id)?)
     }
+}
+
+/// When a call has to be answered that may take as long as `ours`.
+fn deadline_within(ours: Duration, metadata: &MetadataMap) -> Instant {
+    Instant::now() + deadline::timeout(metadata, ours).min(ours)
 }
 
 /// The Node service of one instance.
@@ -66,9 +71,9 @@ impl Node for Volumes {
         &self,
         request: Request<NodePublishVolumeRequest>,
     ) -> Result<Response<NodePublishVolumeResponse>, Status> {
-        let timeout = self.timeout(request.metadata());
+        let deadline = self.deadline(request.metadata());
         let request = request::publish(request.get_ref(), &self.config)?;
-        let note = self.publish(request, timeout).await?;
+        let note = self.publish(request, deadline).await?;
         Ok(with_note(NodePublishVolumeResponse {}, note))
     }
 
@@ -76,11 +81,11 @@ impl Node for Volumes {
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Result<Response<NodeUnpublishVolumeResponse>, Status> {
-        let timeout = self.timeout(request.metadata());
+        let deadline = self.deadline(request.metadata());
         let request = request.get_ref();
         self.check_volume_id(&request.volume_id)?;
         let target = request::absolute("target_path", &request.target_path)?;
-        self.unpublish(request.volume_id.clone(), &target, timeout)
+        self.unpublish(request.volume_id.clone(), &target, deadline)
             .await?;
         Ok(Response::new(NodeUnpublishVolumeResponse {}))
     }
@@ -89,15 +94,14 @@ impl Node for Volumes {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        let stats = self.config.bounds.stats;
-        let timeout = deadline::timeout(request.metadata(), stats).min(stats);
+        let deadline = deadline_within(self.config.bounds.stats, request.metadata());
         let request = request.get_ref();
         self.check_volume_id(&request.volume_id)?;
         let path = request::stats_path(&request.volume_id, &request.volume_path)?;
         // Read by nobody, since the volume's path says it all.
         request::check_length("staging_target_path", &request.staging_target_path)?;
         let _turn = reading().map_err(NodeError::from)?;
-        let condition = self.condition(&request.volume_id, &path, timeout).await?;
+        let condition = self.condition(&request.volume_id, &path, deadline).await?;
         Ok(Response::new(stats_reply(condition)))
     }
 
@@ -132,9 +136,9 @@ impl Node for Volumes {
                 "NodeStageVolume: this driver publishes without staging (--stage is off)",
             ));
         }
-        let timeout = self.timeout(request.metadata());
+        let deadline = self.deadline(request.metadata());
         let request = request::stage(request.into_inner(), &self.config)?;
-        let note = self.publish(request, timeout).await?;
+        let note = self.publish(request, deadline).await?;
         Ok(with_note(NodeStageVolumeResponse {}, note))
     }
 
@@ -142,13 +146,13 @@ impl Node for Volumes {
         &self,
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Result<Response<NodeUnstageVolumeResponse>, Status> {
-        let timeout = self.timeout(request.metadata());
+        let deadline = self.deadline(request.metadata());
         let request = request.get_ref();
         let staging = request::absolute("staging_target_path", &request.staging_target_path);
         // Before every other check: what is not advertised is not there, whatever the request says.
         if !self.config.stage {
             let is_left = match &staging {
-                Ok(staging) => self.has_stage(staging).await?,
+                Ok(staging) => self.has_stage(staging, deadline).await?,
                 Err(_) => false,
             };
             if !is_left {
@@ -159,7 +163,7 @@ impl Node for Volumes {
         }
         self.check_volume_id(&request.volume_id)?;
         let staging = staging?;
-        self.unstage(request.volume_id.clone(), &staging, timeout)
+        self.unstage(request.volume_id.clone(), &staging, deadline)
             .await?;
         Ok(Response::new(NodeUnstageVolumeResponse {}))
     }
@@ -205,5 +209,54 @@ fn stats_reply(condition: Condition) -> NodeGetVolumeStatsResponse {
     NodeGetVolumeStatsResponse {
         usage: entries,
         volume_condition: Some(VolumeCondition { abnormal, message }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mount::helper::Helpers;
+    use crate::process::log::Log;
+    use request::tests::config;
+    use std::pin::{Pin, pin};
+    use std::sync::{Arc, mpsc};
+    use std::task::{Context, Poll, Waker};
+    use tonic::Code;
+
+    #[tokio::test]
+    async fn no_look_up_outlasts_its_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config();
+        config.work_dir = dir.path().to_owned();
+        let mut request = request::publish(&request::tests::request(), &config).unwrap();
+        let volumes = Volumes::open(Arc::new(config), Helpers::new(Log::off()), Log::off());
+        let (volumes, path) = (volumes.unwrap(), dir.path().join("target"));
+        request.target.clone_from(&path);
+        let now = &mut Context::from_waker(Waker::noop());
+        // The disk of the target hangs.
+        let (release, released) = mpsc::channel::<()>();
+        let hanging = move || Ok(released.recv().is_ok());
+        let mut hanging = pin!(target::off_thread(String::new(), &path, hanging));
+        assert!(hanging.as_mut().poll(now).is_pending());
+        // Long ago, so that nothing waits for the clock.
+        let deadline = Instant::now() - Duration::from_secs(1);
+        type Asking<'a> = Pin<Box<dyn Future<Output = Option<NodeError>> + 'a>>;
+        let calls: [Asking<'_>; 5] = [
+            Box::pin(async { volumes.publish(request, deadline).await.err() }),
+            Box::pin(async { volumes.unpublish("v".into(), &path, deadline).await.err() }),
+            Box::pin(async { volumes.condition("v", &path, deadline).await.err() }),
+            Box::pin(async { volumes.has_stage(&path, deadline).await.err() }),
+            Box::pin(async { volumes.unstage("v".into(), &path, deadline).await.err() }),
+        ];
+        for mut call in calls {
+            let Poll::Ready(Some(error)) = call.as_mut().poll(now) else {
+                panic!("it waits longer than its caller");
+            };
+            let status = Status::from(error);
+            assert_eq!(status.code(), Code::Unavailable, "{status}");
+            assert!(status.message().contains("work folder"), "{status}");
+        }
+        drop(release);
+        assert!(!hanging.await.unwrap());
     }
 }

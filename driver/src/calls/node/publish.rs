@@ -6,7 +6,7 @@ use crate::calls::node::error::NodeError;
 use crate::calls::node::record::{PublishRecord, PublishRecords};
 use crate::calls::node::request::{PublishRequest, Purpose, allows_many_targets};
 use crate::calls::node::second_publish::{Action, Here, Source, decide, symlink_note};
-use crate::calls::node::target::{self, Bare, taken};
+use crate::calls::node::target::{self, Bare, found_by, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::control::timeout;
 use crate::mount::mountinfo;
@@ -16,12 +16,13 @@ use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A bind mount asks no server; this bounds a fault of the node's own file system.
 const BIND_BOUND: Duration = Duration::from_secs(10);
 
 impl Volumes {
-    /// Publishes as `request` says, and waits for that for at most `timeout`. Returns a note when the volume is not mounted
+    /// Publishes as `request` says, and waits for that until `deadline`. Returns a note when the volume is not mounted
     /// but linked to.
     ///
     /// # Errors
@@ -29,9 +30,10 @@ impl Volumes {
     pub async fn publish(
         &self,
         request: PublishRequest,
-        timeout: Duration,
+        deadline: Instant,
     ) -> Result<Note, NodeError> {
-        let Some(target) = target::locate(&request.target).await? else {
+        let looking = target::locate(&request.target);
+        let Some(target) = found_by(deadline, &request.target, looking).await? else {
             let parent = request.target.parent().unwrap_or(Path::new("/"));
             return Err(NodeError::NoParent(parent.to_owned()));
         };
@@ -49,7 +51,7 @@ impl Volumes {
         };
         let work =
             |this: Self, target: PathBuf| async move { this.publish_at(&request, &target).await };
-        self.run(target, rpc, fingerprint, timeout, work).await
+        self.run(target, rpc, fingerprint, deadline, work).await
     }
 
     pub(super) async fn publish_at(

@@ -6,13 +6,13 @@ use crate::calls::node::ownership;
 use crate::calls::node::record::{FileLock, PublishRecord};
 use crate::calls::node::request::{PublishRequest, Purpose};
 use crate::calls::node::second_publish::{Source, shows};
-use crate::calls::node::target::{self, taken};
+use crate::calls::node::target::{self, found_by, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::mountinfo::{self, Mount};
 use crate::process::log::Level;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::time::Duration;
+use tokio::time::Instant;
 
 impl Volumes {
     /// The staging path that a publish at `target` has to be bound from; `None` where it is mounted by itself: when the
@@ -118,13 +118,13 @@ impl Volumes {
         }
         let request = PublishRequest::of_stage(&record, &self.config)?;
         let fingerprint = format!("renewal of {}", record.volume_id);
-        let timeout = self.config.bounds.mount;
+        let deadline = Instant::now() + self.config.bounds.mount;
         let work = |this: Self, staging| this.restage(request, record, staging);
         let renewed = self.run(
             staging.to_owned(),
             "NodeStageVolume",
             fingerprint,
-            timeout,
+            deadline,
             work,
         );
         renewed.await.map(drop)
@@ -147,7 +147,7 @@ impl Volumes {
         })
     }
 
-    /// Takes the staged `volume_id` away from `staging`, and waits for that for at most `timeout`. Once it is gone, a repeat
+    /// Takes the staged `volume_id` away from `staging`, and waits for that until `deadline`. Once it is gone, a repeat
     /// is fine.
     ///
     /// # Errors
@@ -156,29 +156,33 @@ impl Volumes {
         &self,
         volume_id: String,
         staging: &Path,
-        timeout: Duration,
+        deadline: Instant,
     ) -> Result<Note, NodeError> {
-        let Some(staging) = target::locate(staging).await? else {
+        let looking = target::locate(staging);
+        let Some(staging) = found_by(deadline, staging, looking).await? else {
             return Ok(None);
         };
         let arguments = volume_id.clone();
         let work = |this: Self, staging: PathBuf| async move {
             this.unstage_at(&volume_id, &staging).await.map(|()| None)
         };
-        self.run(staging, "NodeUnstageVolume", arguments, timeout, work)
+        self.run(staging, "NodeUnstageVolume", arguments, deadline, work)
             .await
     }
 
     /// Whether a record says that something was staged at `staging`, as by a driver that staged before this one.
     ///
     /// # Errors
-    /// When the records or the path cannot be read.
-    pub async fn has_stage(&self, staging: &Path) -> Result<bool, NodeError> {
-        let Some(staging) = target::locate(staging).await? else {
-            return Ok(false);
+    /// When the records or the path cannot be read by `deadline`.
+    pub async fn has_stage(&self, staging: &Path, deadline: Instant) -> Result<bool, NodeError> {
+        let looking = async {
+            let Some(staging) = target::locate(staging).await? else {
+                return Ok(false);
+            };
+            let record = self.stages.get(&staging).await?;
+            Ok(record.is_some())
         };
-        let record = self.stages.get(&staging).await?;
-        Ok(record.is_some())
+        found_by(deadline, staging, looking).await
     }
 
     pub(super) async fn unstage_at(

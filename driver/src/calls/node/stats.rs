@@ -4,16 +4,14 @@
 use crate::calls::node::error::NodeError;
 use crate::calls::node::questions::NoAnswer;
 use crate::calls::node::record::PublishRecord;
-use crate::calls::node::target::{self, Bare};
+use crate::calls::node::target::{self, Bare, found_by};
 use crate::calls::node::volumes::Volumes;
 use crate::mount::mountinfo::{self, Mount};
 use crate::mount::task::Usage;
-use crate::process::disk_thread;
 use csi_proto::lock::lock;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use tokio::time::Instant;
 
 /// What is known of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,50 +23,27 @@ pub struct Condition {
 }
 
 impl Volumes {
-    /// How full the volume at `path` is. Waits for its server for at most `timeout`.
+    /// How full the volume at `path` is. Waits for that until `deadline`.
     ///
     /// # Errors
-    /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not.
+    /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not, or a disk of this
+    /// machine.
     pub async fn condition(
         &self,
         volume_id: &str,
         path: &Path,
-        timeout: Duration,
+        deadline: Instant,
     ) -> Result<Condition, NodeError> {
         let not_published = |detail: &str| NodeError::not_published(volume_id, path, detail);
-        // The node's own disks have a bound of their own: a short bound for servers is none for them.
-        let bound = timeout.max(disk_thread::BOUND);
         let mounts = self.mounts()?;
-        let known = tokio::time::timeout(bound, self.known_at(volume_id, path, &mounts)).await;
-        let (path, record) = known.unwrap_or_else(|_| {
-            let what = format!("looking up {} and its record", path.display());
-            Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
-        })?;
-        let mounted = mountinfo::at(&mounts, &path).last().copied();
-        match mounted {
-            Some(_) if record.is_some() => {}
-            Some(mount) if self.proves(volume_id, None, mount, &mounts).await? => {}
-            Some(mount) => {
-                return Err(not_published(&format!(
-                    ": it is a mount of {} ({}) that is not known to be this volume",
-                    mount.source.to_string_lossy(),
-                    mount.fs_type.to_string_lossy()
-                )));
-            }
-            None => {
-                let linked = record.is_some_and(|record| record.symlink.is_some());
-                if !linked || !matches!(target::look(&path).await?, Bare::Symlink(_)) {
-                    return Err(not_published(": nothing is mounted there"));
-                }
-            }
-        }
+        let looking = self.published_at(volume_id, path, &mounts);
+        let (path, mounted) = found_by(deadline, path, looking).await?;
         let key = (volume_id.to_owned(), path.clone());
         let covering = mountinfo::covering(&mounts, &path);
         // A symlink may lead anywhere.
         let asks_no_server = mounted.is_some() && mountinfo::asks_no_server(&mounts, &path);
-        let asking = self
-            .questions
-            .usage(&path, covering, asks_no_server, timeout);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let asking = self.questions.usage(&path, covering, asks_no_server, left);
         let answer = asking.await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
         if mountinfo::at(&mounts, &path).last() != mountinfo::at(&self.mounts()?, &path).last() {
@@ -103,6 +78,36 @@ impl Volumes {
                 }),
             },
         }
+    }
+
+    /// Where `path` really is, and what is mounted there: nothing where a symlink leads to `volume_id`.
+    async fn published_at<'a>(
+        &self,
+        volume_id: &str,
+        path: &Path,
+        mounts: &'a [Mount],
+    ) -> Result<(PathBuf, Option<&'a Mount>), NodeError> {
+        let not_published = |detail: &str| NodeError::not_published(volume_id, path, detail);
+        let (path, record) = self.known_at(volume_id, path, mounts).await?;
+        let mounted = mountinfo::at(mounts, &path).last().copied();
+        match mounted {
+            Some(_) if record.is_some() => {}
+            Some(mount) if self.proves(volume_id, None, mount, mounts).await? => {}
+            Some(mount) => {
+                return Err(not_published(&format!(
+                    ": it is a mount of {} ({}) that is not known to be this volume",
+                    mount.source.to_string_lossy(),
+                    mount.fs_type.to_string_lossy()
+                )));
+            }
+            None => {
+                let linked = record.is_some_and(|record| record.symlink.is_some());
+                if !linked || !matches!(target::look(&path).await?, Bare::Symlink(_)) {
+                    return Err(not_published(": nothing is mounted there"));
+                }
+            }
+        }
+        Ok((path, mounted))
     }
 
     /// Where `path` really is, and the record of `volume_id` there.

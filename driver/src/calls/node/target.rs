@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use tokio::time::{Instant, timeout_at};
 
 /// What stands at a target on which nothing is mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,22 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
     };
     let parent = off_thread(context, target, looking).await?;
     Ok(parent.map(|parent| parent.join(name)))
+}
+
+/// What `looking` finds of the volume at `path`, where its caller listens no longer than until `deadline`.
+///
+/// # Errors
+/// Those of `looking`, and `TimedOut`.
+pub(super) async fn found_by<T>(
+    deadline: Instant,
+    path: &Path,
+    looking: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    timeout_at(deadline, looking).await.unwrap_or_else(|_| {
+        let path = path.display();
+        let what = format!("looking up {path} and its record in the work folder");
+        Err(NodeError::io(what, io::ErrorKind::TimedOut.into()))
+    })
 }
 
 /// Does what touches `path`, which may hang, in a thread of its own: all calls are served by one, and must not wait for it.

@@ -3,7 +3,7 @@
 use crate::calls::node::error::NodeError;
 use crate::calls::node::ownership;
 use crate::calls::node::record::PublishRecord;
-use crate::calls::node::target::{self, Bare, foreign_mount, taken};
+use crate::calls::node::target::{self, Bare, foreign_mount, found_by, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::helper::HelperError;
 use crate::mount::mountinfo::{self, Mount};
@@ -11,6 +11,7 @@ use crate::mount::task::{FailureKind, Task};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a plain unmount may take before the lazy one: a server that answers needs milliseconds.
 const PLAIN_BOUND: Duration = Duration::from_secs(2);
@@ -25,7 +26,7 @@ const MAX_STACK: usize = 16;
 const IN_USE: &str = "a process uses it, and the server does not answer";
 
 impl Volumes {
-    /// Takes `volume_id` away from `target`, and waits for that for at most `timeout`. Once it is gone, a repeat is fine.
+    /// Takes `volume_id` away from `target`, and waits for that until `deadline`. Once it is gone, a repeat is fine.
     ///
     /// # Errors
     /// As the specification has it for NodeUnpublishVolume.
@@ -33,17 +34,24 @@ impl Volumes {
         &self,
         volume_id: String,
         target: &Path,
-        timeout: Duration,
+        deadline: Instant,
     ) -> Result<Note, NodeError> {
-        let Some(target) = target::locate(target).await? else {
-            // The parent has gone, and the target with it.
-            return self.forget(&volume_id, target).await.map(|()| None);
+        let looking = async {
+            let found = target::locate(target).await?;
+            if found.is_none() {
+                // The parent has gone, and the target with it.
+                self.forget(&volume_id, target).await?;
+            }
+            Ok(found)
+        };
+        let Some(target) = found_by(deadline, target, looking).await? else {
+            return Ok(None);
         };
         let arguments = volume_id.clone();
         let work = |this: Self, target: PathBuf| async move {
             this.unpublish_at(&volume_id, &target).await.map(|()| None)
         };
-        self.run(target, "NodeUnpublishVolume", arguments, timeout, work)
+        self.run(target, "NodeUnpublishVolume", arguments, deadline, work)
             .await
     }
 

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use tokio::time::Instant;
 
 /// The volumes of this node. Cheap to copy.
 #[derive(Clone)]
@@ -77,14 +77,14 @@ impl Volumes {
         }
     }
 
-    /// Runs `work` at `target`, or joins the same that runs there, and waits for it for at most `timeout`. It goes on when
+    /// Runs `work` at `target`, or joins the same that runs there, and waits for it until `deadline`. It goes on when
     /// its caller gives up.
     pub(super) async fn run<W>(
         &self,
         target: PathBuf,
         rpc: &'static str,
         arguments: String,
-        timeout: Duration,
+        deadline: Instant,
         work: impl FnOnce(Self, PathBuf) -> W,
     ) -> Result<Note, NodeError>
     where
@@ -95,6 +95,7 @@ impl Volumes {
             arguments: arguments.into_bytes(),
         };
         let work = || work(self.clone(), target.clone());
+        let timeout = deadline.saturating_duration_since(Instant::now());
         let run = self
             .operations
             .run(target.clone(), operation, timeout, work);

@@ -57,7 +57,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(own).collect()
 }
 
-fn request() -> NodePublishVolumeRequest {
+pub(crate) fn request() -> NodePublishVolumeRequest {
     NodePublishVolumeRequest {
         volume_id: "v".into(),
         target_path: "/mnt//x/".into(),
