@@ -39,7 +39,15 @@ const CROWDED_PAUSE: Duration = Duration::from_millis(5);
 /// The nursery of this process, which is started when it is first needed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nursery {
-    socket: Arc<Mutex<Option<OwnedFd>>>,
+    process: Arc<Mutex<Option<Process>>>,
+}
+
+/// A nursery that runs.
+#[derive(Debug)]
+struct Process {
+    socket: OwnedFd,
+    /// Nothing where the kernel has none.
+    pidfd: Option<OwnedFd>,
 }
 
 /// A helper that runs. It is killed when this is dropped.
@@ -80,10 +88,10 @@ impl Nursery {
     }
 
     async fn ask(&self, stdin: &OwnedFd, news: &OwnedFd) -> io::Result<()> {
-        let mut socket = Arc::clone(&self.socket).lock_owned().await;
+        let mut process = Arc::clone(&self.process).lock_owned().await;
         loop {
-            let asked = match &*socket {
-                Some(socket) => ask(socket, stdin, news),
+            let asked = match &*process {
+                Some(process) => ask(process, stdin, news),
                 None => Err(Errno::PIPE),
             };
             match asked {
@@ -92,10 +100,10 @@ impl Nursery {
                 Err(Errno::PIPE | Errno::CONNRESET) => {
                     // The disk of this program may hang: whoever gives up, and comes again, begins no other one.
                     let beginning = tokio::spawn(async move {
-                        *socket = Some(begin().await?);
-                        Ok::<_, io::Error>(socket)
+                        *process = Some(begin().await?);
+                        Ok::<_, io::Error>(process)
                     });
-                    socket = beginning.await.map_err(io::Error::other)??;
+                    process = beginning.await.map_err(io::Error::other)??;
                 }
                 // Others are before us, whom it lets wait as well.
                 Err(Errno::AGAIN) => tokio::time::sleep(CROWDED_PAUSE).await,
@@ -145,7 +153,7 @@ impl Child {
 }
 
 /// Starts the nursery's process. A thread stays with it, because it dies with the thread that has started it.
-async fn begin() -> io::Result<OwnedFd> {
+async fn begin() -> io::Result<Process> {
     let flags = SocketFlags::CLOEXEC;
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -160,7 +168,8 @@ async fn begin() -> io::Result<OwnedFd> {
             drop(command);
             match started {
                 Ok(mut nursery) => {
-                    let _ = begun.send(Ok(()));
+                    let pidfd = pidfd_of(&nursery);
+                    let _ = begun.send(Ok(pidfd));
                     let _ = nursery.wait();
                 }
                 Err(error) => {
@@ -168,14 +177,25 @@ async fn begin() -> io::Result<OwnedFd> {
                 }
             }
         })?;
-    when_begun.await.map_err(io::Error::other)??;
-    Ok(ours)
+    let pidfd = when_begun.await.map_err(io::Error::other)??;
+    Ok(Process {
+        socket: ours,
+        pidfd,
+    })
+}
+
+fn pidfd_of(child: &std::process::Child) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok()
 }
 
 /// Asks for a helper, without waiting where the nursery is behind.
-fn ask(socket: &OwnedFd, stdin: &OwnedFd, news: &OwnedFd) -> Result<(), Errno> {
+fn ask(nursery: &Process, stdin: &OwnedFd, news: &OwnedFd) -> Result<(), Errno> {
+    // One that somebody has stopped would serve nobody ever again. To one that runs this says nothing.
+    if let Some(pidfd) = &nursery.pidfd {
+        let _ = rustix::process::pidfd_send_signal(pidfd, Signal::CONT);
+    }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    send_once(socket, b"h", &[stdin.as_fd(), news.as_fd()], flags).map(drop)
+    send_once(&nursery.socket, b"h", &[stdin.as_fd(), news.as_fd()], flags).map(drop)
 }
 
 /// The nursery's whole life: until the driver has ended.
@@ -210,7 +230,7 @@ fn start(stdin: UnixStream, news: UnixStream) {
             return;
         }
     };
-    let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
+    let pidfd = pidfd_of(&child);
     let _ = send(
         &news,
         &News::Started(child.id()),

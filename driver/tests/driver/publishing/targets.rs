@@ -45,6 +45,39 @@ async fn a_local_volume_is_published_and_asked_about_without_a_helper() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_nursery_of_helpers_that_was_stopped_goes_on() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let request = publish_request("a", &target, Mode::SingleNodeWriter);
+    for _ in 0..2 {
+        client.publish(request.clone()).await.unwrap();
+        // The second time the nursery is stopped.
+        client.unpublish("a", &target).await.unwrap();
+        let nursery = driver.children()[0];
+        stop(nursery);
+    }
+    assert_eq!(driver.children().len(), 1, "{:#?}", driver.log());
+}
+
+/// Stops a process, and waits until it is.
+fn stop(pid: u32) {
+    let process = rustix::process::Pid::from_raw(pid as i32).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    let mut patience = Patience::default();
+    let state = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        status.contains("(stopped)")
+    };
+    while !state() {
+        assert!(patience.lasts(), "{pid} does not stop");
+        std::thread::yield_now();
+    }
+}
+
 /// As by somebody who cleans up on the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_volume_whose_folder_was_deleted_is_abnormal() {
