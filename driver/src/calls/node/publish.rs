@@ -3,16 +3,19 @@
 
 use crate::calls::node::arguments::Arguments;
 use crate::calls::node::error::NodeError;
+use crate::calls::node::questions::server_of;
 use crate::calls::node::record::{PublishRecord, PublishRecords};
 use crate::calls::node::request::{PublishRequest, Purpose, allows_many_targets};
 use crate::calls::node::second_publish::{Action, Here, Source, decide, symlink_note};
 use crate::calls::node::target::{self, Bare, found_by, taken};
 use crate::calls::node::volumes::{Note, Volumes};
 use crate::mount::control::timeout;
+use crate::mount::helper::HelperError;
 use crate::mount::mountinfo;
-use crate::mount::task::{FailureKind, NfsSource, Ownership, Place, Task};
+use crate::mount::task::{Done, FailureKind, NfsSource, Ownership, Place, Task};
 use crate::process::log::Level;
 use csi_nfs_store::share::paths::sub_path::RECORDS_FOLDER;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -343,10 +346,11 @@ impl Volumes {
                 (bind, BIND_BOUND + bounds.stats)
             }
         };
-        let asks_no_server = self.asks_no_server(source, target).await?;
-        let helpers = &self.helpers;
-        let mounting = helpers.run_where_it_fits(task, asks_no_server, bound, ());
-        let error = match mounting.await {
+        let mounted = match self.local_disk(source, target).await? {
+            Some(disk) => self.mount_here(task, &disk, target, bound).await,
+            None => self.helpers.run(&task, bound).await,
+        };
+        let error = match mounted {
             Ok(done) => {
                 if let Some(version) = done.version {
                     let export = request.arguments.export().to_string();
@@ -389,23 +393,64 @@ impl Volumes {
         }
     }
 
-    /// Whether a mount of `source` at `target` asks no server.
-    async fn asks_no_server(&self, source: &Source, target: &Path) -> Result<bool, NodeError> {
+    /// Does `task`, a mount at `target` of what is on the disk `disk`, in a thread. One that hangs cannot be ended: so each disk has
+    /// a few, and each target one. Those that hang at one target would mount one on top of the other in the end.
+    async fn mount_here(
+        &self,
+        task: Task,
+        disk: &str,
+        target: &Path,
+        bound: Duration,
+    ) -> Result<Done, HelperError> {
+        let hangs = |step: &str| HelperError::Hangs {
+            step: step.to_owned(),
+            after: bound,
+        };
+        let Some(at_target) = self.questions.turn_at(target) else {
+            return Err(hangs("an earlier mount there goes on"));
+        };
+        let deadline = Instant::now() + bound;
+        let Some(on_disk) = self.questions.turn(disk, deadline).await else {
+            return Err(hangs("earlier tasks on its disk go on"));
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let guard = (at_target, on_disk);
+        self.helpers
+            .run_where_it_fits(task, true, left, guard)
+            .await
+    }
+
+    /// The disk that a mount of `source` at `target` waits for, where it asks no server.
+    ///
+    /// # Errors
+    /// When the source does not answer.
+    async fn local_disk(
+        &self,
+        source: &Source,
+        target: &Path,
+    ) -> Result<Option<String>, NodeError> {
         let Some((root, below)) = source.bound_folder() else {
-            return Ok(false);
+            return Ok(None);
         };
         let mounts = self.mounts()?;
         let is_local = |path: &Path| mountinfo::asks_no_server(&mounts, path);
         // As it is written, before it is touched.
         if !is_local(target) || !is_local(&root.join(below)) {
-            return Ok(false);
+            return Ok(None);
         }
         let context = format!("looking up {}", root.display());
         let root = root.to_owned();
         // A symlink may lead anywhere; a helper finds out what is wrong with the folder.
         #[expect(clippy::disallowed_methods, reason = "in a closure for `off_thread`")]
         let real = target::off_thread(context, &root.clone(), move || root.canonicalize()).await;
-        Ok(real.is_ok_and(|real| is_local(&real.join(below))))
+        match real.map(|real| real.join(below)) {
+            Ok(real) if is_local(&real) => Ok(mountinfo::covering(&mounts, &real).map(server_of)),
+            // A helper would hang as well, and could not be ended.
+            Err(error) if matches!(&error, NodeError::Io { cause, .. } if cause.kind() == io::ErrorKind::TimedOut) => {
+                Err(error)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Where mounting is refused altogether, the target becomes a symlink to the volume's folder.

@@ -1,5 +1,5 @@
 //! Questions to file systems that may not answer. Owns the bound on how many helpers ask one server at a time: a dead one
-//! holds so many and no more, however often its volumes are asked about.
+//! holds so many and no more, however often its volumes are asked about. The same for threads that bind folders of one disk.
 
 use crate::mount::helper::{HelperError, Helpers};
 use crate::mount::mountinfo::Mount;
@@ -10,8 +10,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use thiserror::Error;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
 
 /// Helpers that ask one server at a time, those among them that hang in the kernel.
 const AT_A_TIME: usize = 4;
@@ -72,8 +72,7 @@ impl Questions {
     ) -> Result<Usage, NoAnswer> {
         let deadline = Instant::now() + bound;
         let server = mount.map_or_else(String::new, server_of);
-        let turn = self.of(&server).acquire_owned();
-        let Ok(Ok(permit)) = tokio::time::timeout_at(deadline, turn).await else {
+        let Some(permit) = self.turn(&server, deadline).await else {
             return Err(NoAnswer::Crowded {
                 server,
                 after: bound,
@@ -90,20 +89,37 @@ impl Questions {
         done.usage.ok_or(NoAnswer::NoUsage)
     }
 
-    fn of(&self, server: &str) -> Arc<Semaphore> {
+    /// The right to one more task that may hang on `server`, for who waits for it until `deadline`.
+    pub(super) async fn turn(
+        &self,
+        server: &str,
+        deadline: Instant,
+    ) -> Option<OwnedSemaphorePermit> {
+        let turn = self.of(server, AT_A_TIME).acquire_owned();
+        timeout_at(deadline, turn).await.ok()?.ok()
+    }
+
+    /// The right to mount at `target`; nothing while an earlier mount there goes on.
+    pub(super) fn turn_at(&self, target: &Path) -> Option<OwnedSemaphorePermit> {
+        // No server's name and no device begins as paths do.
+        let turn = self.of(&target.to_string_lossy(), 1);
+        turn.try_acquire_owned().ok()
+    }
+
+    fn of(&self, server: &str, most: usize) -> Arc<Semaphore> {
         let mut servers = lock(&self.servers);
         servers.retain(|_, semaphore| semaphore.strong_count() > 0);
         if let Some(semaphore) = servers.get(server).and_then(Weak::upgrade) {
             return semaphore;
         }
-        let semaphore = Arc::new(Semaphore::new(AT_A_TIME));
+        let semaphore = Arc::new(Semaphore::new(most));
         servers.insert(server.to_owned(), Arc::downgrade(&semaphore));
         semaphore
     }
 }
 
 /// Who answers for a mount: its server, or the device of a local file system.
-fn server_of(mount: &Mount) -> String {
+pub(super) fn server_of(mount: &Mount) -> String {
     let source = mount.source.to_string_lossy();
     match source.split_once(":/") {
         Some((server, _)) if mount.is_nfs() => server.to_owned(),
@@ -120,12 +136,12 @@ mod tests {
     async fn one_server_is_asked_by_so_many_and_no_more() {
         let questions = Questions::new(Helpers::new(Log::off()));
         let held: Vec<_> = (0..AT_A_TIME)
-            .map(|_| questions.of("nas").try_acquire_owned().unwrap())
+            .map(|_| questions.of("nas", AT_A_TIME).try_acquire_owned().unwrap())
             .collect();
-        assert!(questions.of("nas").try_acquire_owned().is_err());
-        assert!(questions.of("other").try_acquire_owned().is_ok());
+        assert!(questions.of("nas", AT_A_TIME).try_acquire_owned().is_err());
+        assert!(questions.of("other", AT_A_TIME).try_acquire_owned().is_ok());
         drop(held);
-        assert!(questions.of("nas").try_acquire_owned().is_ok());
+        assert!(questions.of("nas", AT_A_TIME).try_acquire_owned().is_ok());
         assert_eq!(questions.servers.lock().unwrap().len(), 1);
     }
 

@@ -1,6 +1,7 @@
 //! NodePublishVolume, NodeUnpublishVolume and NodeGetVolumeStats on a local share, in a mount namespace of the test's own.
 mod access;
 mod full;
+mod hangs;
 mod inline;
 mod kept;
 mod targets;
