@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -94,10 +95,12 @@ pub fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 }
 
 /// Which file a socket was made as.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SocketIdentity {
     path: PathBuf,
     inode: (u64, u64),
+    /// Held open, so that no other file can get the number of this inode as long as it is compared.
+    file: Arc<OwnedFd>,
 }
 
 impl SocketIdentity {
@@ -105,6 +108,11 @@ impl SocketIdentity {
     pub fn is_there(&self) -> bool {
         let there = statat(CWD, &self.path, AtFlags::SYMLINK_NOFOLLOW);
         there.is_ok_and(|there| (there.st_dev, there.st_ino) == self.inode)
+    }
+
+    /// Whether it is nowhere any more. One that was moved aside is: somebody serves in its place and brings it back.
+    pub fn is_removed(&self) -> bool {
+        fstat(&self.file).is_ok_and(|file| file.st_nlink == 0)
     }
 
     /// Removes it, unless another process has put its own there.
@@ -121,8 +129,6 @@ impl SocketIdentity {
 #[derive(Debug)]
 pub struct SocketFile {
     identity: SocketIdentity,
-    /// Held open, so that no other file can get the number of this inode as long as it is compared.
-    _file: OwnedFd,
 }
 
 impl SocketFile {
@@ -138,8 +144,8 @@ impl SocketFile {
             identity: SocketIdentity {
                 path: path.to_owned(),
                 inode: (ours.st_dev, ours.st_ino),
+                file: Arc::new(file),
             },
-            _file: file,
         })
     }
 
@@ -148,7 +154,7 @@ impl SocketFile {
         &self.identity.path
     }
 
-    /// Which file it is, for who looks after it elsewhere for as long as this lives.
+    /// Which file it is, for who looks after it elsewhere.
     pub fn identity(&self) -> &SocketIdentity {
         &self.identity
     }

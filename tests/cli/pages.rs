@@ -116,7 +116,7 @@ fn no_driver_writes_html() {
     bytes.extend([0xff, 0xc0, 0x80]);
     bytes.extend(b"\",\"request\":{\"</script>\":1},\"status\":{\"code\":\"OK\"},\"seconds\":1}\n");
     csi.file("r.jsonl", bytes);
-    csi.run("replay r.jsonl --html p.html").succeeds();
+    csi.run("replay r.jsonl --html p.html").exits(1);
     is_whole(&read());
 }
 

@@ -16,6 +16,7 @@ use crate::process::server::{Listener, ServeError};
 use crate::process::socket;
 use bytes::Bytes;
 use csi_nfs_store::metrics::METRICS;
+use csi_proto::socket_file::SocketIdentity;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -134,7 +135,8 @@ fn reply(
 pub async fn serve(listener: Listener, watched: Watched, log: Log) {
     match listener {
         Listener::Unix(socket, place) => {
-            let (mut listener, _file) = socket::keep(socket, place, None, |_| ());
+            let (mut listener, _file) =
+                socket::keep(socket, place, None, SocketIdentity::is_removed, |_| ());
             let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
             accept(incoming, watched).await;
         }

@@ -14,7 +14,7 @@ use csi_proto::pluginregistration::registration_server::{
 use csi_proto::pluginregistration::{
     InfoRequest, PluginInfo, RegistrationStatus, RegistrationStatusResponse,
 };
-use csi_proto::socket_file::SocketFile;
+use csi_proto::socket_file::{SocketFile, SocketIdentity};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::UnixListener;
@@ -190,7 +190,9 @@ impl Offer {
             None => told.tell_of_offer(),
         };
         let (own, sidecars) = (self.own.clone(), self.sidecars.clone());
-        let (mut listener, _file) = socket::keep(socket, own, Some(sidecars), tell);
+        // The kubelet looks at its folder, wherever an older one was moved to.
+        let is_lost = |it: &SocketIdentity| !it.is_there();
+        let (mut listener, _file) = socket::keep(socket, own, Some(sidecars), is_lost, tell);
         let incoming = Connections::of(move |cx| listener.poll_accept(cx), self.log);
         let ended = Server::builder()
             .add_service(RegistrationServer::from_arc(Arc::clone(&self)))

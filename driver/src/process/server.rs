@@ -6,7 +6,7 @@ use crate::calls::call_log::CallLog;
 use crate::process::config::Endpoint;
 use crate::process::log::{Level, Log};
 use crate::process::socket::{self, SocketError, SocketPlace};
-use csi_proto::socket_file::SocketFile;
+use csi_proto::socket_file::{SocketFile, SocketIdentity};
 use std::io;
 use std::time::Duration;
 use thiserror::Error;
@@ -118,7 +118,13 @@ pub async fn serve(
     let serving = async {
         match listener {
             Listener::Unix(socket, place) => {
-                let (mut listener, kept) = socket::keep(socket, place, None, tell_of_socket);
+                let (mut listener, kept) = socket::keep(
+                    socket,
+                    place,
+                    None,
+                    SocketIdentity::is_removed,
+                    tell_of_socket,
+                );
                 file = Some(kept);
                 let incoming = Connections::of(move |cx| listener.poll_accept(cx), log);
                 router.serve_with_incoming_shutdown(incoming, stopped).await

@@ -101,12 +101,13 @@ impl Drop for KeptFile {
     }
 }
 
-/// Makes the socket at `place` anew whenever its file is lost, once `clear` is a place that nobody serves. `tell` is told why there is
-/// none, and nothing when there is one again.
+/// Makes the socket at `place` anew whenever its file `is_lost`, once `clear` is a place that nobody serves. `tell` is told why there
+/// is none, and nothing when there is one again.
 pub fn keep(
     (listener, file): (UnixListener, SocketFile),
     place: SocketPlace,
     clear: Option<SocketPlace>,
+    is_lost: fn(&SocketIdentity) -> bool,
     tell: impl Fn(Option<&str>) + Send + Sync + 'static,
 ) -> (KeptListener, KeptFile) {
     let (sender, anew) = mpsc::channel(1);
@@ -115,7 +116,7 @@ pub fn keep(
     let kept = Arc::clone(&file);
     let keeping = async move {
         loop {
-            until_gone(&identity).await;
+            until(is_lost, &identity).await;
             tell(Some("the socket or its folder was removed"));
             let lost = lock(&kept).take();
             // It may wait for the folder.
@@ -134,12 +135,12 @@ pub fn keep(
     (KeptListener { listener, anew }, KeptFile { file, task })
 }
 
-async fn until_gone(identity: &SocketIdentity) {
+async fn until(is_lost: fn(&SocketIdentity) -> bool, identity: &SocketIdentity) {
     loop {
         let identity = identity.clone();
         // A folder that hangs holds up this thread and no other. What cannot be looked at stays.
-        let looked = spawn_blocking(move || identity.is_there()).await;
-        if !looked.unwrap_or(true) {
+        let looked = spawn_blocking(move || is_lost(&identity)).await;
+        if looked.unwrap_or(false) {
             return;
         }
         tokio::time::sleep(LOOK).await;
