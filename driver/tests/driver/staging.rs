@@ -1,6 +1,6 @@
 //! NodeStageVolume and NodeUnstageVolume, and publishes from what they staged, on a local share.
 
-use crate::rig::{Client, Driver, Rig, publish_request, stage_request};
+use crate::rig::{Client, Driver, Rig, publish_request, run, stage_request};
 use csi_proto::v1::node_service_capability::{Type, rpc::Type as Capability};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
@@ -368,4 +368,57 @@ async fn a_publish_renews_what_is_staged_of_a_folder_that_was_made_anew() {
     std::fs::write(rig.inside("target/file"), "x").unwrap();
     assert!(rig.path("export/a/file").exists());
     assert_eq!(rig.mounts("a-staging").len(), 1);
+}
+
+/// What is staged is no publish and the other way round: a call about the wrong path, or of another volume, takes nothing away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_publish_and_a_stage_are_not_taken_for_each_other() {
+    let rig = Rig::new();
+    for name in ["a", "b"] {
+        make_volume(&rig, name);
+    }
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    // Ids that name the share, so that the share of a mount would prove whose it is.
+    let id = |name: &str| {
+        format!("server/#00000000000000000000000000.0000000000000000.000000000000000{name}")
+    };
+    let (a, b) = (id("a"), id("b"));
+    let (mut stage, mut publish) = requests(&rig, "a", "target");
+    stage.volume_id.clone_from(&a);
+    publish.volume_id.clone_from(&a);
+    let (staging, target) = (rig.path("a-staging"), rig.path("target"));
+    client.stage(stage.clone()).await.unwrap();
+    client.publish(publish.clone()).await.unwrap();
+    for (volume, expected) in [(&b, Code::NotFound), (&a, Code::FailedPrecondition)] {
+        let refused = client.unpublish(volume, &staging).await.unwrap_err();
+        assert_eq!(refused.code(), expected, "{refused}");
+        assert!(refused.message().contains("staged there"), "{refused}");
+        let refused = client.unstage(volume, &target).await.unwrap_err();
+        assert_eq!(refused.code(), expected, "{refused}");
+        assert!(refused.message().contains("published there"), "{refused}");
+    }
+    assert_eq!(rig.mounts("a-staging").len(), 1);
+    assert_eq!(rig.mounts("target").len(), 1);
+
+    // Where what was published has been unmounted by hand, its record still has the place.
+    assert!(run(rig.command("umount").arg(&target)).0.success());
+    let mut other = requests(&rig, "b", "target").0;
+    other.staging_target_path = target.display().to_string();
+    stage
+        .staging_target_path
+        .clone_from(&other.staging_target_path);
+    for request in [other, stage] {
+        assert_eq!(code(client.stage(request).await), Code::FailedPrecondition);
+    }
+    assert!(rig.mounts("target").is_empty());
+    client.unpublish(&a, &target).await.unwrap();
+    assert!(run(rig.command("umount").arg(&staging)).0.success());
+    let (stage, mut publish) = requests(&rig, "b", "target");
+    client.stage(stage).await.unwrap();
+    publish.target_path = staging.display().to_string();
+    let refused = code(client.publish(publish).await);
+    assert_eq!(refused, Code::FailedPrecondition);
+    assert!(rig.mounts("a-staging").is_empty());
+    client.unstage(&a, &staging).await.unwrap();
 }

@@ -65,11 +65,9 @@ impl Volumes {
         let fields = [("target", target.display().to_string().into())];
         self.log.event(Level::Debug, "publishing", &fields);
         let staging = self.staging_of(request, target).await?;
-        if request.purpose != Purpose::Stage
-            && let Some(stage) = self.stages.get(target).await?
-            && self.mounted(target)?.is_some()
-        {
-            let what = format!("volume {} is staged there", stage.volume_id);
+        let is_stage = request.purpose == Purpose::Stage;
+        if let Some((volume, how)) = self.other_use(is_stage, target).await? {
+            let what = format!("is in use: volume {volume} is {how} there");
             return Err(taken(target, &what));
         }
         let staging = staging.as_deref();

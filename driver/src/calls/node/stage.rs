@@ -209,7 +209,8 @@ impl Volumes {
     ) -> Result<Option<Option<FileLock>>, NodeError> {
         let _lock = self.records.lock().await?;
         let record = self.stages.get(staging).await?;
-        if !self.may_go(volume_id, staging, record.as_ref()).await? {
+        let here = record.as_ref();
+        if !self.may_go(volume_id, staging, here, true).await? {
             return Ok(None);
         }
         if let Some(target) = self.published_from(staging).await? {

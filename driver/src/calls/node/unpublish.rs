@@ -67,7 +67,8 @@ impl Volumes {
 
     async fn unpublish_at(&self, volume_id: &str, target: &Path) -> Result<(), NodeError> {
         let record = self.records.get(target).await?;
-        if !self.may_go(volume_id, target, record.as_ref()).await? {
+        let here = record.as_ref();
+        if !self.may_go(volume_id, target, here, false).await? {
             return Ok(());
         }
         let is_mounted = self.mounted(target)?.is_some();
@@ -109,15 +110,17 @@ impl Volumes {
         Ok(())
     }
 
-    /// Whether `volume_id`, of which `record` tells, may be taken away from `target`; `false` when there is nothing of it.
+    /// Whether `volume_id`, of which `record` tells, may be taken away from `target`; `false` when there is nothing of it. What `is_stage` is
+    /// unstaged, and else unpublished.
     ///
     /// # Errors
-    /// When another volume is there, or a mount that is not proved to be this one's.
+    /// When another volume is there, or this one in another use, or a mount that is not proved to be this one's.
     pub(super) async fn may_go(
         &self,
         volume_id: &str,
         target: &Path,
         record: Option<&PublishRecord>,
+        is_stage: bool,
     ) -> Result<bool, NodeError> {
         let mounts = self.mounts()?;
         let here = mountinfo::at(&mounts, target);
@@ -134,6 +137,15 @@ impl Volumes {
             }
             Some(_) => Ok(true),
             None => {
+                if !here.is_empty()
+                    && let Some((volume, how)) = self.other_use(is_stage, target).await?
+                {
+                    let what = format!("volume {volume} is {how} there");
+                    return Err(match volume == volume_id {
+                        true => taken(target, &format!("is in use: {what}")),
+                        false => NodeError::not_published(volume_id, target, &format!("; {what}")),
+                    });
+                }
                 for mount in here {
                     if !self.proves(volume_id, None, mount, &mounts).await? {
                         return Err(taken(target, &foreign_mount(mount)));

@@ -77,6 +77,24 @@ impl Volumes {
         }
     }
 
+    /// What the other kind of record than that of a stage, or of a publish, tells of `target`: the volume, and the word for what it is
+    /// there. One path has at most one of both, or an end of one would take the other away.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub(super) async fn other_use(
+        &self,
+        is_stage: bool,
+        target: &Path,
+    ) -> Result<Option<(String, &'static str)>, NodeError> {
+        let (records, how) = match is_stage {
+            true => (&self.records, "published"),
+            false => (&self.stages, "staged"),
+        };
+        let record = records.get(target).await?;
+        Ok(record.map(|record| (record.volume_id, how)))
+    }
+
     /// Runs `work` at `target`, or joins the same that runs there, and waits for it until `deadline`. It goes on when
     /// its caller gives up.
     pub(super) async fn run<W>(
