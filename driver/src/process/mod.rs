@@ -16,5 +16,8 @@ pub mod relay;
 pub mod server;
 pub mod socket;
 pub mod start;
-#[expect(clippy::disallowed_methods, reason = "before anybody is served")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "before anybody is served, or in the disk's thread"
+)]
 pub mod work_folder;

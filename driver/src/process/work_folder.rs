@@ -1,9 +1,10 @@
-//! Makes the folder for what must outlive a restart, and checks that others neither look into it nor write in it. Owns these checks
-//! and the private folder below an open one; must not know what is kept there.
+//! Makes the folder for what must outlive a restart, and checks that others neither look into it nor write in it. Owns these checks,
+//! the private folder below an open one, and how files there are opened; must not know what is kept there.
 
-use std::fs::DirBuilder;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The permissions of others that a private folder has not.
@@ -72,6 +73,29 @@ pub fn own_folder(folder: &Path) -> io::Result<()> {
 /// As [`own_folder`].
 pub fn private_folder(folder: &Path) -> io::Result<()> {
     closed_to_others(make(folder)?.1, ALL_OF_OTHERS)
+}
+
+/// Opens what is in a file's place, and does not wait for the other end of a FIFO that somebody has put there.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open(path: &Path, how: OFlags) -> rustix::io::Result<File> {
+    let how = how | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    rustix::fs::open(path, how, Mode::empty()).map(File::from)
+}
+
+/// An empty file at `path` that is new: what was there, such as the draft of a process that was killed, or a symlink or FIFO that
+/// somebody has put there, is removed.
+///
+/// # Errors
+/// When a folder is there, or the file cannot be made.
+pub fn new_file(path: &Path) -> io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut how = OpenOptions::new();
+    how.write(true).create_new(true).mode(0o600).open(path)
 }
 
 fn closed_to_others(seen: Seen, denied: u32) -> io::Result<()> {

@@ -1,13 +1,14 @@
 //! The mount options that shares were opened with, kept over restarts. Owns the file in the work folder. It is a hint, and no
 //! more: without it a call must bring its options again. Options out of secrets are not for this file.
 
+use crate::process::work_folder::{new_file, open};
 use csi_nfs_store::export::Export;
 use csi_proto::lock::lock;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -31,9 +32,11 @@ pub(super) struct Remembered {
 impl Remembered {
     /// What `file` tells. One that cannot be read or understood tells nothing.
     pub(super) fn load(file: Option<PathBuf>) -> Self {
-        let text = file.as_deref().and_then(|file| fs::read(file).ok());
-        let entries: Vec<KeptOptions> = text
-            .and_then(|text| serde_json::from_slice(&text).ok())
+        let opened = file.as_deref().map(|file| open(file, OFlags::RDONLY));
+        let mut text = Vec::new();
+        let read = opened.and_then(|opened| opened.ok()?.read_to_end(&mut text).ok());
+        let entries: Vec<KeptOptions> = read
+            .and_then(|_| serde_json::from_slice(&text).ok())
             .unwrap_or_default();
         let options = entries.into_iter().map(|it| (it.export, it.options));
         Self {
@@ -62,6 +65,15 @@ pub(super) fn remember(
     export: Export,
     options: Vec<String>,
 ) -> io::Result<()> {
+    remember_by(write, remembered, export, options)
+}
+
+fn remember_by(
+    write: impl FnOnce(&Path, &BTreeMap<Export, Vec<String>>) -> io::Result<()>,
+    remembered: &Mutex<Remembered>,
+    export: Export,
+    options: Vec<String>,
+) -> io::Result<()> {
     let (file, mut all) = {
         let remembered = lock(remembered);
         (remembered.file.clone(), remembered.options.clone())
@@ -83,12 +95,7 @@ fn write(file: &Path, options: &BTreeMap<Export, Vec<String>>) -> io::Result<()>
         })
         .collect();
     let draft = file.with_extension("draft");
-    let mut content: File = File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&draft)?;
+    let mut content = new_file(&draft)?;
     content.write_all(&serde_json::to_vec_pretty(&entries)?)?;
     content.sync_all()?;
     fs::rename(&draft, file)
@@ -135,37 +142,31 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_the_file_but_who_writes_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("options.json");
-        // To open a pipe waits for a reader, as to open a file does for a disk that stands still.
-        let draft = file.with_extension("draft");
-        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
-        rustix::fs::mknodat(rustix::fs::CWD, &draft, kind, mode, 0).unwrap();
         let export = Export::parse("nas", "/a").unwrap();
         let options = ["vers=3".to_owned()];
-        let remembered = Mutex::new(Remembered::load(Some(file)));
-        std::thread::scope(|scope| {
-            let (begun, thread) = std::sync::mpsc::channel();
-            let (remembered, of) = (&remembered, export.clone());
-            let options = options.to_vec();
-            let writing = scope.spawn(move || {
-                begun.send(rustix::thread::gettid()).unwrap();
-                remember(remembered, of, options)
-            });
-            let thread = thread.recv().unwrap().as_raw_nonzero();
-            // Until it sleeps, which is in opening the pipe.
-            while !fs::read_to_string(format!("/proc/self/task/{thread}/stat"))
-                .unwrap()
-                .contains(") S ")
-            {
-                std::thread::yield_now();
-            }
+        let remembered = Mutex::new(Remembered::load(Some("/options.json".into())));
+        // While it is written, and where that fails it is tried again.
+        let writing = |_: &Path, _: &BTreeMap<_, _>| {
             assert!(remembered.try_lock().is_ok());
-            let reader = File::open(&draft).unwrap();
-            // A pipe cannot be synced: that is an error, and it is tried again.
-            drop(reader);
-            assert!(writing.join().unwrap().is_err());
-        });
+            Err(io::ErrorKind::Other.into())
+        };
+        let written = remember_by(writing, &remembered, export.clone(), options.to_vec());
+        assert!(written.is_err());
         assert!(lock(&remembered).is_new(&export, &options));
+    }
+
+    /// It would never end, where somebody waited for the other end.
+    #[test]
+    fn nobody_waits_for_the_other_end_of_a_fifo() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("options.json");
+        for path in [&file, &file.with_extension("draft")] {
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, 0o600.into()).unwrap();
+        }
+        let export = Export::parse("nas", "/a").unwrap();
+        let options = ["vers=3".to_owned()];
+        let remembered = Mutex::new(Remembered::load(Some(file.clone())));
+        remember(&remembered, export.clone(), options.to_vec()).unwrap();
+        assert!(!Remembered::load(Some(file)).is_new(&export, &options));
     }
 }

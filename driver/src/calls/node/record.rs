@@ -7,9 +7,9 @@ use crate::calls::node::error::NodeError;
 use crate::mount::mountinfo::{self, Mount};
 use crate::process::disk_thread::DiskThread;
 use crate::process::log::{Level, Log};
-use crate::process::work_folder::private_folder;
+use crate::process::work_folder::{new_file, open, private_folder};
 use csi_nfs_store::share::paths::sub_path::encode_name;
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -306,8 +306,8 @@ impl RecordFiles {
     fn put(&self, record: &PublishRecord) -> io::Result<()> {
         let path = self.path(&record.target);
         let temporary = path.with_extension("new");
+        let mut file = new_file(&temporary).map_err(|error| named(&temporary, &error))?;
         let written = (|| {
-            let mut file = File::create(&temporary)?;
             file.write_all(&serde_json::to_vec(record)?)?;
             file.sync_all()?;
             std::fs::rename(&temporary, &path)
@@ -323,6 +323,7 @@ impl RecordFiles {
     fn remove(&self, target: &Path) -> io::Result<()> {
         let path = self.path(target);
         match std::fs::remove_file(&path) {
+            Err(error) if is_nothing(&error) => Ok(()),
             // What is no file was no record, and whoever publishes there again is told of it.
             Err(error) if !is_nothing(&error) && error.kind() != io::ErrorKind::IsADirectory => {
                 Err(named(&path, &error))
@@ -348,13 +349,6 @@ fn lock(path: &Path, how: FlockOperation) -> io::Result<File> {
     }?;
     rustix::fs::flock(&file, how)?;
     Ok(file)
-}
-
-/// Opens what is in a record's place, and does not wait for the other end of a FIFO that somebody has put there.
-#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
-fn open(path: &Path, how: OFlags) -> rustix::io::Result<File> {
-    let how = how | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    rustix::fs::open(path, how, Mode::empty()).map(File::from)
 }
 
 fn is_nothing(error: &io::Error) -> bool {

@@ -237,6 +237,60 @@ async fn a_folder_in_the_place_of_a_record_is_named_and_keeps_no_volume_publishe
     client.publish(publish).await.unwrap();
 }
 
+/// What lies where a record is drafted is nothing of the driver's: nobody waits for its other end, and nothing is written through it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_in_the_place_of_a_draft_holds_up_no_record() {
+    let rig = Rig::new();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let volume = create(&client, "pvc-1").await;
+    let (id, target) = (&volume.volume_id, rig.path("target"));
+    let mut publish = publish_request(id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context.clone();
+    client.publish(publish.clone()).await.unwrap();
+    let mut records = std::fs::read_dir(rig.path("work/publishes")).unwrap();
+    let draft = records
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+        .with_extension("new");
+    client.unpublish(id, &target).await.unwrap();
+
+    std::fs::create_dir(&draft).unwrap();
+    let refused = client.publish(publish.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    let named = refused.message().contains(draft.to_str().unwrap());
+    assert!(named, "{refused}");
+    std::fs::remove_dir(&draft).unwrap();
+
+    std::fs::write(rig.path("precious"), "x").unwrap();
+    std::os::unix::fs::symlink(rig.path("precious"), &draft).unwrap();
+    client.publish(publish.clone()).await.unwrap();
+    assert_eq!(std::fs::read(rig.path("precious")).unwrap(), b"x");
+    client.unpublish(id, &target).await.unwrap();
+
+    mkfifoat(CWD, &draft, 0o600.into()).unwrap();
+    client.publish(publish).await.unwrap();
+    client.unpublish(id, &target).await.unwrap();
+    let left = std::fs::read_dir(rig.path("work/publishes")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+/// A FIFO that nobody writes to, where the options of shares are kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_in_the_place_of_the_kept_options_holds_up_no_start() {
+    let rig = Rig::new();
+    let driver = rig.driver();
+    driver.kill();
+    for name in ["share-options.json", "share-options.draft"] {
+        mkfifoat(CWD, rig.path("work").join(name), 0o600.into()).unwrap();
+    }
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    create(&client, "pvc-1").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn mounts_and_folders_of_others_are_left_alone() {
     let rig = Rig::new();
