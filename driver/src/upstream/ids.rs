@@ -218,13 +218,13 @@ fn export(server: &str, share: &str) -> Result<Export, String> {
     if !share.is_empty() && share.split('/').any(odd) {
         return Err("its share has an empty component, '.' or '..'".to_owned());
     }
-    let is_records = |part: &str| part.eq_ignore_ascii_case(RECORDS_FOLDER);
-    if share.split('/').any(is_records) {
-        return Err(format!(
+    let export = Export::parse(server, &format!("/{share}")).map_err(|error| error.to_string())?;
+    match export.is_private() {
+        true => Err(format!(
             "its share is in the driver's own folder {RECORDS_FOLDER}"
-        ));
+        )),
+        false => Ok(export),
     }
-    Export::parse(server, &format!("/{share}")).map_err(|error| error.to_string())
 }
 
 /// A template that was never filled in, so that several volumes may share the folder.

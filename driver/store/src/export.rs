@@ -1,6 +1,6 @@
 //! The name of an NFS export: a server and an absolute path. Owns its syntax; must not connect or mount.
 
-use crate::share::paths::sub_path::SubPath;
+use crate::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thiserror::Error;
@@ -79,6 +79,12 @@ impl Export {
             server: self.server.clone(),
             path: format!("{}/{sub_path}", self.path.trim_end_matches('/')),
         }
+    }
+
+    /// Whether it is the driver's own folder of a share, or lies in one; in any case, since servers may fold it.
+    pub fn is_private(&self) -> bool {
+        let mut components = self.path.split('/');
+        components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER))
     }
 
     /// The host name or address, IPv6 without brackets.

@@ -241,8 +241,7 @@ impl Shares {
 
     /// The share at an address, by which ids name it unless that is too long.
     pub(crate) fn at(&self, export: Export) -> Result<Chosen, ControllerError> {
-        let mut components = export.path().split('/');
-        if components.any(|part| part.eq_ignore_ascii_case(RECORDS_FOLDER)) {
+        if export.is_private() {
             return Err(ControllerError::Invalid(format!(
                 "the share {:?} is in the driver's own folder {RECORDS_FOLDER}",
                 export.path()

@@ -15,7 +15,7 @@ use crate::mount::task::Ownership;
 use crate::process::config::Config;
 use crate::upstream::attributes;
 use csi_nfs_store::export::Export;
-use csi_nfs_store::share::paths::sub_path::SubPath;
+use csi_nfs_store::share::paths::sub_path::{RECORDS_FOLDER, SubPath};
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodeStageVolumeRequest};
 use std::path::{Component, Path, PathBuf};
@@ -172,6 +172,15 @@ fn check(
     let mut export = Export::parse(required("server")?, required("share")?)?;
     if !config.may_use_server(export.server()) {
         return Err(NodeError::ServerDenied(export.server().to_owned()));
+    }
+    if export.is_private() {
+        return Err(NodeError::Invalid {
+            field: "share",
+            problem: format!(
+                "{:?} is in the driver's own folder {RECORDS_FOLDER}",
+                export.path()
+            ),
+        });
     }
     let sub_dir = given("subDir").filter(|text| !text.trim_matches('/').is_empty());
     let mut sub_dir = match (sub_dir, config.upstream) {

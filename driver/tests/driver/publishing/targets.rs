@@ -381,6 +381,13 @@ async fn a_publish_that_cannot_be_leaves_nothing() {
             Code::Ok
         );
     }
+    // The driver's own folder, in any case, since servers may fold it.
+    for share in ["/.csi-nfs", "/.CSI-nfs/volumes"] {
+        let mut private = publish_request("a", &rig.path("t"), mode);
+        private.volume_context.insert("share".into(), share.into());
+        private.volume_context.remove("subDir");
+        assert_eq!(code(client.publish(private).await), Code::InvalidArgument);
+    }
     let mut inline = publish_request("a", &rig.path("t"), mode);
     let key = "csi.storage.k8s.io/ephemeral".to_owned();
     inline.volume_context.insert(key, "true".to_owned());
