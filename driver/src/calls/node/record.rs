@@ -203,7 +203,7 @@ impl PublishRecords {
         self.on_disk(move |files| files.put(&record)).await
     }
 
-    /// Removes the record of a target, if there is one.
+    /// Removes the record of a target, if there is one. On a disk that has become read-only it stays.
     ///
     /// # Errors
     /// When it exists and cannot be removed. After `TimedOut` it may be removed later, as for [`PublishRecords::put`].
@@ -325,10 +325,10 @@ impl RecordFiles {
         match std::fs::remove_file(&path) {
             Err(error) if is_nothing(&error) => Ok(()),
             // What is no file was no record, and whoever publishes there again is told of it.
-            Err(error) if !is_nothing(&error) && error.kind() != io::ErrorKind::IsADirectory => {
-                Err(named(&path, &error))
-            }
-            _ => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(()),
+            // A disk with an error keeps no volume: a record of what is gone is in nobody's way.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok(()),
+            removed => removed.map_err(|error| named(&path, &error)),
         }
     }
 

@@ -91,6 +91,46 @@ async fn a_full_work_folder_keeps_no_volume() {
     }
 }
 
+/// As after an error of its disk. What is gone is gone, though its record stays, and a record of nothing is in nobody's way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_work_folder_that_has_become_read_only_keeps_no_volume() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path("work")).unwrap();
+    small_disk(&rig, "work", "mode=0700");
+    make_volume(&rig, "a");
+    std::fs::create_dir(rig.path("staging")).unwrap();
+    let _driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let (staging, target) = (rig.path("staging"), rig.path("target"));
+    let mut publish = publish_request("a", &target, Mode::SingleNodeWriter);
+    let stage = stage_request(&mut publish, &staging);
+    let mut elsewhere = publish.clone();
+    elsewhere.target_path = rig.path("elsewhere").display().to_string();
+    let remount = |how: &str| {
+        let mut mount = rig.command("mount");
+        let mount = mount.args(["-o", &format!("remount,{how}")]);
+        assert!(run(mount.arg(rig.path("work"))).0.success());
+    };
+    client.stage(stage.clone()).await.unwrap();
+    client.publish(publish.clone()).await.unwrap();
+    remount("ro");
+    client.publish(publish.clone()).await.unwrap();
+    for _ in 0..2 {
+        client.unpublish("a", &target).await.unwrap();
+        assert!(rig.mounts("target").is_empty() && !target.exists());
+    }
+    assert_eq!(code(client.publish(publish).await), Code::Internal);
+    let ready = probe(&client).await.map(drop);
+    assert_eq!(code(ready), Code::FailedPrecondition);
+    for _ in 0..2 {
+        client.unstage("a", &staging).await.unwrap();
+        assert!(rig.mounts("staging").is_empty());
+    }
+    remount("rw");
+    client.stage(stage).await.unwrap();
+    client.publish(elsewhere).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_full_share_gives_its_volumes_back() {
     for size in SIZES {
