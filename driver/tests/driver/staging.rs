@@ -422,3 +422,27 @@ async fn a_publish_and_a_stage_are_not_taken_for_each_other() {
     assert!(rig.mounts("a-staging").is_empty());
     client.unstage(&a, &staging).await.unwrap();
 }
+
+/// Staging is off and the work folder lost, so that only the mount tells of what was staged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_was_staged_goes_without_a_record_and_without_the_flag() {
+    let rig = Rig::new();
+    make_volume(&rig, "a");
+    let driver = rig.driver_with(&["--stage"]);
+    let client = Client::connect(&rig).await;
+    let (mut stage, _) = requests(&rig, "a", "target");
+    stage.volume_id = "server/#00000000000000000000000000.0000000000000000.0000000000000000".into();
+    let (id, staging) = (stage.volume_id.clone(), rig.path("a-staging"));
+    client.stage(stage).await.unwrap();
+    driver.kill();
+    std::fs::remove_dir_all(rig.path("work")).unwrap();
+    let _driver = rig.driver();
+    let client = Client::connect(&rig).await;
+    let other = code(client.unstage("other", &staging).await);
+    assert_eq!(other, Code::FailedPrecondition);
+    assert_eq!(rig.mounts("a-staging").len(), 1);
+    client.unstage(&id, &staging).await.unwrap();
+    assert!(rig.mounts("a-staging").is_empty());
+    let gone = code(client.unstage(&id, &staging).await);
+    assert_eq!(gone, Code::Unimplemented);
+}

@@ -170,17 +170,21 @@ impl Volumes {
             .await
     }
 
-    /// Whether a record says that something was staged at `staging`, as by a driver that staged before this one.
+    /// Whether something may be staged at `staging`, as by a driver that staged before this one: a record says so, or something is
+    /// mounted there that was not published.
     ///
     /// # Errors
-    /// When the records or the path cannot be read by `deadline`.
+    /// When the records, the mounts or the path cannot be read by `deadline`.
     pub async fn has_stage(&self, staging: &Path, deadline: Instant) -> Result<bool, NodeError> {
         let looking = async {
             let Some(staging) = target::locate(staging).await? else {
                 return Ok(false);
             };
-            let record = self.stages.get(&staging).await?;
-            Ok(record.is_some())
+            if self.stages.get(&staging).await?.is_some() {
+                return Ok(true);
+            }
+            let is_published = self.records.get(&staging).await?.is_some();
+            Ok(!is_published && self.mounted(&staging)?.is_some())
         };
         found_by(deadline, staging, looking).await
     }
