@@ -314,6 +314,11 @@ mod tests {
                 "the reply is not valid: ",
             ),
             (Sent(200, &[GRPC], &[], OK), "the reply is not valid: "),
+            // HTTP/2 itself is wrong.
+            (
+                Sent(200, &[GRPC, ("content-length", b"1")], &[0; 5], OK),
+                "the reply is not valid: ",
+            ),
             (
                 Sent(200, &[GRPC], &[0, 0, 0, 0, 1, 255], OK),
                 "the reply is not valid: ",

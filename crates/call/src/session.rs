@@ -384,11 +384,13 @@ fn unanswered(status: Status) -> Status {
     if Lost::of(&status).is_some() {
         return status;
     }
-    // A stream that was reset with a reason is an answer.
-    let is_reset = causes(source).any(|cause| {
-        let http2 = cause.downcast_ref::<h2::Error>();
-        http2.is_some_and(|error| error.reason().is_some())
-    });
+    let http2 = causes(source).find_map(|cause| cause.downcast_ref::<h2::Error>());
+    // What this side finds wrong in HTTP/2 is no answer.
+    if let Some(error) = http2.filter(|error| error.is_library()) {
+        return Unreadable::status(error);
+    }
+    // A stream that was reset with a reason is one.
+    let is_reset = http2.is_some_and(|error| error.reason().is_some());
     match status.code() {
         Code::Unavailable if !is_reset => Lost::status(false, source),
         Code::Unknown | Code::Cancelled if !is_reset => Lost::status(true, source),
