@@ -142,6 +142,42 @@ fn a_list_is_begun_again_whose_token_has_become_invalid() {
 }
 
 #[test]
+fn a_size_that_is_told_later_is_no_other_one() {
+    let driver = driver_with(
+        &[
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::GetVolume,
+        ],
+        &[],
+    );
+    let volumes = Volumes::default();
+    let made = volumes.clone();
+    driver.answer("CreateVolume", move |request| {
+        let request: v1::CreateVolumeRequest = request.decode();
+        let mut volume = volume(&request.name);
+        if made.list().insert(request.name) {
+            volume.capacity_bytes = 0;
+        }
+        Reply::message(&v1::CreateVolumeResponse {
+            volume: Some(volume),
+        })
+    });
+    volumes.deleted_by(&driver);
+    driver.answer("ControllerGetVolume", |request| {
+        let request: v1::ControllerGetVolumeRequest = request.decode();
+        Reply::message(&v1::ControllerGetVolumeResponse {
+            volume: Some(volume(&request.volume_id)),
+            status: Some(Default::default()),
+        })
+    });
+    let csi = Csi::at(driver.endpoint());
+    let filter = "create-volume/is-idempotent --filter get-volume/answers";
+    let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
+    assert!(run.stdout.contains("\n2 passed "), "{run}");
+    is_clean(&csi);
+}
+
+#[test]
 fn a_limit_of_calls_in_a_time_is_no_failure() {
     let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
     let volumes = Volumes::default();

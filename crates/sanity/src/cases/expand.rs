@@ -1,7 +1,7 @@
 //! ControllerExpandVolume and NodeExpandVolume.
 
 use super::create_volume::keeps_the_name;
-use super::get_volume::get;
+use super::get_volume::{get, same_size};
 use super::list_volumes::entry_of;
 use crate::vocabulary::*;
 
@@ -26,9 +26,8 @@ pub fn cases(list: &mut Cases) {
         if c.has(LIST_VOLUMES) {
             shown.extend(entry_of(c, &volume.id())?.volume);
         }
-        each(shown, |volume| match volume.capacity_bytes {
-            0 => Ok(()),
-            found => c.demands_of(REPLIES, || same("the size", &size, &found)),
+        each(shown, |volume| {
+            c.demands_of(REPLIES, || same_size(size, volume.capacity_bytes))
         })
     });
     list.rule("ControllerExpandVolume to a size that the volume has already answers OK");

@@ -132,10 +132,13 @@ pub fn as_created(c: &Context, volume: &Volume, found: &v1::Volume) -> Verdict {
             &pairs_text(again),
         )?;
     }
-    match found.capacity_bytes {
-        0 => Ok(()),
-        size => same("the size", &created.capacity_bytes, &size),
-    }
+    same_size(created.capacity_bytes, found.capacity_bytes)
+}
+
+/// Demands the size of before, where both are known.
+pub fn same_size(was: i64, is: i64) -> Verdict {
+    let kept = was == 0 || is == 0 || was == is;
+    ensure(kept, format!("the size {was}"), is.to_string())
 }
 
 /// The places of a volume, in any order.
