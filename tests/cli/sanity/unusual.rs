@@ -8,6 +8,7 @@ use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::volume_content_source::Type as Source;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -175,6 +176,34 @@ fn a_size_that_is_told_later_is_no_other_one() {
     let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
     assert!(run.stdout.contains("\n2 passed "), "{run}");
     is_clean(&csi);
+}
+
+#[test]
+fn a_clone_that_is_not_advertised_is_a_failure_where_it_may_be_empty() {
+    for (names_source, counts) in [
+        (true, "\n1 passed (1 with a warning), 0 failed"),
+        (false, "\n0 passed (0 with warnings), 1 failed"),
+    ] {
+        let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+        driver.answer("CreateVolume", move |request| {
+            let request: v1::CreateVolumeRequest = request.decode();
+            let source = request.volume_content_source;
+            let kind = source.as_ref().and_then(|source| source.r#type.as_ref());
+            if matches!(kind, Some(Source::Snapshot(_))) {
+                return Reply::error(Code::InvalidArgument, "there are no snapshots");
+            }
+            let mut volume = volume(&request.name);
+            volume.content_source = source.filter(|_| names_source);
+            Reply::message(&v1::CreateVolumeResponse {
+                volume: Some(volume),
+            })
+        });
+        let csi = Csi::at(driver.endpoint());
+        let filter = "from-a-source-that-is-not-advertised";
+        let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter));
+        assert!(run.stdout.contains(counts), "{run}");
+        is_clean(&csi);
+    }
 }
 
 #[test]

@@ -193,21 +193,29 @@ pub fn cases(list: &mut Cases) {
         request.volume_content_source = Some(v1::VolumeContentSource { r#type: None });
         c.refused(request, &[InvalidArgument])
     });
-    list.error("CreateVolume from a kind of source that the plugin does not advertise is refused");
+    list.error("CreateVolume from a kind of source that the plugin does not advertise should be refused, and makes no volume without the source");
     list.changes("from-a-source-that-is-not-advertised", |c| {
         let volume = c.volume()?;
         let mut none = v1::Snapshot::default();
         "csi-sanity-no-snapshot".clone_into(&mut none.snapshot_id);
-        let copies = [
-            (CREATE_DELETE_SNAPSHOT, c.restore(&none)?),
-            (CLONE_VOLUME, c.clone_of(volume.id())?),
-        ];
-        let copies = copies.into_iter().filter(|(need, _)| !c.has(*need));
-        let copies: Vec<_> = copies.map(|(_, copy)| copy).collect();
-        skip_unless(!copies.is_empty(), "both kinds of sources are advertised")?;
-        each(copies, |copy| {
-            c.refused(copy, &[InvalidArgument, NotFound, Unimplemented])
-        })
+        let codes = [InvalidArgument, NotFound, Unimplemented];
+        let (restores, clones) = (c.has(CREATE_DELETE_SNAPSHOT), c.has(CLONE_VOLUME));
+        let both = restores && clones;
+        skip_unless(!both, "both kinds of sources are advertised")?;
+        if !restores {
+            c.refused(c.restore(&none)?, &codes)?;
+        }
+        let clone = c.clone_of(volume.id())?;
+        let source = clone.volume_content_source.clone();
+        if !clones && let Some(reply) = c.ok_or(clone, &codes)? {
+            // Where nothing says that it is a clone, it may be empty.
+            let told = reply.volume.unwrap_or_default().content_source == source;
+            let refused = "CreateVolume is refused";
+            let named = format!("{refused}, or names the source");
+            ensure(told, named, "it answered OK without that content_source")?;
+            c.should(false, refused, "it made a clone");
+        }
+        Ok(())
     });
 }
 
