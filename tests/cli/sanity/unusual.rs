@@ -6,6 +6,7 @@ use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
+use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_content_source::Type as Source;
@@ -204,6 +205,33 @@ fn a_clone_that_is_not_advertised_is_a_failure_where_it_may_be_empty() {
         assert!(run.stdout.contains(counts), "{run}");
         is_clean(&csi);
     }
+}
+
+#[test]
+fn more_may_be_used_and_available_than_the_size() {
+    let driver = driver_with(
+        &[ControllerCapability::CreateDeleteVolume],
+        &[NodeCapability::GetVolumeStats],
+    );
+    driver.answer("CreateVolume", |request| {
+        Volumes::default().make(&request.decode::<v1::CreateVolumeRequest>().name)
+    });
+    let usage = v1::VolumeUsage {
+        unit: v1::volume_usage::Unit::Bytes.into(),
+        total: 1 << 20,
+        used: 2 << 20,
+        available: 1 << 40,
+    };
+    let stats = v1::NodeGetVolumeStatsResponse {
+        usage: vec![usage],
+        volume_condition: None,
+    };
+    driver.on("NodeGetVolumeStats", Reply::message(&stats));
+    let csi = Csi::at(driver.endpoint());
+    let filter = "node/stats/are-of-the-volume --paths=false";
+    let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
+    assert!(run.stdout.contains("\n1 passed (0 with warnings)"), "{run}");
+    is_clean(&csi);
 }
 
 #[test]
