@@ -363,8 +363,8 @@ impl Core {
         self.path_of_volume(path, "volume_path", Defect::NodeExpandWithoutPath)?;
         self.authenticate(&request.secrets)?;
         let range = request.capacity_range.unwrap_or_default();
-        let state = self.state();
-        let Some(volume) = state.volumes.get(&id) else {
+        let mut state = self.state();
+        let Some(mut capacity) = state.volumes.get(&id).map(|one| one.capacity) else {
             let overlooks = self.has(Defect::NodeExpandUnknownVolume)
                 || id.is_empty() && self.has(Defect::NodeExpandWithoutVolumeId);
             return match overlooks {
@@ -380,14 +380,22 @@ impl Core {
         if range.required_bytes < 0 || range.limit_bytes < 0 || reversed {
             return Err(Status::invalid_argument("capacity_range is not a range"));
         }
-        if range.required_bytes > volume.capacity {
-            let message = "the volume has to be expanded by the controller first";
-            return Err(Status::out_of_range(message));
+        if range.required_bytes > capacity {
+            if self.controller_can(ControllerCapability::ExpandVolume) {
+                let message = "the volume has to be expanded by the controller first";
+                return Err(Status::out_of_range(message));
+            }
+            let new = self.size_in(request.capacity_range, capacity)?;
+            self.has_bytes(&state, new - capacity)?;
+            if let Some(volume) = state.volumes.get_mut(&id) {
+                volume.capacity = new;
+            }
+            capacity = new;
         }
         if self.has(Defect::NodeExpandAnswersOldSize) && range.required_bytes > 1 {
             return Ok(range.required_bytes / 2);
         }
-        Ok(volume.capacity)
+        Ok(capacity)
     }
 
     /// Whether the node told this id of itself, for a driver that tells wrong ones.

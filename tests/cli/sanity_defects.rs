@@ -240,6 +240,8 @@ fn drivers_that_can_do_less_pass_too() {
         expansion: Some(Expansion::Offline),
         ..Options::default()
     };
+    let expanded_at_node =
+        Options::default().without_controller(ControllerCapability::ExpandVolume);
     let unstaged = Options::default()
         .without_node(NodeCapability::StageUnstageVolume)
         .without_controller(ControllerCapability::PublishUnpublishVolume)
@@ -257,6 +259,7 @@ fn drivers_that_can_do_less_pass_too() {
     let drivers = [
         ("slow snapshots", slow_snapshots),
         ("offline", offline),
+        ("expanded at the node", expanded_at_node),
         ("unstaged", unstaged),
         ("unplaced", unplaced),
         ("without snapshots", without_snapshots),

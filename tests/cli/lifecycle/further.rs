@@ -88,6 +88,19 @@ fn a_driver_that_does_not_say_when_expands_what_is_not_published() {
 }
 
 #[test]
+fn a_node_expands_alone_where_the_controller_does_not() {
+    let csi = Csi::at("mock:m");
+    fs::create_dir(csi.home().join("m")).unwrap();
+    csi.file(
+        "m/settings.toml",
+        "capability = '-controller/EXPAND_VOLUME'",
+    );
+    let run = csi.run("lifecycle --only expand").succeeds();
+    let expanded = "ok node expand-volume ";
+    assert!(run.stdout.contains(expanded), "{run}");
+}
+
+#[test]
 fn a_snapshot_that_is_not_ready_in_time_is_late() {
     let csi = Csi::at("mock:m");
     fs::create_dir(csi.home().join("m")).unwrap();
