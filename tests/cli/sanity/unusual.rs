@@ -235,6 +235,37 @@ fn more_may_be_used_and_available_than_the_size() {
 }
 
 #[test]
+fn a_node_that_expands_alone_gives_more_or_refuses() {
+    let volume = v1::NodeExpandVolumeResponse {
+        capacity_bytes: 1 << 20,
+    };
+    let same = Reply::message(&volume);
+    let none = Reply::error(Code::OutOfRange, "there is no more");
+    for (more, code) in [(same.clone(), 3), (none, 0)] {
+        let driver = driver_with(
+            &[ControllerCapability::CreateDeleteVolume],
+            &[NodeCapability::ExpandVolume],
+        );
+        driver.answer("CreateVolume", |request| {
+            Volumes::default().make(&request.decode::<v1::CreateVolumeRequest>().name)
+        });
+        let same = same.clone();
+        driver.answer("NodeExpandVolume", move |request| {
+            let request: v1::NodeExpandVolumeRequest = request.decode();
+            let asked = request.capacity_range.unwrap_or_default().required_bytes;
+            match asked > volume.capacity_bytes {
+                true => more.clone(),
+                false => same.clone(),
+            }
+        });
+        let csi = Csi::at(driver.endpoint());
+        let filter = "node/expand/expands --filter replies/node-expand --paths=false";
+        sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).exits(code);
+        is_clean(&csi);
+    }
+}
+
+#[test]
 fn a_limit_of_calls_in_a_time_is_no_failure() {
     let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
     let volumes = Volumes::default();

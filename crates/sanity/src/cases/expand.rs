@@ -119,7 +119,7 @@ pub fn cases(list: &mut Cases) {
         };
         c.refused(request, &[NotFound])
     });
-    list.rule("NodeExpandVolume after ControllerExpandVolume answers OK with at least the required size, also when repeated");
+    list.rule("NodeExpandVolume, after ControllerExpandVolume where that is advertised, answers OK with at least the required size, also when repeated");
     list.also(EACH_ACCESS).changes("expands", |c| {
         let volume = c.volume()?;
         let (at_controller, online) = (c.has(EXPAND_VOLUME), c.driver().expands_online());
@@ -133,14 +133,16 @@ pub fn cases(list: &mut Cases) {
                 c.ok(double(c, &placed.volume))
             })?;
         }
-        let size = if at_controller {
-            2 * c.size()
-        } else {
-            c.size()
-        };
+        let mut size = 2 * c.size();
         // That the size lies in the range is a rule of the message.
         if at_controller {
             c.depends_on(EXPANDS);
+        } else if c
+            .ok_or(node_expand(c, &placed, size), &[OutOfRange])?
+            .is_none()
+        {
+            // What is below the node may have no more.
+            size = c.size();
         }
         each(0..2, |_| c.ok(node_expand(c, &placed, size)))
     });
