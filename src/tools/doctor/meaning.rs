@@ -8,12 +8,11 @@ use csi_rpc::facts::{ControllerCapability as C, NodeCapability as N, PluginCapab
 
 const CHECK: &str = "capabilities";
 
-/// What can be done, and after it what contradicts itself.
+/// What can be done, and after it what contradicts itself or has no effect.
 pub fn findings(advertised: &Advertised) -> Vec<Finding> {
-    let contradictions = contradictions(advertised).into_iter();
-    let wrong = contradictions.map(|(text, advice)| Finding::wrong(CHECK, text, advice));
     let summary = Finding::fine(CHECK, abilities(advertised).join("; "));
-    [summary].into_iter().chain(wrong).collect()
+    let contradictions = contradictions(advertised);
+    [summary].into_iter().chain(contradictions).collect()
 }
 
 /// What the driver can do, in words.
@@ -85,32 +84,33 @@ fn abilities(of: &Advertised) -> Vec<String> {
     words
 }
 
-/// What contradicts itself, with what to do.
-fn contradictions(of: &Advertised) -> Vec<(&'static str, &'static str)> {
-    const DRIVER: &str = "a defect of the driver: `csi sanity` has the rule";
+/// What contradicts itself. It is wrong only where a driver must not do so.
+fn contradictions(of: &Advertised) -> Vec<Finding> {
+    const RULE: &str = "`csi sanity` recommends that they go together";
     let expands = of.controller(C::ExpandVolume) || of.node(N::ExpandVolume);
     let says_how = of.expands_online() || of.expands_offline();
     let lists = of.controller(C::ListVolumes) || of.controller(C::GetVolume);
-    let table = [
-        (
-            says_how && !expands && of.serves_controller && of.serves_node,
-            "VolumeExpansion without EXPAND_VOLUME of the controller or the node: nobody expands",
-            "let controller or node advertise EXPAND_VOLUME, or the plugin no VolumeExpansion",
-        ),
+    let wrong = Finding::wrong(
+        CHECK,
+        "VolumeExpansion without EXPAND_VOLUME of the controller or the node: nobody expands",
+        "let controller or node advertise EXPAND_VOLUME, or the plugin no VolumeExpansion",
+    );
+    let is_wrong = says_how && !expands && of.serves_controller && of.serves_node;
+    let allowed = [
         (
             of.controller(C::PublishReadonly) && !of.controller(C::PublishUnpublishVolume),
             "PUBLISH_READONLY without PUBLISH_UNPUBLISH_VOLUME: nothing is ever attached",
-            DRIVER,
+            RULE,
         ),
         (
             of.controller(C::ListVolumesPublishedNodes) && !lists,
             "LIST_VOLUMES_PUBLISHED_NODES without LIST_VOLUMES or GET_VOLUME: nobody can see the nodes",
-            DRIVER,
+            RULE,
         ),
         (
             of.controller(C::VolumeCondition) && !lists,
             "VOLUME_CONDITION of the controller without LIST_VOLUMES or GET_VOLUME: nobody can see it",
-            DRIVER,
+            RULE,
         ),
         (
             of.node(N::VolumeCondition) && !of.node(N::GetVolumeStats),
@@ -121,12 +121,18 @@ fn contradictions(of: &Advertised) -> Vec<(&'static str, &'static str)> {
             of.serves_node
                 && of.serves_controller
                 && of.controller(C::SingleNodeMultiWriter) != of.node(N::SingleNodeMultiWriter),
-            "SINGLE_NODE_MULTI_WRITER of one end alone: ReadWriteOncePod needs both",
+            "SINGLE_NODE_MULTI_WRITER of one end alone: orchestrators send SINGLE_NODE_WRITER to the other one, also for \
+             ReadWriteOncePod",
             "let controller and node advertise it, or neither",
         ),
     ];
-    let found = table.into_iter().filter(|(is, ..)| *is);
-    found.map(|(_, text, advice)| (text, advice)).collect()
+    let allowed = allowed.into_iter().filter(|(is, ..)| *is);
+    let allowed = allowed.map(|(_, text, advice)| Finding::unknown(CHECK, text).advised(advice));
+    is_wrong
+        .then_some(wrong)
+        .into_iter()
+        .chain(allowed)
+        .collect()
 }
 
 #[cfg(test)]
@@ -178,43 +184,59 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_wrong() {
+    fn what_contradicts_itself_is_wrong_only_where_a_driver_must_not() {
         let service = [P::ControllerService];
-        for (expansion, controller, node, part) in [
+        let (wrong, allowed) = (State::Wrong, State::Unknown);
+        for (expansion, controller, node, state, part) in [
             (
                 true,
                 &[][..],
                 &[][..],
+                wrong,
                 "VolumeExpansion without EXPAND_VOLUME",
             ),
-            (false, &[C::PublishReadonly], &[], "PUBLISH_READONLY"),
+            (
+                false,
+                &[C::PublishReadonly],
+                &[],
+                allowed,
+                "PUBLISH_READONLY",
+            ),
             (
                 false,
                 &[C::ListVolumesPublishedNodes],
                 &[],
+                allowed,
                 "LIST_VOLUMES_PUBLISHED_NODES",
             ),
             (
                 false,
                 &[C::VolumeCondition],
                 &[],
+                allowed,
                 "of the controller without LIST_VOLUMES",
             ),
             (
                 false,
                 &[],
                 &[N::VolumeCondition],
+                allowed,
                 "without GET_VOLUME_STATS",
             ),
-            (false, &[C::SingleNodeMultiWriter], &[], "of one end alone"),
+            (
+                false,
+                &[C::SingleNodeMultiWriter],
+                &[],
+                allowed,
+                "of one end alone",
+            ),
         ] {
             let found = findings(&of(&service, expansion, controller, node));
-            let wrong: Vec<&Finding> = found
-                .iter()
-                .filter(|one| one.state == State::Wrong)
-                .collect();
-            assert_eq!(wrong.len(), 1, "{part}: {found:?}");
-            assert!(wrong[0].text.contains(part), "{part}: {found:?}");
+            let [_, found] = &found[..] else {
+                panic!("{part}: {found:?}");
+            };
+            assert_eq!(found.state, state, "{found:?}");
+            assert!(found.text.contains(part), "{part}: {found:?}");
         }
         for (controller, node) in [
             (&[C::VolumeCondition, C::GetVolume][..], &[][..]),

@@ -98,6 +98,11 @@ fn a_node_expands_alone_where_the_controller_does_not() {
     let run = csi.run("lifecycle --only expand").succeeds();
     let expanded = "ok node expand-volume ";
     assert!(run.stdout.contains(expanded), "{run}");
+    // Nor does what one end alone advertises contradict anything.
+    let settings = "capability = ['-node/SINGLE_NODE_MULTI_WRITER', '-PUBLISH_UNPUBLISH_VOLUME', \
+                    '-LIST_VOLUMES_PUBLISHED_NODES']";
+    csi.file("m/settings.toml", settings);
+    csi.run("doctor --kubelet /nowhere").succeeds();
 }
 
 #[test]
