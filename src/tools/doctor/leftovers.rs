@@ -254,12 +254,16 @@ pub fn findings(
     findings
 }
 
-/// The commands that remove the folders that are named.
+/// The commands that remove the folders that are named. One may remove several.
 fn removals(folders: &[&RunFolder]) -> Vec<String> {
-    let named = folders.iter().take(NAMED);
-    named
-        .map(|folder| format!("`{}`", folder.removal))
-        .collect()
+    let mut commands = Vec::new();
+    for folder in folders.iter().take(NAMED) {
+        let command = format!("`{}`", folder.removal);
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    commands
 }
 
 fn named(what: &str, names: Vec<impl AsRef<str>>) -> String {
@@ -381,6 +385,9 @@ mod tests {
                 last.advice.is_some() || last.state != State::Wrong,
                 "{last:?}"
             );
+            // The command removes all of these folders.
+            let advice = last.advice.as_deref().unwrap_or_default();
+            assert!(advice.matches("rmdir x").count() <= 1, "{advice}");
         }
     }
 
