@@ -2,6 +2,7 @@
 
 use crate::support::PATIENCE;
 use crate::support::executable;
+use crate::support::patience::until;
 use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -9,6 +10,7 @@ use csi_proto::v1::{GetPluginInfoResponse, ProbeResponse};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
 
 /// A pipe that has no room for a byte.
@@ -76,6 +78,35 @@ fn a_tool_that_serves_needs_no_reader() {
         let is_whole = line != full;
         assert_eq!(tool.0.wait().unwrap().success(), is_whole, "{line}");
         assert!(!csi.home().join("s.sock").exists(), "{line}");
+    }
+}
+
+#[test]
+fn a_script_that_nobody_reads_ends_by_a_second_signal() {
+    let driver = ScriptedDriver::unix();
+    let large = GetPluginInfoResponse {
+        name: "own.example".into(),
+        // More than the pipe takes.
+        vendor_version: "1".repeat(200_000),
+        ..Default::default()
+    };
+    driver.on("GetPluginInfo", Reply::message(&large));
+    let csi = Csi::at(driver.endpoint());
+    for signal in [Signal::INT, Signal::HUP] {
+        let (mut reader, stdout) = std::io::pipe().unwrap();
+        let mut command = csi.command();
+        command.args(["shell", "-c", "identity plugin-info -o json"]);
+        command.stdin(Stdio::null()).stdout(stdout);
+        let mut script = Tool(command.spawn().unwrap());
+        drop(command);
+        // The call is over, and the rest has no room.
+        reader.read_exact(&mut [0]).unwrap();
+        until("the script ends", || {
+            kill_process(Pid::from_child(&script.0), signal).unwrap();
+            script.0.try_wait().unwrap().is_some()
+        });
+        let ended = script.0.wait().unwrap();
+        assert_eq!(ended.signal(), Some(15), "{signal:?}: {ended}");
     }
 }
 

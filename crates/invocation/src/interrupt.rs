@@ -47,7 +47,7 @@ fn end_signals() -> Vec<i32> {
 /// A flag that the handlers of SIGTERM and SIGHUP set: whatever such a signal wakes finds it set.
 ///
 /// From the first of these signals on, the terminal does not stop the process any more, and a SIGTERM ends it at once. Another SIGHUP
-/// does nothing: a terminal that is closed sends two, one by the shell in it and one by the kernel.
+/// does not: a terminal that is closed sends two, one by the shell in it and one by the kernel.
 ///
 /// # Errors
 /// When the system refuses.
@@ -188,11 +188,6 @@ impl Signals {
         end_waits()?;
         watched.has_come = waits::are_asked_to_end();
         Ok(watched)
-    }
-
-    /// Watches Ctrl-C alone from now on. Needs a runtime.
-    pub fn watch_interrupt() -> Self {
-        Self::of([SIGINT])
     }
 
     /// Watches all but Ctrl-C from now on. Needs a runtime.

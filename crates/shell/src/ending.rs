@@ -132,7 +132,8 @@ impl Interrupts {
         }
         let _context = runtime.enter();
         Ok(Self {
-            interrupt: Signals::watch_interrupt(),
+            // In a script, where a command may never end: it may write to somebody who does not read.
+            interrupt: Signals::watch_each(is_typed)?,
             end: Signals::watch_end(),
             ending: is_typed.then(|| Ending::watch(runtime, Arc::clone(&asked))),
             pressed,
