@@ -115,7 +115,8 @@ impl Registration {
             None => {
                 let first = Arc::clone(&offer);
                 let mut listening = Box::pin(async move { first.listen().await });
-                match timeout(disk_thread::BOUND, &mut listening).await {
+                // Longer than it takes to find that another process has the place.
+                match timeout(2 * disk_thread::BOUND, &mut listening).await {
                     Ok(listened) => {
                         let socket = listened?;
                         offer.tell_of_offer();
@@ -182,7 +183,7 @@ struct Offer {
 }
 
 impl Offer {
-    /// Serves the socket, which is made anew whenever it is lost. Never ends by itself.
+    /// Serves the socket, which is made anew whenever it is lost.
     async fn serve(self: Arc<Self>, socket: (UnixListener, SocketFile)) {
         let told = Arc::clone(&self);
         let tell = move |why: Option<&str>| match why {

@@ -66,11 +66,11 @@ pub async fn listen_again(
     }
 }
 
-/// A listener in the place of the one whose file was lost.
+/// A listener in the place of the one whose file was lost; none meanwhile.
 #[derive(Debug)]
 pub struct KeptListener {
-    listener: UnixListener,
-    anew: mpsc::Receiver<UnixListener>,
+    listener: Option<UnixListener>,
+    anew: mpsc::Receiver<Option<UnixListener>>,
 }
 
 impl KeptListener {
@@ -82,7 +82,10 @@ impl KeptListener {
         while let Poll::Ready(Some(anew)) = self.anew.poll_recv(context) {
             self.listener = anew;
         }
-        self.listener.poll_accept(context)
+        match &self.listener {
+            Some(listener) => listener.poll_accept(context),
+            None => Poll::Pending,
+        }
     }
 }
 
@@ -102,7 +105,7 @@ impl Drop for KeptFile {
 }
 
 /// Makes the socket at `place` anew whenever its file `is_lost`, once `clear` is a place that nobody serves. `tell` is told why there
-/// is none, and nothing when there is one again.
+/// is none, and `None` when there is one again.
 pub fn keep(
     (listener, file): (UnixListener, SocketFile),
     place: SocketPlace,
@@ -116,8 +119,15 @@ pub fn keep(
     let kept = Arc::clone(&file);
     let keeping = async move {
         loop {
-            until(is_lost, &identity).await;
+            tokio::select! {
+                () = until(is_lost, &identity) => {}
+                () = sender.closed() => return,
+            }
             tell(Some("the socket or its folder was removed"));
+            // Where the file comes back, a socket that this process serves would be taken for another's.
+            if sender.send(None).await.is_err() {
+                return;
+            }
             let lost = lock(&kept).take();
             // It may wait for the folder.
             let _ = spawn_blocking(move || drop(lost)).await;
@@ -125,20 +135,21 @@ pub fn keep(
                 listen_again(&place, clear.as_ref(), |why| tell(Some(why))).await;
             identity = file.identity().clone();
             *lock(&kept) = Some(file);
-            if sender.send(listener).await.is_err() {
+            tell(None);
+            if sender.send(Some(listener)).await.is_err() {
                 return;
             }
-            tell(None);
         }
     };
     let task = tokio::spawn(keeping);
+    let listener = Some(listener);
     (KeptListener { listener, anew }, KeptFile { file, task })
 }
 
 async fn until(is_lost: fn(&SocketIdentity) -> bool, identity: &SocketIdentity) {
     loop {
         let identity = identity.clone();
-        // A folder that hangs holds up this thread and no other. What cannot be looked at stays.
+        // A folder that hangs holds up this thread and no other.
         let looked = spawn_blocking(move || is_lost(&identity)).await;
         if looked.unwrap_or(false) {
             return;

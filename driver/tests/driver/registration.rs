@@ -134,6 +134,12 @@ async fn a_socket_that_is_lost_is_made_anew() {
     driver.wait_for("the registration socket is lost");
     driver.wait_for(OFFERED);
     info(&rig).await;
+    // A folder that comes back has the old socket in it.
+    std::fs::rename(&folder, rig.path("before")).unwrap();
+    driver.wait_for("the folder does not exist");
+    std::fs::rename(rig.path("before"), &folder).unwrap();
+    driver.wait_for(OFFERED);
+    info(&rig).await;
     // As of a node that is set up again, with a pause in between. In one step: the driver makes a lost socket anew.
     std::fs::rename(&folder, rig.path("before")).unwrap();
     driver.wait_for("the folder does not exist");

@@ -210,7 +210,9 @@ fn split_export(text: &str) -> Option<(&str, &str)> {
 /// # Errors
 /// When it is none.
 pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
-    let is_name = is_option_name(text) && !text.contains(|c: char| c.is_ascii_uppercase());
+    let is_lower = !text.contains(|c: char| c.is_ascii_uppercase());
+    // Comments may have capitals.
+    let is_name = is_option_name(text) && (is_lower || text.starts_with("x-"));
     let what = "name of a mount option: give the name alone, such as vers, in lower case and without a value";
     read(text, is_name.then(|| text.to_owned()), what)
 }
@@ -222,7 +224,7 @@ pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
 pub fn parse_known_option(text: &str, allowed: &[String]) -> Result<String, ConfigError> {
     let name = parse_option_name(text)?;
     let is_known = options::has_rule(&name) || allowed.contains(&name);
-    let what = "mount option that the kernel's NFS client knows, so no request has it: correct it, or leave it out";
+    let what = "mount option that the kernel's NFS client knows, so no request has it: correct it, leave it out, or add it to --allow-mount-option";
     read(text, is_known.then_some(name), what)
 }
 
