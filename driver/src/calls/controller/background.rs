@@ -15,6 +15,7 @@ use csi_nfs_store::metrics::{InProgress, METRICS};
 use csi_nfs_store::share::agents;
 use csi_nfs_store::share::compared;
 use csi_nfs_store::share::database::{Expect, Share};
+use csi_nfs_store::share::error::ShareError;
 use csi_nfs_store::share::life;
 use csi_nfs_store::share::records::snapshot::Snapshot;
 use csi_nfs_store::share::records::volume::Volume;
@@ -173,7 +174,7 @@ impl Shares {
         }
     }
 
-    /// As an agent: takes up what has appeared. Returns whether a request was refused.
+    /// As an agent: takes up what has appeared. Returns whether a request was refused, or waits for a volume that others are changing.
     pub(crate) async fn take_up_appeared(
         self: &Arc<Self>,
         export: &Export,
@@ -189,10 +190,12 @@ impl Shares {
                 for answered in all {
                     (self.config.notice)(&format!("{export}: {}", answered.words));
                 }
+                let mut is_put_off = false;
                 for failure in copies.failures {
+                    is_put_off |= matches!(failure, ShareError::NotHeldYet(_));
                     (self.config.notice)(&format!("{export}: a request is put off: {failure}"));
                 }
-                is_refused
+                is_refused || is_put_off
             }
             Err(error) => {
                 (self.config.notice)(&format!("what has appeared is put off: {error}"));

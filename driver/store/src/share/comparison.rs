@@ -290,7 +290,10 @@ fn as_seen(share: &Share, seen: &Record<Volume>) -> Result<Option<OwnedFd>, Shar
     let Some(found) = store::find::<Volume>(share, seen.key())? else {
         return Ok(None);
     };
-    let alone = alone(&found, SHORT_PATIENCE)?;
+    let alone = match alone(&found, SHORT_PATIENCE) {
+        Err(ShareError::NotHeldYet(_)) => return Ok(None),
+        alone => alone?,
+    };
     let requests = Requests::if_there(share)?.map(|requests| requests.all());
     let (requests, _) = requests.transpose()?.unwrap_or_default();
     let is_asked_for = requests.iter().any(|(_, it)| it.volume == seen.key());

@@ -115,7 +115,7 @@ fn answer_as(
         }
         // By another agent, meanwhile, or another thread.
         Ok(None) => return Ok(None),
-        // The next look answers it.
+        // The next look, which is soon then, answers it.
         Err(error @ ShareError::NotHeldYet(_)) => return Err(error),
         Err(error) => {
             let why = match error {
@@ -263,7 +263,7 @@ pub(super) fn alone(found: &Found<Volume>, patience: Duration) -> Result<OwnedFd
         match fs::flock(&folder, fs::FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => thread::sleep(LOCK_PAUSE),
             Err(Errno::WOULDBLOCK) => {
-                let why = format!("another process has had the volume's lock for {patience:?}");
+                let why = format!("others have had the volume's lock for {patience:?}");
                 return Err(ShareError::NotHeldYet(why));
             }
             locked => return locked.map(|()| folder).context(context),
