@@ -115,7 +115,12 @@ async fn get_or_mount(
         return Err(error.clone());
     }
     let mounted = mount.await;
-    let root = mounted.inspect_err(|error| *failed = Some((Instant::now(), error.clone())))?;
+    let root = mounted.inspect_err(|error| {
+        // What befell a helper is nothing that the server has answered.
+        if !matches!(error, RootError::Io { .. }) {
+            *failed = Some((Instant::now(), error.clone()));
+        }
+    })?;
     *lock(&slot.root) = Some((Arc::clone(&root), Instant::now()));
     Ok(root)
 }

@@ -46,7 +46,7 @@ pub(super) fn copy(
     if course.clone.load(Ordering::Relaxed) {
         match fs::ioctl_ficlone(target, source) {
             Ok(()) => return Ok(Way::Settled),
-            // To clone takes more room for a moment than the content does, which the size of a full volume's copy has not. A part
+            // To clone takes more room for a moment than the content does, and the copy of a full volume has none to spare. A part
             // may be cloned by then.
             Err(Errno::NOSPC | Errno::DQUOT) => fs::ftruncate(target, 0)?,
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::NOSYS) => {

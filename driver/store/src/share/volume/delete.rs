@@ -286,7 +286,7 @@ fn archive(
             return Err(ShareError::NotPlain {
                 path: path.clone(),
                 why: format!(
-                    "what is to be its archive, {archived} beside it, exists already: rename or remove that, and delete the volume again"
+                    "{archived} beside it, the name of its archive, exists already, and may be that: look at both, move one of them away, and delete the volume again"
                 ),
             });
         }
