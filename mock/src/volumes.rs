@@ -326,6 +326,12 @@ impl Core {
             }
         })?;
         let range = range.unwrap_or_default();
+        if self.is_at_liberty() && range.limit_bytes == 0 {
+            return match range.required_bytes < least {
+                true => Err(Status::out_of_range("the source is larger")),
+                false => Ok((capacity + MIB).min(self.options().largest)),
+            };
+        }
         if self.has(Defect::CreateVolumeIgnoresRequiredBytes) && range.required_bytes > 1 {
             return Ok(range.required_bytes / 2);
         }

@@ -262,27 +262,29 @@ impl Context {
         ensure(found == count, expected, format!("it has {found}"))
     }
 
-    /// CreateVolume from a snapshot, with a new name and the usual size.
+    /// CreateVolume from a snapshot, with a new name and its size, or the usual one where that is larger.
     ///
     /// # Errors
     /// As [`Context::create_request`].
     pub fn restore(&self, snapshot: &v1::Snapshot) -> Result<v1::CreateVolumeRequest, Stop> {
         let snapshot_id = snapshot.snapshot_id.clone();
-        self.copy_of(Source::Snapshot(SnapshotSource { snapshot_id }))
+        let source = Source::Snapshot(SnapshotSource { snapshot_id });
+        self.copy_of(source, snapshot.size_bytes)
     }
 
-    /// CreateVolume from another volume, with a new name and the usual size.
+    /// CreateVolume from another volume, with a new name and its size, or the usual one where that is larger.
     ///
     /// # Errors
     /// As [`Context::create_request`].
-    pub fn clone_of(&self, id: impl Into<String>) -> Result<v1::CreateVolumeRequest, Stop> {
-        self.copy_of(Source::Volume(VolumeSource {
-            volume_id: id.into(),
-        }))
+    pub fn clone_of(&self, volume: &Volume) -> Result<v1::CreateVolumeRequest, Stop> {
+        let volume_id = volume.id();
+        let source = Source::Volume(VolumeSource { volume_id });
+        self.copy_of(source, volume.volume.capacity_bytes)
     }
 
-    fn copy_of(&self, source: Source) -> Result<v1::CreateVolumeRequest, Stop> {
-        let mut request = self.create_request()?;
+    fn copy_of(&self, source: Source, size: i64) -> Result<v1::CreateVolumeRequest, Stop> {
+        // A driver that rounds sizes up makes sources larger than was asked, and may refuse a copy that is smaller.
+        let mut request = self.create_sized(self.size().max(size), 0)?;
         request.volume_content_source = Some(v1::VolumeContentSource {
             r#type: Some(source),
         });

@@ -85,17 +85,17 @@ pub fn cases(list: &mut Cases) {
     list.error("CreateVolume from a volume that does not exist answers NOT_FOUND");
     list.changes("from-unknown-volume", |c| {
         let gone = c.deleted_volume()?;
-        c.refused(c.clone_of(gone.id())?, &[NotFound])
+        c.refused(c.clone_of(&gone)?, &[NotFound])
     });
     list.rule("CreateVolume from another volume names it as its source, and makes a volume that is not smaller");
     list.also(EACH_ACCESS).changes("from-volume", |c| {
         let volume = c.volume()?;
-        let copy = c.volume_of(c.clone_of(volume.id())?)?;
+        let copy = c.volume_of(c.clone_of(&volume)?)?;
         let is_own = copy.id() != volume.id();
         ensure(is_own, "a volume of its own", "it is its source")?;
         large_enough(c, &copy.volume, volume.volume.capacity_bytes)?;
         // And of a copy.
-        c.ok(c.clone_of(copy.id())?)
+        c.ok(c.clone_of(&copy)?)
     });
     list.rule(
         "CreateVolume from another volume, repeated, answers with the volume that it has made",
@@ -103,7 +103,7 @@ pub fn cases(list: &mut Cases) {
     list.also(EACH_ACCESS)
         .changes("from-volume-is-idempotent", |c| {
             let volume = c.volume()?;
-            let copy = c.volume_of(c.clone_of(volume.id())?)?;
+            let copy = c.volume_of(c.clone_of(&volume)?)?;
             c.is_made_again(&copy)
         });
     list.about("controller/delete-volume", "DeleteVolume");
@@ -111,7 +111,7 @@ pub fn cases(list: &mut Cases) {
     list.rule("DeleteVolume of a volume leaves its clones, or answers FAILED_PRECONDITION");
     list.changes("leaves-clones-whole", |c| {
         let volume = c.volume()?;
-        let copy = c.volume_of(c.clone_of(volume.id())?)?;
+        let copy = c.volume_of(c.clone_of(&volume)?)?;
         let delete = c.delete_request(volume.id());
         outlives(c, &copy, delete)
     });
@@ -177,7 +177,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("data-of-the-volume", |c| {
         let volume = c.volume()?;
         c.write_marks(&volume, &[OLD])?;
-        let copy = c.volume_of(c.clone_of(volume.id())?)?;
+        let copy = c.volume_of(c.clone_of(&volume)?)?;
         c.write_marks(&volume, &[NEW, LATER])?;
         has_old_data(c, &copy)?;
         c.write_marks(&copy, &[OLD])?;

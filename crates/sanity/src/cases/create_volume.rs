@@ -205,7 +205,7 @@ pub fn cases(list: &mut Cases) {
         if !restores {
             c.refused(c.restore(&none)?, &codes)?;
         }
-        let clone = c.clone_of(volume.id())?;
+        let clone = c.clone_of(&volume)?;
         let source = clone.volume_content_source.clone();
         if !clones && let Some(reply) = c.ok_or(clone, &codes)? {
             // Where nothing says that it is a clone, it may be empty.
