@@ -456,6 +456,22 @@ fn snapshots_that_never_become_ready_are_one_failure() {
 }
 
 #[test]
+fn snapshots_that_are_not_ready_yet_make_a_run_incomplete() {
+    let mut driver = ReferenceDriver::start(Options {
+        looks_until_ready: u32::MAX,
+        ..Options::default()
+    });
+    let mut settings = settings_for(&mut driver);
+    settings.strict = false;
+    settings.case_limit = Duration::from_secs(2);
+    settings.filter = ["becomes-ready", "from-snapshot"].map(str::to_owned).into();
+    let report = run_to_the_end(settings);
+    assert_eq!(failed_in(&report), BTreeSet::new(), "{report}");
+    let told = "a snapshot is not ready yet after half of the time of --case-limit";
+    assert_eq!(report.incomplete, [told], "{report}");
+}
+
+#[test]
 fn drivers_of_older_specifications_are_judged_by_what_they_advertise() {
     each(&[0, 2, 5], |&minor| {
         let options = Options {

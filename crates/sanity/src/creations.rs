@@ -17,8 +17,6 @@ pub trait Creation: Request + Clone {
     type Thing: Default;
     /// The word for the thing.
     const WORD: &'static str;
-    /// The cases about whether the thing can be used in the end.
-    const READY: &'static [&'static str];
 
     /// The request, with another name.
     fn named(self, name: String) -> Self;
@@ -46,7 +44,7 @@ impl Context {
     /// A thing that can be used: the request, repeated until the reply says so, as the specification has it.
     ///
     /// # Errors
-    /// When it is never ready.
+    /// When it is not ready in time. The specification lets that take hours.
     pub fn ready<Q: Creation>(&self, request: &Q) -> Result<Q::Thing, Stop> {
         let end = Instant::now() + self.settings().case_limit / 2;
         let mut pause = Duration::from_millis(5);
@@ -56,12 +54,9 @@ impl Context {
                 if Q::is_ready(&thing) {
                     return Ok(thing);
                 }
-                let rpc = Q::METHOD.name;
-                let expected = format!("{rpc}, repeated, says ready_to_use in the end");
-                let waited = "it still said that it is not ready after half of the case's limit";
                 if Instant::now() >= end {
-                    Q::READY.iter().for_each(|case| self.depends_on(case));
-                    return Err(Stop::failed(expected, waited));
+                    let reason = "is not ready yet after half of the time of --case-limit";
+                    return Err(Stop::Barred(format!("a {} {reason}", Q::WORD)));
                 }
                 self.pause(pause)?;
                 pause = (pause * 2).min(Duration::from_secs(1));

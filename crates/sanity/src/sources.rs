@@ -17,9 +17,6 @@ use tonic::{Code, Status};
 /// The case about the replies of ListSnapshots.
 const LIST_SNAPSHOTS_REPLIES: &str = "replies/list-snapshots";
 
-/// The case about whether a snapshot can be used in the end. A group is as ready as its snapshots.
-const SNAPSHOT_READY: &str = "controller/create-snapshot/becomes-ready";
-
 /// The most pages that a list may have. A list without an end would have more.
 const PAGES_AT_MOST: usize = 10_000;
 
@@ -33,11 +30,10 @@ pub const SOON: [Duration; 4] = [
 
 /// Says of a request which message it makes, the word for that, the fields of the message and of its id, and how it is ready.
 macro_rules! creation {
-    ($request:ident, $thing:ident, $word:literal, $field:ident, $id:ident, $ready:expr, $cases:expr) => {
+    ($request:ident, $thing:ident, $word:literal, $field:ident, $id:ident, $ready:expr) => {
         impl Creation for v1::$request {
             type Thing = v1::$thing;
             const WORD: &'static str = $word;
-            const READY: &'static [&'static str] = $cases;
 
             fn named(self, name: String) -> Self {
                 Self { name, ..self }
@@ -58,11 +54,11 @@ macro_rules! creation {
     };
 }
 
-creation! { CreateVolumeRequest, Volume, "volume", volume, volume_id, |_| true, &[] }
+creation! { CreateVolumeRequest, Volume, "volume", volume, volume_id, |_| true }
 creation! { CreateSnapshotRequest, Snapshot, "snapshot", snapshot, snapshot_id,
-|one: &v1::Snapshot| one.ready_to_use, &[SNAPSHOT_READY] }
+|one: &v1::Snapshot| one.ready_to_use }
 creation! { CreateVolumeGroupSnapshotRequest, VolumeGroupSnapshot, "group", group_snapshot, group_snapshot_id,
-|one: &v1::VolumeGroupSnapshot| one.ready_to_use, &[SNAPSHOT_READY, "group-controller/create-volume-group-snapshot/is-ready-when-its-snapshots-are"] }
+|one: &v1::VolumeGroupSnapshot| one.ready_to_use }
 
 impl Context {
     /// CreateSnapshot of a volume, with a new name.
