@@ -1,7 +1,7 @@
 //! Demands of calls that may be answered in more than one way, or that should or must be refused, and the wording of answers.
 
 use super::context::{Context, encoded};
-use super::verdict::{Stop, Verdict, any_of, ensure, same_code, status_text};
+use super::verdict::{Stop, Verdict, any_of, same_code, status_text};
 use csi_proto::Request;
 use std::time::Duration;
 use tonic::{Code, Status};
@@ -55,16 +55,6 @@ impl Context {
         let answer = self.send(request)?;
         self.should(answer.is_err(), expected, answer_text(&answer));
         Ok(())
-    }
-
-    /// Sends a request that must be refused, whatever the code.
-    ///
-    /// # Errors
-    /// When it is answered with OK, or as [`Context::send`].
-    pub fn must_fail<Q: Request>(&self, request: Q) -> Verdict {
-        let answer = self.send(request)?;
-        let expected = format!("{} is refused", Q::METHOD.name);
-        ensure(answer.is_err(), expected, answer_text(&answer))
     }
 
     /// Sends a request about a volume that does not exist, which must be refused, best with NOT_FOUND.

@@ -84,6 +84,16 @@ fn modes_that_a_driver_does_not_have_are_not_demanded() {
 }
 
 #[test]
+fn volumes_that_are_made_as_they_are_published_may_have_any_id() {
+    let driver = driver_with(&[], &[]);
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--filter node/publish/with-a-hostile-id").succeeds();
+    let told = "recommended: NodePublishVolume is refused\n";
+    assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}
+
+#[test]
 fn a_list_is_begun_again_whose_token_has_become_invalid() {
     let driver = driver_with(
         &[
