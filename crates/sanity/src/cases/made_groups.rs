@@ -111,7 +111,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("given-up", |c| {
         let volume = c.volume()?;
         each(SOON, |after| {
-            let group = c.ready(&c.group_request(&[&volume]))?;
+            let group = ready(c, &c.group_request(&[&volume]))?;
             c.given_up(delete(c, &group), after)
         })
     });
