@@ -68,7 +68,10 @@ impl Core {
                     || self.has(Defect::ControllerPublishIgnoresReadonly));
             if !same || self.has(Defect::ControllerPublishRepeatFails) {
                 let message = "the volume is attached there in another way";
-                return Err(Status::already_exists(message));
+                return Err(match self.is_at_liberty() && now.readonly == how.readonly {
+                    true => Status::failed_precondition(message),
+                    false => Status::already_exists(message),
+                });
             }
             return Ok(Some(self.publish_context(node)));
         }

@@ -124,7 +124,10 @@ impl Core {
             return Ok(());
         }
         let message = "snapshot_ids are not those of the group";
-        Err(Status::invalid_argument(message))
+        Err(match self.is_at_liberty() && !given.is_empty() {
+            true => Status::failed_precondition(message),
+            false => Status::invalid_argument(message),
+        })
     }
 
     async fn unsnap_group(&self, request: DeleteVolumeGroupSnapshotRequest) -> Result<(), Status> {

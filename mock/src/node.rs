@@ -369,6 +369,9 @@ impl Core {
                 || id.is_empty() && self.has(Defect::NodeExpandWithoutVolumeId);
             return match overlooks {
                 true => Ok(range.required_bytes.max(1)),
+                false if self.is_at_liberty() => {
+                    Err(Status::invalid_argument("no volume is at that path"))
+                }
                 false => Err(Status::not_found("there is no such volume")),
             };
         };

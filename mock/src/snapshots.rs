@@ -73,6 +73,7 @@ impl Core {
             || id.is_empty() && self.has(Defect::CreateSnapshotWithoutSource);
         match state.volumes.contains_key(id) || overlooks {
             true => Ok(()),
+            false if self.is_at_liberty() => Err(Status::internal("the array has no such LUN")),
             false => Err(Status::not_found(format!("there is no volume {id:?}"))),
         }
     }

@@ -35,14 +35,14 @@ impl Context {
         Ok(())
     }
 
-    /// Sends a request that should be refused with a code; any other answer is a warning.
+    /// Sends a request that should be refused with one of the codes; any other answer is a warning.
     ///
     /// # Errors
     /// As [`Context::send`].
-    pub fn should_answer<Q: Request>(&self, request: Q, code: Code, expected: &str) -> Verdict {
+    pub fn should_answer<Q: Request>(&self, request: Q, codes: &[Code], expected: &str) -> Verdict {
         let answer = self.send(request)?;
         let actual = answer_text(&answer);
-        let refused = answer.is_err_and(|status| status.code() == code);
+        let refused = answer.is_err_and(|status| codes.contains(&status.code()));
         self.should(refused, expected, actual);
         Ok(())
     }
@@ -55,6 +55,23 @@ impl Context {
         let answer = self.send(request)?;
         self.should(answer.is_err(), expected, answer_text(&answer));
         Ok(())
+    }
+
+    /// Sends a request that must be refused, best with one of the codes: another one is a warning.
+    ///
+    /// # Errors
+    /// When it is answered with OK, or as [`Context::send`].
+    pub fn must_fail<Q: Request>(&self, request: Q, best: &[Code]) -> Verdict {
+        let rpc = Q::METHOD.name;
+        match self.send(request)? {
+            Ok(_) => Err(Stop::failed(format!("{rpc} is refused"), "it answered OK")),
+            Err(status) => {
+                let is_best = best.contains(&status.code());
+                let expected = format!("{rpc} answers {}", any_of(best));
+                self.should(is_best, expected, status_text(&status));
+                Ok(())
+            }
+        }
     }
 
     /// Sends a request about a volume that does not exist, which must be refused, best with NOT_FOUND.

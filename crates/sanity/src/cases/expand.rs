@@ -109,7 +109,7 @@ pub fn cases(list: &mut Cases) {
     });
     list.about("node/expand", "NodeExpandVolume");
     list.needs(&[NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME]);
-    list.error("NodeExpandVolume of a volume that does not exist answers NOT_FOUND");
+    list.error("NodeExpandVolume of a volume that does not exist is refused, best with NOT_FOUND");
     list.changes("of-a-deleted-volume", |c| {
         let gone = c.deleted_volume()?;
         let request = v1::NodeExpandVolumeRequest {
@@ -120,7 +120,8 @@ pub fn cases(list: &mut Cases) {
             secrets: c.secrets(),
             ..Default::default()
         };
-        c.refused(request, &[NotFound])
+        // Nothing is at the path either.
+        c.must_fail(request, &[NotFound])
     });
     list.rule("NodeExpandVolume, after ControllerExpandVolume where that is advertised, answers OK with at least the required size, also when repeated");
     list.also(EACH_ACCESS).changes("expands", |c| {

@@ -128,7 +128,7 @@ pub fn cases(list: &mut Cases) {
     list.changes("with-unknown-volume", |c| {
         let gone = c.deleted_volume()?;
         let volume = c.volume()?;
-        c.best_not_found(c.group_request(&[&volume, &gone]))?;
+        c.must_fail(c.group_request(&[&volume, &gone]), &[NotFound])?;
         if c.has(LIST_SNAPSHOTS) {
             let left = c.listed_of(&volume.id())?.len();
             let expected = "no snapshot of the other volume is left";

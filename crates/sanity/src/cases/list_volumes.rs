@@ -23,7 +23,7 @@ pub fn cases(list: &mut Cases) {
         "ListVolumes with a negative max_entries is refused, for the field must not be negative",
     );
     list.reads("with-negative-max-entries", |c| {
-        c.should_answer(page(-1, ""), InvalidArgument, "INVALID_ARGUMENT")
+        c.should_answer(page(-1, ""), &[InvalidArgument], "INVALID_ARGUMENT")
     });
     list.needs(&[LIST_VOLUMES, CREATE_DELETE_VOLUME]);
     list.rule("A volume is listed once as long as it exists, with what CreateVolume answered, and not before or after");

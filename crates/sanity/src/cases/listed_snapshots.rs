@@ -124,7 +124,7 @@ pub fn cases(list: &mut Cases) {
     list.reads("negative-max-entries", |c| {
         let mut request = c.list_snapshots();
         request.max_entries = -1;
-        c.should_answer(request, InvalidArgument, "INVALID_ARGUMENT")
+        c.should_answer(request, &[InvalidArgument], "INVALID_ARGUMENT")
     });
     list.rule("ListSnapshots calls at the same time give the same list");
     list.also(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);

@@ -142,7 +142,7 @@ pub fn cases(list: &mut Cases) {
         let (_, other) = published_and_another(c, mode)?;
         // The table of what it answers says SHOULD.
         let expected = "NodePublishVolume answers FAILED_PRECONDITION";
-        c.should_answer(other.publish(), FailedPrecondition, expected)
+        c.should_answer(other.publish(), &[FailedPrecondition], expected)
     });
     list.rule("NodePublishVolume answers equal calls at the same time with OK, or some with ABORTED, and publishes once");
     list.under("Concurrency").also(SEEN);

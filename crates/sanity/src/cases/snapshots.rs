@@ -8,7 +8,8 @@ pub fn cases(list: &mut Cases) {
     list.needs(&[CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME]);
     list.error("CreateSnapshot of a volume that does not exist is refused, best with NOT_FOUND");
     list.changes("of-unknown-volume", |c| {
-        c.best_not_found(c.snapshot_request(&c.deleted_volume()?))
+        let request = c.snapshot_request(&c.deleted_volume()?);
+        c.must_fail(request, &[NotFound])
     });
     list.rule("CreateSnapshot answers with an id, the source, the time of the snapshot and a size that is not negative");
     list.changes("describes-the-snapshot", |c| {

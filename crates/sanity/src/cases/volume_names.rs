@@ -67,6 +67,6 @@ pub fn cases(list: &mut Cases) {
         let mut request = c.create_request()?;
         request.name.push('\u{7}');
         let expected = "a name with a control character is INVALID_ARGUMENT";
-        c.should_answer(request, InvalidArgument, expected)
+        c.should_answer(request, &[InvalidArgument], expected)
     });
 }
