@@ -7,6 +7,7 @@ use super::settings::Access;
 use super::verdict::{Stop, Verdict, each, ensure, skip_unless};
 use csi_arguments::capability::allows_writes;
 use csi_output::shell_word::word;
+use csi_proto::v1;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
@@ -180,9 +181,14 @@ fn open_to_write(path: &Path, create: bool) -> io::Result<File> {
     options.write(true).create(create).open(path)
 }
 
-fn write_at(placed: &Placed, bytes: Vec<u8>, offset: u64) -> Verdict {
+/// Skips a case about writing, or about readonly, which changes nothing where the access mode allows no writes.
+pub fn writable(capability: &v1::VolumeCapability) -> Verdict {
     let reason = "its access mode allows no writes: --cap names another one";
-    skip_unless(allows_writes(&placed.volume.capability), reason)?;
+    skip_unless(allows_writes(capability), reason)
+}
+
+fn write_at(placed: &Placed, bytes: Vec<u8>, offset: u64) -> Verdict {
+    writable(&placed.volume.capability)?;
     let (path, create) = data_file(placed);
     on_disk(move || {
         let file = open_to_write(&path, create)?;

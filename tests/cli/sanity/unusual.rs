@@ -94,6 +94,17 @@ fn volumes_that_are_made_as_they_are_published_may_have_any_id() {
 }
 
 #[test]
+fn readonly_is_not_judged_of_volumes_that_nobody_may_write() {
+    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let csi = Csi::at(driver.endpoint());
+    let line = cases(Mode::MultiNodeReaderOnly, "publish/with-another-readonly");
+    let run = sanity(&csi, &line).succeeds();
+    let told = "skipped: its access mode allows no writes: --cap names another one";
+    assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}
+
+#[test]
 fn a_list_is_begun_again_whose_token_has_become_invalid() {
     let driver = driver_with(
         &[

@@ -1,5 +1,6 @@
 //! ControllerPublishVolume and ControllerUnpublishVolume.
 
+use crate::data::writable;
 use crate::vocabulary::*;
 
 pub fn cases(list: &mut Cases) {
@@ -31,7 +32,8 @@ pub fn cases(list: &mut Cases) {
     list.error("ControllerPublishVolume of a published volume with another readonly answers ALREADY_EXISTS");
     list.also(&[PUBLISH_READONLY]);
     list.changes("with-another-readonly", |c| {
-        let (_, mut request) = c.attached()?;
+        let (volume, mut request) = c.attached()?;
+        writable(&volume.capability)?;
         request.readonly = true;
         c.refused(request, &[AlreadyExists])
     });

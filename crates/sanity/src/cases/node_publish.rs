@@ -1,7 +1,7 @@
 //! NodePublishVolume.
 
 use super::node_stage::keeps_its_capability;
-use crate::data::{is_device, is_mount};
+use crate::data::{is_device, is_mount, writable};
 use crate::vocabulary::*;
 
 pub fn cases(list: &mut Cases) {
@@ -94,7 +94,9 @@ pub fn cases(list: &mut Cases) {
     list.error("NodePublishVolume at the path of a published volume with another readonly answers ALREADY_EXISTS");
     list.also(EACH_ACCESS)
         .changes("with-another-readonly", |c| {
-            let mut request = c.published()?.publish();
+            let placed = c.published()?;
+            writable(&placed.volume.capability)?;
+            let mut request = placed.publish();
             request.readonly = true;
             c.refused(request, &[AlreadyExists])
         });
