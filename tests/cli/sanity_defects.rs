@@ -472,6 +472,20 @@ fn snapshots_that_are_not_ready_yet_make_a_run_incomplete() {
 }
 
 #[test]
+fn what_the_specification_demands_fails_without_strict_too() {
+    let defect = Defect::CreateVolumeComparesRanges;
+    let drivers = [(driver_with(defect), found_by(defect))];
+    each(&drivers, |(options, case)| {
+        let mut driver = ReferenceDriver::start(options.clone());
+        let mut settings = settings_for(&mut driver);
+        settings.strict = false;
+        settings.filter = vec![(*case).to_owned()];
+        let report = run_to_the_end(settings);
+        assert_eq!(failed_in(&report), BTreeSet::from([*case]), "{report}");
+    });
+}
+
+#[test]
 fn drivers_of_older_specifications_are_judged_by_what_they_advertise() {
     each(&[0, 2, 5], |&minor| {
         let options = Options {

@@ -104,16 +104,18 @@ pub fn cases(list: &mut Cases) {
         // No volume may be that small.
         c.refused(request, &[AlreadyExists, OutOfRange]).map(drop)
     });
-    list.rule("CreateVolume with the name of a volume whose size lies in the new range does not make another one");
+    list.rule("CreateVolume with the name of a volume whose size lies in the new range answers with that volume");
     list.changes("with-a-range-that-fits", |c| {
         let volume = c.volume()?;
         let size = volume.volume.capacity_bytes.max(c.size());
         let mut request = volume.request.clone();
         request.capacity_range = range(1, size);
         let Some(again) = c.volume_or(request, &[AlreadyExists])? else {
+            // The size of a volume that the driver does not tell may lie beyond.
+            let fits = volume.volume.capacity_bytes != 0;
+            skip_unless(fits, "the driver does not tell sizes")?;
             let expected = "a volume that is compatible with the request is answered again";
-            c.should(false, expected, "it answered ALREADY_EXISTS");
-            return Ok(());
+            return Err(Stop::failed(expected, "it answered ALREADY_EXISTS"));
         };
         same_id("volume", &volume.id(), &again.id())
     });
