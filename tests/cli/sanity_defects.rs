@@ -474,7 +474,17 @@ fn snapshots_that_are_not_ready_yet_make_a_run_incomplete() {
 #[test]
 fn what_the_specification_demands_fails_without_strict_too() {
     let defect = Defect::CreateVolumeComparesRanges;
-    let drivers = [(driver_with(defect), found_by(defect))];
+    let offline = Options {
+        expansion: Some(Expansion::Offline),
+        ..Options::default()
+    };
+    let drivers = [
+        (driver_with(defect), found_by(defect)),
+        (
+            offline.without_controller(ControllerCapability::ExpandVolume),
+            "controller/capabilities/go-together",
+        ),
+    ];
     each(&drivers, |(options, case)| {
         let mut driver = ReferenceDriver::start(options.clone());
         let mut settings = settings_for(&mut driver);

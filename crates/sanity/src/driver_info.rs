@@ -65,6 +65,11 @@ impl DriverInfo {
         }
     }
 
+    /// Whether volumes can be expanded that are not published.
+    pub(super) fn expands_offline(&self) -> bool {
+        self.advertised.expands_offline()
+    }
+
     /// Whether published volumes can be expanded.
     pub(super) fn expands_online(&self) -> bool {
         self.advertised.expands_online()

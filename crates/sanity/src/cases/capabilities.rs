@@ -40,6 +40,9 @@ pub fn cases(list: &mut Cases) {
             ensure(!c.has(refines) || c.has(needs), expected, ALONE)?;
         }
         let expands = c.has(EXPAND_VOLUME) || c.has(NODE_EXPAND_VOLUME);
+        let expected = "VolumeExpansion OFFLINE comes with EXPAND_VOLUME of Controller";
+        let is_offline = c.driver().expands_offline();
+        ensure(c.has(EXPAND_VOLUME) || !is_offline, expected, ALONE)?;
         let expected = "VolumeExpansion ONLINE comes with EXPAND_VOLUME of Controller or Node";
         ensure(expands || !c.driver().expands_online(), expected, ALONE)
     });
