@@ -105,6 +105,20 @@ fn readonly_is_not_judged_of_volumes_that_nobody_may_write() {
 }
 
 #[test]
+fn a_full_pool_may_have_no_largest_size() {
+    let driver = driver_with(&[ControllerCapability::GetCapacity], &[]);
+    let full = v1::GetCapacityResponse {
+        available_capacity: 0,
+        maximum_volume_size: Some(0),
+        minimum_volume_size: Some(1 << 20),
+    };
+    driver.on("GetCapacity", Reply::message(&full));
+    let csi = Csi::at(driver.endpoint());
+    let run = sanity(&csi, "--filter get-capacity/answers").succeeds();
+    assert!(run.stdout.contains("\n1 passed "), "{run}");
+}
+
+#[test]
 fn a_list_is_begun_again_whose_token_has_become_invalid() {
     let driver = driver_with(
         &[

@@ -51,7 +51,7 @@ pub fn cases(list: &mut Cases) {
     list.about("controller/get-capacity", "GetCapacity");
     list.needs(&[GET_CAPACITY]);
     list.rule(
-        "GetCapacity answers with a capacity that is not negative, and bounds that allow some size",
+        "GetCapacity answers with a capacity that is not negative, and bounds that allow some size, unless it is 0",
     );
     list.reads("answers", |c| {
         // That no size is negative is a rule of the message.
@@ -61,7 +61,9 @@ pub fn cases(list: &mut Cases) {
         })?;
         if let (Some(least), Some(most)) = (reply.minimum_volume_size, reply.maximum_volume_size) {
             let expected = "minimum_volume_size is not above maximum_volume_size";
-            ensure(least <= most, expected, format!("{least} to {most}"))?;
+            // Of a full pool no size is left.
+            let fits = least <= most || reply.available_capacity == 0;
+            ensure(fits, expected, format!("{least} to {most}"))?;
         }
         Ok(())
     });
