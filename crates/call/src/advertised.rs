@@ -89,7 +89,7 @@ impl Advertised {
         Ok(all)
     }
 
-    /// Asks one end for its services. Of a driver in two processes each advertises its own part.
+    /// Asks one end for its services. Of a driver in two processes each should advertise both parts, and some do not.
     pub async fn ask_plugin<A: Asks>(
         &mut self,
         asks: &mut A,

@@ -16,7 +16,7 @@ pub struct DriverInfo {
     pub version: String,
     /// The reply of NodeGetInfo, where the driver serves Node.
     pub(super) node_info: v1::NodeGetInfoResponse,
-    /// Whether there is a controller, perhaps in a process of its own.
+    /// Whether there is a controller to ask, perhaps in a process of its own.
     controller_service: bool,
     advertised: Advertised,
 }
@@ -38,8 +38,10 @@ impl DriverInfo {
             name: info.name,
             version: info.vendor_version,
             node_info: node_info.unwrap_or_default(),
-            controller_service: advertised.plugin(PluginCapability::ControllerService)
-                || two_processes,
+            // Each process of a plugin advertises what any of them serves.
+            controller_service: two_processes
+                || advertised.plugin(PluginCapability::ControllerService)
+                    && (advertised.serves_controller || !advertised.serves_node),
             advertised,
         })
     }
@@ -61,8 +63,19 @@ impl DriverInfo {
             Capability::Node(one) => self.advertised.node(one),
             Capability::Group(one) => self.advertised.group_controller(one),
             Capability::Plugin(PluginCapability::ControllerService) => self.controller_service,
+            // A process without the controller has nothing else that an orchestrator calls beside the node.
+            Capability::Plugin(
+                PluginCapability::GroupControllerService
+                | PluginCapability::SnapshotMetadataService,
+            ) if self.controller_is_elsewhere() => false,
             Capability::Plugin(one) => self.advertised.plugin(one),
         }
+    }
+
+    /// Whether the driver says that it has a controller, in a process that is not asked.
+    pub(super) fn controller_is_elsewhere(&self) -> bool {
+        let service = PluginCapability::ControllerService;
+        !self.controller_service && self.advertised.plugin(service)
     }
 
     /// Whether volumes can be expanded that are not published.

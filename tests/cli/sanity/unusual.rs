@@ -119,6 +119,20 @@ fn a_full_pool_may_have_no_largest_size() {
 }
 
 #[test]
+fn a_process_without_the_controller_tells_that_the_plugin_has_one() {
+    let driver = driver_with(&[], &[]);
+    for rpc in ["ControllerGetCapabilities", "ValidateVolumeCapabilities"] {
+        driver.on(rpc, Reply::error(Code::Unimplemented, "it is elsewhere"));
+    }
+    let csi = Csi::at(driver.endpoint());
+    let filter = "--filter controller/ --filter services-are-there";
+    let run = sanity(&csi, filter).succeeds();
+    let told = "skipped: this process serves no Controller: --controller-endpoint";
+    assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}
+
+#[test]
 fn a_list_is_begun_again_whose_token_has_become_invalid() {
     let driver = driver_with(
         &[

@@ -67,6 +67,15 @@ pub fn cases(list: &mut Cases) {
         if c.has(CONTROLLER_SERVICE) {
             c.ok(v1::ControllerGetCapabilitiesRequest {})?;
         }
+        if c.driver().controller_is_elsewhere() {
+            let answer = c.send(v1::ControllerGetCapabilitiesRequest {})?;
+            answer.map_err(|status| match status.code() {
+                Unimplemented => {
+                    Stop::skipped("this process serves no Controller: --controller-endpoint")
+                }
+                _ => Stop::failed("ControllerGetCapabilities answers OK", status_text(&status)),
+            })?;
+        }
         if c.has(GROUP_CONTROLLER_SERVICE) {
             c.ok(v1::GroupControllerGetCapabilitiesRequest {})?;
         }
