@@ -192,6 +192,61 @@ fn a_list_is_begun_again_whose_token_has_become_invalid() {
     is_clean(&csi);
 }
 
+/// A page of a list: these volumes, each with a condition, and the next token.
+fn page(ids: &[&str], next_token: &str) -> Reply {
+    let entry = |id: &&str| v1::list_volumes_response::Entry {
+        volume: Some(volume(id)),
+        status: Some(v1::list_volumes_response::VolumeStatus {
+            volume_condition: Some(v1::VolumeCondition::default()),
+            ..Default::default()
+        }),
+    };
+    Reply::message(&v1::ListVolumesResponse {
+        entries: ids.iter().map(entry).collect(),
+        next_token: next_token.to_owned(),
+    })
+}
+
+#[test]
+fn a_list_that_changes_while_it_is_read_may_leave_volumes_out() {
+    let driver = driver_with(
+        &[
+            ControllerCapability::CreateDeleteVolume,
+            ControllerCapability::ListVolumes,
+            ControllerCapability::VolumeCondition,
+        ],
+        &[],
+    );
+    // By offset: a volume before it went between the first two pages.
+    let mut lists = 0;
+    driver.answer("ListVolumes", move |request| {
+        let request: v1::ListVolumesRequest = request.decode();
+        match request.starting_token.as_str() {
+            "" => {
+                lists += 1;
+                page(&["other"], "1")
+            }
+            _ if lists == 1 => page(&[], ""),
+            _ => page(&["vol-7"], ""),
+        }
+    });
+    let csi = Csi::at(driver.endpoint());
+    let filter = "list-volumes/shows-conditions";
+    let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
+    assert!(run.stdout.contains("\n1 passed "), "{run}");
+    // And by somebody else, where no case runs beside this one.
+    let mut lists = 0;
+    driver.answer("ListVolumes", move |_| {
+        lists += 1;
+        page(&[&format!("other-{lists}")], "")
+    });
+    let filter = "list-volumes/page-by-page";
+    let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
+    let told = "skipped: other volumes come and go while the list is read";
+    assert!(run.stdout.contains(told), "{run}");
+    is_clean(&csi);
+}
+
 #[test]
 fn a_size_that_is_told_later_is_no_other_one() {
     let driver = driver_with(
