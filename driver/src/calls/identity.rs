@@ -28,13 +28,12 @@ impl Identity for Health {
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let mut capabilities = Vec::new();
-        if self.config.mode.controller() {
-            capabilities.push(ServiceType::ControllerService.into());
-            capabilities.push(ExpansionType::Online.into());
-        }
+        // The same of every instance, whichever services it has.
         Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities,
+            capabilities: vec![
+                ServiceType::ControllerService.into(),
+                ExpansionType::Online.into(),
+            ],
         }))
     }
 

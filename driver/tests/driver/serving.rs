@@ -5,8 +5,8 @@ use crate::rig::{Client, Driver, Rig, publish_request, run};
 use crate::unserved;
 use csi_proto::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
 use csi_proto::v1::{
-    CreateVolumeRequest, GetPluginInfoRequest, ListVolumesRequest, NodeGetCapabilitiesRequest,
-    NodeGetInfoRequest, ProbeRequest,
+    CreateVolumeRequest, GetPluginCapabilitiesRequest, GetPluginInfoRequest, ListVolumesRequest,
+    NodeGetCapabilitiesRequest, NodeGetInfoRequest, ProbeRequest,
 };
 use rustix::process::Signal;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
@@ -430,11 +430,15 @@ async fn a_mode_serves_its_services_only() {
     assert_eq!(info.node_id, "node-1");
     let list = client.call(ListVolumesRequest::default()).await;
     assert_eq!(list.unwrap_err().code(), Code::Unimplemented);
+    let capabilities = client.call(GetPluginCapabilitiesRequest {}).await.unwrap();
     driver.kill();
     let _controller = rig.driver_with(&["--mode", "controller"]);
     let client = Client::connect(&rig).await;
     let info = client.call(NodeGetInfoRequest {}).await;
     assert_eq!(info.unwrap_err().code(), Code::Unimplemented);
+    // What the plugin can do is told by all of its instances alike.
+    let same = client.call(GetPluginCapabilitiesRequest {}).await.unwrap();
+    assert_eq!(same, capabilities);
 }
 
 #[test]
