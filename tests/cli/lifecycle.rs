@@ -90,6 +90,17 @@ fn a_parent_that_is_no_folder_is_an_error_of_the_command_line() {
 }
 
 #[test]
+fn the_controller_may_be_in_another_process() {
+    let driver = driver(&[], &[]);
+    let elsewhere = Reply::error(Code::Unimplemented, "only the node is served here");
+    driver.on("ControllerGetCapabilities", elsewhere);
+    let csi = Csi::at(driver.endpoint());
+    let done = csi.run("lifecycle --volume-id vol-1").succeeds();
+    let told = "this process serves no Controller: --controller-endpoint";
+    assert!(done.stdout.contains(told), "{done}");
+}
+
+#[test]
 fn a_driver_that_knows_the_volume_is_asked_for_its_context() {
     let driver = driver(&[ControllerCapability::GetVolume], &[]);
     let volume = v1::Volume {

@@ -3,7 +3,8 @@
 use super::calls::StepRunner;
 use csi_call::Advertised;
 use csi_call::advertised::{Asks, DriverEnd};
-use csi_error::Error;
+use csi_error::{Error, ErrorKind};
+use csi_proto::schema::Method;
 use csi_proto::v1::plugin_capability::service::Type::ControllerService;
 use csi_proto::{Request, contents, v1};
 use prost::Message as _;
@@ -34,12 +35,19 @@ impl<W: Write> StepRunner<'_, '_, W> {
         };
         self.step_judged(&v1::ProbeRequest {}, |_| true, ready)
             .await?;
-        // A node-only process advertises no controller although the driver has one elsewhere.
+        // A process advertises a controller also where another one serves it, and some do not.
         if advertised.plugin(ControllerService) || self.run.flags.controller_endpoint.is_some() {
             advertised.ask_controller(&mut self).await?;
         }
         advertised.ask_node(&mut self).await?;
         Ok(advertised)
+    }
+
+    /// Whether another process has the controller, for this one does not serve what it advertises.
+    pub(super) fn is_elsewhere(&self, method: &Method, error: &Error) -> bool {
+        method.name == v1::ControllerGetCapabilitiesRequest::METHOD.name
+            && error.kind() == ErrorKind::Rpc(Code::Unimplemented)
+            && self.run.flags.controller_endpoint.is_none()
     }
 }
 
@@ -59,6 +67,9 @@ impl<W: Write> Asks for StepRunner<'_, '_, W> {
                 count => format!("{count} capabilities"),
             }
         };
-        self.step(&request, describe).await.map(Some)
+        match self.step(&request, describe).await {
+            Err(error) if self.is_elsewhere(Q::METHOD, &error) => Ok(None),
+            reply => reply.map(Some),
+        }
     }
 }
