@@ -4,6 +4,7 @@ use super::broken_rules::{ERRORS, SECRETS};
 use super::room::required;
 use bytes::Bytes;
 use csi_call::secrets::{contains, looked_for};
+use csi_call::status_details;
 use csi_error::code_name;
 use csi_proto::schema::Method;
 use csi_rpc::draft::Draft;
@@ -108,6 +109,10 @@ impl CallCounts {
                 if message.is_empty() && status.code() != Code::Unimplemented {
                     found.push((ERRORS, format!("{}: {code}", method.name), false));
                 }
+                if !status_details::decoded(details).is_empty() {
+                    let words = format!("{}: {code} with details", method.name);
+                    found.push((ERRORS, words, false));
+                }
             }
         }
         found
@@ -167,6 +172,8 @@ mod tests {
         let request = Bytes::from(request.encode_to_vec());
         let refused = |code, message: &str| Err(Status::new(code, message));
         let details = Bytes::from("its hunter2");
+        // One of the type t/E.
+        let typed = Bytes::from("\x1a\x05\x0a\x03t/E");
         let mut counts = CallCounts::default();
         for (answer, rule) in [
             (refused(Code::NotFound, "words"), None),
@@ -177,17 +184,21 @@ mod tests {
                 Err(Status::with_details(Code::NotFound, "words", details)),
                 Some(SECRETS),
             ),
+            (
+                Err(Status::with_details(Code::NotFound, "words", typed)),
+                Some(ERRORS),
+            ),
         ] {
             let found = counts.look(&secrets, method, &request, &answer);
             let found: Vec<&str> = found.into_iter().map(|(rule, ..)| rule).collect();
             assert_eq!(found, Vec::from_iter(rule), "{answer:?}");
         }
-        assert_eq!((counts.calls, counts.refusals), (5, 5));
+        assert_eq!((counts.calls, counts.refusals), (6, 6));
         assert_eq!((counts.worked.len(), counts.largest), (0, 0));
         let stream = Ok(vec![Bytes::new(), Bytes::from("its hunter2")]);
         let found = counts.look(&secrets, method, &request, &stream);
         assert_eq!(found.len(), 1);
-        assert_eq!((counts.calls, counts.refusals), (6, 5));
+        assert_eq!((counts.calls, counts.refusals), (7, 6));
         assert_eq!((counts.worked.len(), counts.largest), (1, 9));
     }
 

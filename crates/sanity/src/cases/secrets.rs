@@ -98,11 +98,14 @@ pub fn cases(list: &mut Cases) {
         c.no_answer_broke(SECRETS, "no secret in any answer")
     });
     list.about("errors", "Error Scheme");
-    list.rule("Every error of this run had a message that a person can read");
+    list.rule("Every error of this run had a message that a person can read, and no details");
     list.last("have-messages", |c| {
         let refusals = lock(&c.run.seen).refusals;
         skip_unless(refusals > 0, "no call was refused")?;
-        c.no_answer_broke(ERRORS, "every status other than OK has a message")
+        c.no_answer_broke(
+            ERRORS,
+            "every status other than OK has a message and no details",
+        )
     });
 }
 
