@@ -14,6 +14,7 @@ use super::verdict::Stop;
 use csi_proto::lock::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tonic::Code;
 
 /// The sizes that are tried before the default, in their order.
 const SMALLER: [i64; 2] = [64 << 20, 512 << 20];
@@ -27,12 +28,14 @@ enum Tried {
     Made(i64),
     /// There was none.
     Refused,
+    /// The driver has none of that kind.
+    Unsupported,
     /// The driver went away.
     Lost,
 }
 
 /// The access types of the run, once the sizes of their volumes are found: those that the settings ask for. Where these leave it
-/// open, block is one too if the driver makes such volumes.
+/// open, block is one too if the driver makes such volumes, and mount is none if it says that it has only those.
 pub async fn accesses(run: &Arc<Run>) -> Vec<Access> {
     let settings = &run.settings;
     let asks_block = settings.capabilities.is_empty();
@@ -45,6 +48,7 @@ pub async fn accesses(run: &Arc<Run>) -> Vec<Access> {
     if settings.read_only || !creates || !super::cases().any(|case| needs_volumes(run, case)) {
         return accesses;
     }
+    let mut has_mount = false;
     for access in Access::ALL {
         let is_asked_for = accesses.contains(&access);
         let is_open = asks_block && access == Access::Block;
@@ -53,7 +57,12 @@ pub async fn accesses(run: &Arc<Run>) -> Vec<Access> {
             if is_open && found {
                 accesses.push(access);
             }
+            has_mount |= access == Access::Mount && found;
         }
+    }
+    let may_be_alone = asks_block && accesses.contains(&Access::Block) && !has_mount;
+    if may_be_alone && usual(run, Access::Mount).await == Tried::Unsupported {
+        accesses.retain(|access| *access == Access::Block);
     }
     accesses
 }
@@ -72,25 +81,32 @@ fn needs_volumes(run: &Run, case: &Case) -> bool {
     is_wanted && case.needs.iter().any(|need| makes.contains(need))
 }
 
-/// Finds the size for an access type; whether there are such volumes.
+/// Finds the size for an access type; whether there are such volumes, for mount only of the sizes that were tried.
 async fn find(run: &Arc<Run>, access: Access) -> bool {
     let given = run.settings.volume_size;
     let found = match given {
         None => smallest(async |size| tried(run, access, size).await).await,
         Some(_) => None,
     };
-    let usual = given.unwrap_or(DEFAULT_SIZE);
-    run.set_size(access, found.unwrap_or(usual));
+    run.set_size(access, found.or(given).unwrap_or(DEFAULT_SIZE));
     // The first case tries the usual one for mount.
     if found.is_some() || access == Access::Mount {
-        return true;
+        return found.is_some();
     }
-    let mut usable = tried(run, access, usual).await;
-    if usable == Tried::Lost {
+    !matches!(
+        usual(run, access).await,
+        Tried::Refused | Tried::Unsupported
+    )
+}
+
+/// What comes of the size that is found for an access type.
+async fn usual(run: &Arc<Run>, access: Access) -> Tried {
+    let size = run.volume_size(access);
+    match tried(run, access, size).await {
         // Whether such calls take the driver down is shown by the cases; somebody may have restarted it just then.
-        usable = tried(run, access, usual).await;
+        Tried::Lost => tried(run, access, size).await,
+        usual => usual,
     }
-    usable != Tried::Refused
 }
 
 /// The smallest size that counts.
@@ -104,7 +120,7 @@ async fn smallest(mut tried: impl AsyncFnMut(i64) -> Tried) -> Option<i64> {
         match tried(size).await {
             Tried::Took => return Some(size),
             Tried::Made(bytes) => least = bytes,
-            Tried::Refused => {}
+            Tried::Refused | Tried::Unsupported => {}
             Tried::Lost => return None,
         }
     }
@@ -121,6 +137,7 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     let in_thread = Arc::clone(&context);
     let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size)).await;
     let mut tried = tried.ok().and_then(Result::ok).unwrap_or(Tried::Refused);
+    let refused = lock(&context.steps).last_refusal();
     let (problems, _) = taken_down(&context, losses).await;
     if context.made.lost.get().is_some() {
         // Whether it answers again shows in the cases, and so does this call. What it has made is taken down later.
@@ -131,6 +148,9 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     match tried {
         // Not for good: the driver lacks room, of which the cases tell more.
         Tried::Refused if context.dependencies().shortage.is_some() => Tried::Made(size),
+        Tried::Refused if refused.is_some_and(|(_, code)| code == Code::InvalidArgument) => {
+            Tried::Unsupported
+        }
         tried => tried,
     }
 }

@@ -133,6 +133,25 @@ fn a_process_without_the_controller_tells_that_the_plugin_has_one() {
 }
 
 #[test]
+fn a_driver_of_block_volumes_alone_is_asked_for_those() {
+    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    driver.answer("CreateVolume", |request| {
+        let request = request.decode::<v1::CreateVolumeRequest>();
+        match request.volume_capabilities[0].access_type {
+            Some(AccessType::Block(_)) => Volumes::default().make(&request.name),
+            _ => Reply::error(Code::InvalidArgument, "volumes are devices"),
+        }
+    });
+    let csi = Csi::at(driver.endpoint());
+    for size in ["", "--volume-size 1Mi"] {
+        let line = format!("{size} --filter lifecycle/make-and-remove");
+        let run = sanity(&csi, &line).succeeds();
+        assert!(run.stdout.contains("\n1 passed "), "{run}");
+    }
+    is_clean(&csi);
+}
+
+#[test]
 fn a_list_is_begun_again_whose_token_has_become_invalid() {
     let driver = driver_with(
         &[
