@@ -275,6 +275,19 @@ fn room_that_somebody_else_has_taken_is_not_the_drivers_to_give_back() {
 }
 
 #[test]
+fn room_that_may_be_freed_later_makes_a_run_incomplete() {
+    let driver = ReferenceDriver::start(Options {
+        max_volumes: 4,
+        ..Options::default().with(Defect::RoomNeverGivenBack)
+    });
+    let mut settings = small_volumes(&driver);
+    settings.filter = vec!["lifecycle/gives-room-back".to_owned()];
+    let report = run_to_the_end(settings);
+    assert_eq!(report.counts().failed, 0, "{report}");
+    assert!(report.incomplete[0].starts_with(NO_MORE), "{report}");
+}
+
+#[test]
 fn a_slow_driver_has_as_much_time_as_it_answers_in() {
     let case = "lifecycle/every-step-twice";
     let passes_at = |pace: Duration| {

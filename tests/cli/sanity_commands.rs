@@ -188,7 +188,7 @@ fn what_is_refused_for_want_of_room_is_taken_back_where_there_is_room() {
         max_volumes: 6,
         ..Options::default().with(Defect::RoomNeverGivenBack)
     };
-    let more = "--cap 1,mount --volume-size 1Mi";
+    let more = "--cap 1,mount --volume-size 1Mi --strict";
     let (driver, csi, commands) = failing_with(options, case, more);
     assert!(
         commands

@@ -60,6 +60,8 @@ pub struct Try {
     pub(super) in_place_of_another: bool,
     /// Whether the case is the one about whether that is given back. It waits for that itself.
     pub(super) is_about_it: bool,
+    /// Whether the driver may give that back at any later time.
+    pub(super) may_come_late: bool,
     /// Whether the case is one of those on which most others depend.
     pub(super) is_first: bool,
     /// Whether the RPC that the driver lacks something for has ever answered OK, to as large a size; where another refusal is
@@ -134,7 +136,8 @@ fn tried(one: &Try) -> Next {
     };
     if one.is_about_it && one.alone {
         // All that was taken is given back, the case has waited for that, and what worked works no more.
-        return match one.has_worked && one.others == Some(false) {
+        let is_missing = one.has_worked && one.others == Some(false);
+        return match is_missing && !one.may_come_late {
             true => Next::Counts,
             false => Next::Lacks,
         };

@@ -167,6 +167,9 @@ impl Running<'_> {
             lack: shortage.map(|shortage| shortage.lack),
             in_place_of_another,
             is_about_it: shortage.is_some_and(|it| it.lack.case() == Some(&*one.case.name)),
+            // A driver may free room long after a volume was deleted.
+            may_come_late: shortage.is_some_and(|it| it.lack == Lack::Room)
+                && !self.run.settings.strict,
             has_worked,
             others,
             run_ends: self.cut_short.is_some(),

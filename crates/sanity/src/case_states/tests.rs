@@ -92,6 +92,7 @@ const FAILED: Try = Try {
     lack: None,
     in_place_of_another: false,
     is_about_it: false,
+    may_come_late: false,
     is_first: false,
     has_worked: true,
     others: Some(false),
@@ -127,6 +128,10 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
     };
     let about = |one| Try {
         is_about_it: true,
+        ..one
+    };
+    let late = |one| Try {
+        may_come_late: true,
         ..one
     };
     let never = |one| Try {
@@ -182,6 +187,7 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
         (lacks(Lack::Places, 1, nobody), Lacks),
         // The case about it accuses the driver where nobody else can have taken the room.
         (about(room(0, nobody)), Counts),
+        (about(late(room(0, nobody))), Lacks),
         (no_patience(about(room(0, unknown))), Lacks),
         (about(room(0, somebody)), Lacks),
         // And where it was there before.

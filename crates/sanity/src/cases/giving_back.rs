@@ -50,7 +50,7 @@ fn is_tidy(c: &Context) -> Verdict {
 pub fn cases(list: &mut Cases) {
     list.about("lifecycle", "DeleteVolume");
     list.needs(&[CREATE_DELETE_VOLUME]);
-    list.rule("The room that deleted volumes took is there again: what could be created at first can be created at last");
+    list.rule("The room that deleted volumes took is there again, as is recommended: what could be created at first can be created at last");
     list.add(CaseKind::Closing, "gives-room-back", |c| {
         is_tidy(c)?;
         let count = lock(&c.run.seen).most_volumes.clamp(1, 2);
