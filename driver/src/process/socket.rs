@@ -11,10 +11,11 @@ use csi_proto::socket_file::{SocketFile, SocketIdentity};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::thread::Builder;
 use std::time::Duration;
 use tokio::net::unix::SocketAddr;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// How often it is looked whether a socket is still there, and whether a lost one can be made anew.
@@ -120,7 +121,7 @@ pub fn keep(
     let keeping = async move {
         loop {
             tokio::select! {
-                () = until(is_lost, &identity) => {}
+                () = until(is_lost, identity.clone()) => {}
                 () = sender.closed() => return,
             }
             tell(Some("the socket or its folder was removed"));
@@ -146,14 +147,26 @@ pub fn keep(
     (KeptListener { listener, anew }, KeptFile { file, task })
 }
 
-async fn until(is_lost: fn(&SocketIdentity) -> bool, identity: &SocketIdentity) {
+/// Looks in a thread of its own: a folder that hangs holds up no other, and one of the runtime's pool would keep those awake that are to
+/// end.
+#[expect(clippy::disallowed_methods, reason = "a thread of its own sleeps")]
+async fn until(is_lost: fn(&SocketIdentity) -> bool, identity: SocketIdentity) {
     loop {
+        let (sender, lost) = oneshot::channel();
         let identity = identity.clone();
-        // A folder that hangs holds up this thread and no other.
-        let looked = spawn_blocking(move || is_lost(&identity)).await;
-        if looked.unwrap_or(false) {
+        let looking = Builder::new().spawn(move || {
+            while !sender.is_closed() {
+                if is_lost(&identity) {
+                    let _ = sender.send(());
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        if looking.is_ok() && lost.await.is_ok() {
             return;
         }
+        // There is no room for a thread now.
         tokio::time::sleep(LOOK).await;
     }
 }
