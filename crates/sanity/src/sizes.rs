@@ -85,7 +85,7 @@ fn needs_volumes(run: &Run, case: &Case) -> bool {
 async fn find(run: &Arc<Run>, access: Access) -> bool {
     let given = run.settings.volume_size;
     let found = match given {
-        None => smallest(async |size| tried(run, access, size).await).await,
+        None => smallest(async |size| tried(run, access, size, true).await).await,
         Some(_) => None,
     };
     run.set_size(access, found.or(given).unwrap_or(DEFAULT_SIZE));
@@ -102,9 +102,9 @@ async fn find(run: &Arc<Run>, access: Access) -> bool {
 /// What comes of the size that is found for an access type.
 async fn usual(run: &Arc<Run>, access: Access) -> Tried {
     let size = run.volume_size(access);
-    match tried(run, access, size).await {
+    match tried(run, access, size, false).await {
         // Whether such calls take the driver down is shown by the cases; somebody may have restarted it just then.
-        Tried::Lost => tried(run, access, size).await,
+        Tried::Lost => tried(run, access, size, false).await,
         usual => usual,
     }
 }
@@ -127,7 +127,8 @@ async fn smallest(mut tried: impl AsyncFnMut(i64) -> Tried) -> Option<i64> {
     None
 }
 
-async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
+/// Tries a size. To use the volume too takes a place on the node.
+async fn tried(run: &Arc<Run>, access: Access, size: i64, uses: bool) -> Tried {
     run.set_size(access, size);
     let context = Context::of_no_case(run, access);
     // What another try has made may still be there.
@@ -135,7 +136,7 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
     let context = Arc::new(context);
     let losses = lock(&run.losses).count();
     let in_thread = Arc::clone(&context);
-    let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size)).await;
+    let tried = tokio::task::spawn_blocking(move || use_volume(&in_thread, size, uses)).await;
     let mut tried = tried.ok().and_then(Result::ok).unwrap_or(Tried::Refused);
     let refused = lock(&context.steps).last_refusal();
     let (problems, _) = taken_down(&context, losses).await;
@@ -156,14 +157,14 @@ async fn tried(run: &Arc<Run>, access: Access, size: i64) -> Tried {
 }
 
 /// Makes a volume of a size, and uses it where the node needs more than a volume of that size.
-fn use_volume(context: &Context, size: i64) -> Result<Tried, Stop> {
+fn use_volume(context: &Context, size: i64, uses: bool) -> Result<Tried, Stop> {
     let volume = context.volume()?;
     let bytes = volume.volume.capacity_bytes;
     if bytes != size {
         return Ok(Tried::Made(bytes));
     }
     let is_used = match context.access() {
-        Access::Mount if context.has(NODE_SERVICE) => context.publish(volume).is_ok(),
+        Access::Mount if uses && context.has(NODE_SERVICE) => context.publish(volume).is_ok(),
         _ => true,
     };
     Ok(match is_used {
