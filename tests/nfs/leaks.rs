@@ -3,7 +3,7 @@
 use crate::server::{Away, Server};
 use crate::support::calls::{self, Calls};
 use crate::support::driver::Driver;
-use crate::support::patience::{Patience, until};
+use crate::support::patience::Patience;
 use crate::support::process::children;
 use std::fs;
 use std::sync::Arc;
@@ -44,12 +44,18 @@ fn helpers(pid: i32) -> Vec<i32> {
 /// Waits until the process holds no more than `before`, with a few threads of the runtime's pool that may come and go. The
 /// kernel tells nobody of another process's threads and descriptors: /proc is looked at.
 fn wait_until_back(pid: i32, before: &Held) {
-    until(&format!("no more than {before:?}"), || {
+    let mut patience = Patience::default();
+    loop {
         let now = held(pid);
-        now.descendants <= before.descendants
+        if now.descendants <= before.descendants
             && now.descriptors <= before.descriptors
             && now.threads <= before.threads
-    });
+        {
+            return;
+        }
+        assert!(patience.lasts(), "{now:?}, and before {before:?}");
+        std::thread::sleep(patience.pause());
+    }
 }
 
 #[test]

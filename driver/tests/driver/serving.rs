@@ -94,13 +94,8 @@ fn a_socket_of_somebody_else_outlives_the_driver() {
     let _other = UnixListener::bind(rig.path("csi.sock")).unwrap();
     driver.signal(Signal::INT);
     assert!(driver.wait().success());
-    assert!(
-        rig.path("csi.sock")
-            .metadata()
-            .unwrap()
-            .file_type()
-            .is_socket()
-    );
+    let place = rig.path("csi.sock").metadata().unwrap();
+    assert!(place.file_type().is_socket());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
