@@ -19,6 +19,7 @@ pub mod volumes;
 
 use crate::calls::controller::deadline;
 use crate::calls::operations::reading;
+use crate::process::disk_thread;
 use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_service_capability::rpc::Type as Capability;
 use csi_proto::v1::volume_usage::Unit;
@@ -94,7 +95,9 @@ impl Node for Volumes {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Result<Response<NodeGetVolumeStatsResponse>, Status> {
-        let deadline = deadline_within(self.config.bounds.stats, request.metadata());
+        // A short bound for servers is none for the node's own disks.
+        let ours = self.config.bounds.stats.max(disk_thread::BOUND);
+        let deadline = deadline_within(ours, request.metadata());
         let request = request.get_ref();
         self.check_volume_id(&request.volume_id)?;
         let path = request::stats_path(&request.volume_id, &request.volume_path)?;

@@ -23,7 +23,7 @@ pub struct Condition {
 }
 
 impl Volumes {
-    /// How full the volume at `path` is. Waits for that until `deadline`.
+    /// How full the volume at `path` is. Waits for that until `deadline`, and for its server for no longer than is configured.
     ///
     /// # Errors
     /// As the specification has it for NodeGetVolumeStats; UNAVAILABLE when a server that never answered does not, or a disk of this
@@ -43,6 +43,7 @@ impl Volumes {
         // A symlink may lead anywhere.
         let asks_no_server = mounted.is_some() && mountinfo::asks_no_server(&mounts, &path);
         let left = deadline.saturating_duration_since(Instant::now());
+        let left = left.min(self.config.bounds.stats);
         let asking = self.questions.usage(&path, covering, asks_no_server, left);
         let answer = asking.await;
         // Unpublished meanwhile: what was asked was the folder below it, or nothing.
