@@ -344,8 +344,8 @@ impl Observer for Tells {
 #[test]
 fn a_driver_that_somebody_restarts_between_calls_is_accused_of_nothing() {
     let driver = ReferenceDriver::start(Options {
-        // Nobody calls it between two looks.
-        looks_until_ready: 4,
+        // Nobody calls it between two looks, of which the last ones are further apart than what it is restarted after.
+        looks_until_ready: 7,
         ..driver_with(Defect::VolumesLostOnRestart)
     });
     let mut settings = small_volumes(&driver);
