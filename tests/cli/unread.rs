@@ -81,16 +81,18 @@ fn a_tool_that_serves_needs_no_reader() {
     }
 }
 
+fn more_than_a_pipe_takes() -> Reply {
+    Reply::message(&GetPluginInfoResponse {
+        name: "own.example".into(),
+        vendor_version: "1".repeat(200_000),
+        ..Default::default()
+    })
+}
+
 #[test]
 fn a_script_that_nobody_reads_ends_by_a_second_signal() {
     let driver = ScriptedDriver::unix();
-    let large = GetPluginInfoResponse {
-        name: "own.example".into(),
-        // More than the pipe takes.
-        vendor_version: "1".repeat(200_000),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&large));
+    driver.on("GetPluginInfo", more_than_a_pipe_takes());
     let csi = Csi::at(driver.endpoint());
     for signal in [Signal::INT, Signal::HUP] {
         let (mut reader, stdout) = std::io::pipe().unwrap();
@@ -113,14 +115,8 @@ fn a_script_that_nobody_reads_ends_by_a_second_signal() {
 #[test]
 fn a_recording_that_nobody_reads_holds_up_no_call() {
     let driver = ScriptedDriver::unix();
-    let large = GetPluginInfoResponse {
-        name: "own.example".into(),
-        // More than the pipe takes.
-        vendor_version: "1".repeat(100_000),
-        ..Default::default()
-    };
     driver.on("Probe", Reply::message(&ProbeResponse::default()));
-    driver.on("GetPluginInfo", Reply::message(&large));
+    driver.on("GetPluginInfo", more_than_a_pipe_takes());
     let csi = Csi::at("unix:s.sock");
     let (_unread, stdout) = std::io::pipe().unwrap();
     let mut command = csi.command();

@@ -24,8 +24,9 @@ use std::path::Path;
 #[derive(Args, Debug)]
 pub struct TakeIn {
     /// The export, and the folder that it is here; where the variable has several, one on each line, the one that is meant
-    #[arg(long = "local-share", env = "CSI_NFS_LOCAL_SHARES")]
     #[arg(
+        long = "local-share",
+        env = "CSI_NFS_LOCAL_SHARES",
         value_name = "SERVER:SHARE=PATH",
         value_delimiter = '\n',
         required = true

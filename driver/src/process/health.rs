@@ -64,7 +64,7 @@ impl Health {
         }
     }
 
-    /// Notes why the socket that calls come by is lost; nothing when it is there again.
+    /// Notes why the driver's socket is lost; `None` when it is there again.
     pub fn note_socket(&self, lost: Option<String>) {
         *lock(&self.unheard) = lost;
     }

@@ -94,7 +94,7 @@ impl Listener {
 
 /// Serves `routes` until SIGTERM or SIGINT, then until all calls are answered, the time for that is over, or a second signal
 /// comes. `give_up` is called at the first signal, so that no call waits for what the next start takes up; `settled` ends
-/// when work that outlives its call is done. `tell_of_socket` is told why a socket is lost, and nothing when it is there again.
+/// when work that outlives its call is done. `tell_of_socket` is told why the socket is lost, and `None` when it is there again.
 ///
 /// # Errors
 /// When the transport fails.

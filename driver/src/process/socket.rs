@@ -2,7 +2,7 @@
 //! a file system that hangs. Who may take which place is said in `csi_proto::socket_place`.
 //!
 //! Whether the file is still there is looked at every second. A watch by inotify would have to follow the folder, its parents and
-//! mounts over them, and starts anew when the folder does; one lstat(2) a second on a local disk sees all of that.
+//! mounts over them, and starts anew when the folder does; one look a second at a local disk sees all of that.
 
 pub use csi_proto::socket_place::{SocketError, SocketPlace};
 
@@ -121,7 +121,7 @@ pub fn keep(
     let keeping = async move {
         loop {
             tokio::select! {
-                () = until(is_lost, identity.clone()) => {}
+                () = until_lost(identity.clone(), is_lost) => {}
                 () = sender.closed() => return,
             }
             tell(Some("the socket or its folder was removed"));
@@ -147,10 +147,10 @@ pub fn keep(
     (KeptListener { listener, anew }, KeptFile { file, task })
 }
 
-/// Looks in a thread of its own: a folder that hangs holds up no other, and one of the runtime's pool would keep those awake that are to
-/// end.
+/// Waits until the file is lost. A thread of its own looks: a folder that hangs holds up no other thread, and the runtime's pool could
+/// not let its idle threads go if it were woken each second.
 #[expect(clippy::disallowed_methods, reason = "a thread of its own sleeps")]
-async fn until(is_lost: fn(&SocketIdentity) -> bool, identity: SocketIdentity) {
+async fn until_lost(identity: SocketIdentity, is_lost: fn(&SocketIdentity) -> bool) {
     loop {
         let (sender, lost) = oneshot::channel();
         let identity = identity.clone();

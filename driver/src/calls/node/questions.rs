@@ -89,7 +89,7 @@ impl Questions {
         done.usage.ok_or(NoAnswer::NoUsage)
     }
 
-    /// The right to one more task that may hang on `server`, for who waits for it until `deadline`.
+    /// The right to one more task that may hang on `server`, which is waited for until `deadline`.
     pub(super) async fn turn(
         &self,
         server: &str,

@@ -45,7 +45,7 @@ pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
     Ok(parent.map(|parent| parent.join(name)))
 }
 
-/// What `looking` finds of the volume at `path`, where its caller listens no longer than until `deadline`.
+/// What `looking` finds of the volume at `path` until `deadline`, when its caller is gone.
 ///
 /// # Errors
 /// Those of `looking`, and `TimedOut`.

@@ -110,8 +110,8 @@ impl Volumes {
         Ok(())
     }
 
-    /// Whether `volume_id`, of which `record` tells, may be taken away from `target`; `false` when there is nothing of it. What `is_stage` is
-    /// unstaged, and else unpublished.
+    /// Whether `volume_id`, of which `record` tells, may be taken away from `target`; `false` when there is nothing of it. It is to
+    /// be unstaged where it `is_stage`, else unpublished.
     ///
     /// # Errors
     /// When another volume is there, or this one in another use, or a mount that is not proved to be this one's.
@@ -189,7 +189,8 @@ impl Volumes {
     async fn take_one_away(&self, mount: &Mount) -> Result<(), NodeError> {
         let target = &mount.target;
         let bound = self.config.bounds.unmount;
-        // Where there is no server, it is the machine that is slow. At most a third each is for the plain unmount, a question, and the lazy one.
+        // Where there is no server, it is the machine that is slow. At most a third each is for the plain unmount, a question, and the
+        // lazy one.
         let plain = match mount.is_nfs() {
             true => PLAIN_BOUND.min(bound / 3),
             false => bound / 2,

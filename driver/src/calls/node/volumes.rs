@@ -77,8 +77,8 @@ impl Volumes {
         }
     }
 
-    /// What the other kind of record than that of a stage, or of a publish, tells of `target`: the volume, and the word for what it is
-    /// there. One path has at most one of both, or an end of one would take the other away.
+    /// What else `target` is used for, by the records: a stage asks for the volume that is published there, a publish for the one that is
+    /// staged there. Returns the volume and the word. A path has one use, or the end of one would take the other away.
     ///
     /// # Errors
     /// When the record cannot be read.

@@ -126,8 +126,8 @@ pub enum ShareError {
     /// The volume's folder is not the driver's.
     #[error("the volume's folder was adopted and is not the driver's: {0} cannot be changed")]
     Adopted(&'static str),
-    /// A folder that somebody else has made, as for another driver's volume, holds what does not belong to it; or one cannot go where
-    /// it is to go.
+    /// A folder that somebody else has made, as for another driver's volume, holds what does not belong to it; or the folder of a volume
+    /// that is deleted cannot be moved to the trash or the archive.
     #[error("{path} is left as it is: {why}")]
     NotPlain {
         /// The folder.

@@ -35,10 +35,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PROJECTS: &str = "projects";
-/// How long a process may take to answer, or to set a limit that another waits to set; as long as it lives, and does neither, where
-/// it is stopped.
+/// How long to wait for an agent's answer, or for the lock of somebody who sets a volume's limit: one who is stopped does neither.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
-/// The same for one who has others waiting: a request that is not answered, and a volume that is not compared, are met again.
+/// The same for the lock, where others wait as well: a request that is not answered, and a volume that is not compared, come again.
 pub(super) const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 /// Between two attempts to lock a volume's record.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);

@@ -3,8 +3,11 @@
 use super::{code, stats};
 use crate::rig::{Client, Rig, publish_request, run, stage_request};
 use csi_proto::v1::volume_capability::access_mode::Mode;
-use csi_proto::v1::{CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest};
+use csi_proto::v1::{
+    CreateVolumeRequest, DeleteVolumeRequest, ListVolumesRequest, NodePublishVolumeRequest,
+};
 use rustix::fs::{CWD, mkfifoat};
+use std::path::PathBuf;
 use tonic::{Code, Status};
 
 /// What an orchestrator does with a volume, from nothing to nothing.
@@ -203,18 +206,24 @@ async fn a_damaged_record_does_not_keep_a_volume_published() {
     }
 }
 
+/// A volume is published at `target`: the request, and the file of its record.
+async fn published(rig: &Rig, client: &Client) -> (NodePublishVolumeRequest, PathBuf) {
+    let volume = create(client, "pvc-1").await;
+    let target = rig.path("target");
+    let mut publish = publish_request(&volume.volume_id, &target, Mode::SingleNodeWriter);
+    publish.volume_context = volume.volume_context;
+    client.publish(publish.clone()).await.unwrap();
+    let mut records = std::fs::read_dir(rig.path("work/publishes")).unwrap();
+    (publish, records.next().unwrap().unwrap().path())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_folder_in_the_place_of_a_record_is_named_and_keeps_no_volume_published() {
     let rig = Rig::new();
     let _driver = rig.driver();
     let client = Client::connect(&rig).await;
-    let volume = create(&client, "pvc-1").await;
-    let (id, target) = (&volume.volume_id, rig.path("target"));
-    let mut publish = publish_request(id, &target, Mode::SingleNodeWriter);
-    publish.volume_context = volume.volume_context.clone();
-    client.publish(publish.clone()).await.unwrap();
-    let mut records = std::fs::read_dir(rig.path("work/publishes")).unwrap();
-    let record = records.next().unwrap().unwrap().path();
+    let (publish, record) = published(&rig, &client).await;
+    let (id, target) = (&publish.volume_id, rig.path("target"));
     std::fs::remove_file(&record).unwrap();
     std::fs::create_dir(&record).unwrap();
     let refused = client.publish(publish.clone()).await.unwrap_err();
@@ -243,18 +252,9 @@ async fn what_is_in_the_place_of_a_draft_holds_up_no_record() {
     let rig = Rig::new();
     let _driver = rig.driver();
     let client = Client::connect(&rig).await;
-    let volume = create(&client, "pvc-1").await;
-    let (id, target) = (&volume.volume_id, rig.path("target"));
-    let mut publish = publish_request(id, &target, Mode::SingleNodeWriter);
-    publish.volume_context = volume.volume_context.clone();
-    client.publish(publish.clone()).await.unwrap();
-    let mut records = std::fs::read_dir(rig.path("work/publishes")).unwrap();
-    let draft = records
-        .next()
-        .unwrap()
-        .unwrap()
-        .path()
-        .with_extension("new");
+    let (publish, record) = published(&rig, &client).await;
+    let (id, target) = (&publish.volume_id, rig.path("target"));
+    let draft = record.with_extension("new");
     client.unpublish(id, &target).await.unwrap();
 
     std::fs::create_dir(&draft).unwrap();
@@ -271,7 +271,7 @@ async fn what_is_in_the_place_of_a_draft_holds_up_no_record() {
     client.unpublish(id, &target).await.unwrap();
 
     mkfifoat(CWD, &draft, 0o600.into()).unwrap();
-    client.publish(publish).await.unwrap();
+    client.publish(publish.clone()).await.unwrap();
     client.unpublish(id, &target).await.unwrap();
     let left = std::fs::read_dir(rig.path("work/publishes")).unwrap();
     assert_eq!(left.count(), 0);
