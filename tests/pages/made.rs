@@ -157,7 +157,8 @@ impl Made {
         bytes[replaced.unwrap()] = 0xff;
         let csi = Csi::at(driver.endpoint());
         csi.file("r.jsonl", bytes);
-        csi.run("replay r.jsonl --html p.html").succeeds();
+        // Its only call is of no method of CSI, so nothing is compared.
+        csi.run("replay r.jsonl --html p.html").exits(1);
         Self::of("hostile-recording", csi)
     }
 }
