@@ -59,7 +59,10 @@ fn whole(csi: &Csi, line: &str) -> String {
     let ended = csi.spawn(line).wait(6 * PATIENCE).unwrap();
     let stdout = String::from_utf8_lossy(&ended.stdout).into_owned();
     let stderr = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert_eq!(ended.code(), 0, "{stdout}{stderr}");
+    let passed =
+        |line: &&str| line.starts_with("ok ") || line.contains(" skipped: not advertised: ");
+    let rest: Vec<_> = stdout.lines().filter(|line| !passed(line)).collect();
+    assert_eq!(ended.code(), 0, "{}\n{stderr}", rest.join("\n"));
     is_clean(csi);
     stdout
 }
@@ -85,9 +88,10 @@ fn the_embedded_driver_passes() {
 fn supervised(csi: &Csi) -> Process {
     let home = csi.home();
     fs::create_dir(home.join("share")).unwrap();
+    // Whoever sees it answer can kill it: its number is there before it serves.
     let script = format!(
-        "while :; do {} --endpoint unix://{home}/csi.sock --node-id node-1 --work-dir {home}/work \
-         --local-share localhost:/share={home}/share & echo $! >pid; wait; done",
+        "while :; do sh -c 'echo $$ >pid; exec {} --endpoint unix://{home}/csi.sock --node-id node-1 --work-dir {home}/work \
+         --local-share localhost:/share={home}/share'; done",
         crate::support::driver::binary().display(),
         home = home.display(),
     );
