@@ -333,65 +333,28 @@ mod tests {
 
     #[test]
     fn errors_say_what_is_right() {
+        use CapabilityError as E;
+        let modes = "MULTI_NODE_MULTI_WRITER, SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER, RWO, ROX, RWX, RWOP, or";
+        let keys = "mode, type, fs, flag (repeatable) and group";
+        let mode = |text: &str| E::Mode(text.into());
+        let of_type = |text: &str| E::Type(text.into());
+        let (block, none) = (E::BlockWith, E::NoneWith);
+        let unclosed = E::Record(RecordSyntaxError::Unclosed(1));
         let cases = [
-            ("", CapabilityError::Empty, "MODE,TYPE"),
-            (
-                "1",
-                CapabilityError::NoType("1".into()),
-                "write 1,mount or 1,block",
-            ),
-            (
-                "RWXP,mount",
-                CapabilityError::Mode("RWXP".into()),
-                "MULTI_NODE_MULTI_WRITER, SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER, RWO, ROX, RWX, RWOP, or",
-            ),
-            (
-                "1,disk",
-                CapabilityError::Type("disk".into()),
-                "block (or 1) or mount (or 2)",
-            ),
-            ("1,", CapabilityError::Type(String::new()), "block (or 1)"),
-            (
-                "1,block,ext4",
-                CapabilityError::BlockWith("file system type"),
-                "use mount",
-            ),
-            (
-                "1,block,,ro",
-                CapabilityError::BlockWith("mount flags"),
-                "use mount",
-            ),
-            (
-                "type=block,group=1",
-                CapabilityError::BlockWith("mount group"),
-                "use mount",
-            ),
-            (
-                "type=none,group=1",
-                CapabilityError::NoneWith("mount group"),
-                "use mount",
-            ),
-            (
-                "mode=1,kind=block",
-                CapabilityError::Key("kind".into()),
-                "mode, type, fs, flag (repeatable) and group",
-            ),
-            (
-                "mode=1,flag=a,b",
-                CapabilityError::NoValue("b".into()),
-                "'flag=\"a,b\"'",
-            ),
-            ("mode=1,mode=2", CapabilityError::Twice("mode"), "twice"),
-            (
-                "mode=99999999999",
-                CapabilityError::Mode("99999999999".into()),
-                "or a number",
-            ),
-            (
-                "flag=\"a",
-                CapabilityError::Record(RecordSyntaxError::Unclosed(1)),
-                "entry 1",
-            ),
+            ("", E::Empty, "MODE,TYPE"),
+            ("1", E::NoType("1".into()), "write 1,mount or 1,block"),
+            ("RWXP,mount", mode("RWXP"), modes),
+            ("1,disk", of_type("disk"), "block (or 1) or mount (or 2)"),
+            ("1,", of_type(""), "block (or 1)"),
+            ("1,block,ext4", block("file system type"), "use mount"),
+            ("1,block,,ro", block("mount flags"), "use mount"),
+            ("type=block,group=1", block("mount group"), "use mount"),
+            ("type=none,group=1", none("mount group"), "use mount"),
+            ("mode=1,kind=block", E::Key("kind".into()), keys),
+            ("mode=1,flag=a,b", E::NoValue("b".into()), "'flag=\"a,b\"'"),
+            ("mode=1,mode=2", E::Twice("mode"), "twice"),
+            ("mode=99999999999", mode("99999999999"), "or a number"),
+            ("flag=\"a", unclosed, "entry 1"),
         ];
         for (text, error, part) in cases {
             assert_eq!(parse(text), Err(error.clone()), "{text}");

@@ -260,22 +260,24 @@ mod tests {
         ];
         let timeout: &[(&str, &[u8])] =
             &[("grpc-status", b"1"), ("grpc-message", b"Timeout expired")];
+        let (not_found, cancelled) = ("NotFound: a b\u{fffd}c", "Cancelled: Timeout expired");
+        let invalid = "the reply is not valid: ";
+        let told: (&str, &[u8]) = ("csi-told-by", b"driver");
+        let length: (&str, &[u8]) = ("content-length", b"1");
+        let too_long: &[u8] = &[0, 255, 255, 255, 255];
         let cases = [
             (Sent(200, &[GRPC], &[0; 5], OK), "OK"),
-            (Sent(200, &[GRPC], &[], absent), "NotFound: a b\u{fffd}c"),
+            (Sent(200, &[GRPC], &[], absent), not_found),
             (
                 Sent(200, &[GRPC, absent[0], absent[1]], &[], &[]),
-                "NotFound: a b\u{fffd}c",
+                not_found,
             ),
             (Sent(200, &[GRPC], &[], details), "NotFound: m"),
             (
                 Sent(200, &[GRPC, details[0], details[1], details[2]], &[], &[]),
                 "NotFound: m",
             ),
-            (
-                Sent(200, &[GRPC], &[], timeout),
-                "Cancelled: Timeout expired",
-            ),
+            (Sent(200, &[GRPC], &[], timeout), cancelled),
             (
                 Sent(200, &[GRPC, ("grpc-encoding", b"gzip")], &[0; 5], OK),
                 "the reply is not valid: it is encoded in \"gzip\", which nobody asked for",
@@ -290,39 +292,19 @@ mod tests {
             ),
             (
                 Sent(503, &[GRPC, absent[0], absent[1]], &[], &[]),
-                "NotFound: a b\u{fffd}c",
+                not_found,
             ),
-            (
-                Sent(
-                    200,
-                    &[GRPC, ("csi-told-by", b"driver")],
-                    &[0, 255, 255, 255, 255],
-                    OK,
-                ),
-                "the reply is not valid: ",
-            ),
+            (Sent(200, &[GRPC, told], too_long, OK), invalid),
             (
                 Sent(503, &[], b"", OK),
                 "Unavailable: the reply is not the driver's: it is no gRPC, but HTTP status 503 Service Unavailable with content-type \"\"",
             ),
-            (
-                Sent(200, &[GRPC], &[0, 255, 255, 255, 255], OK),
-                "the reply is not valid: ",
-            ),
-            (
-                Sent(200, &[GRPC], &[7, 0, 0, 0, 0], OK),
-                "the reply is not valid: ",
-            ),
-            (Sent(200, &[GRPC], &[], OK), "the reply is not valid: "),
+            (Sent(200, &[GRPC], too_long, OK), invalid),
+            (Sent(200, &[GRPC], &[7, 0, 0, 0, 0], OK), invalid),
+            (Sent(200, &[GRPC], &[], OK), invalid),
             // HTTP/2 itself is wrong.
-            (
-                Sent(200, &[GRPC, ("content-length", b"1")], &[0; 5], OK),
-                "the reply is not valid: ",
-            ),
-            (
-                Sent(200, &[GRPC], &[0, 0, 0, 0, 1, 255], OK),
-                "the reply is not valid: ",
-            ),
+            (Sent(200, &[GRPC, length], &[0; 5], OK), invalid),
+            (Sent(200, &[GRPC], &[0, 0, 0, 0, 1, 255], OK), invalid),
         ];
         for (sent, expected) in cases {
             let found = read(&sent).await;

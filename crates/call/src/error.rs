@@ -219,82 +219,38 @@ mod tests {
 
     #[test]
     fn a_hint_says_nothing_that_is_not_known() {
+        use Code::{Aborted, DeadlineExceeded, Unimplemented};
         let driver = Some(Teller::Driver);
         let token = "begin without it";
         let running = "another operation on the same thing is running";
         let limit = "it had 60s: see --timeout";
-        for (name, code, teller, is_out_of_time, had_token, expected) in [
-            ("ListVolumes", Code::Aborted, driver, false, true, token),
-            ("ListVolumes", Code::Aborted, driver, false, false, ""),
-            ("ListSnapshots", Code::Aborted, driver, false, false, ""),
-            ("Probe", Code::Aborted, driver, false, false, ""),
-            (
-                "ControllerGetVolume",
-                Code::Aborted,
-                driver,
-                false,
-                false,
-                "",
-            ),
-            (
-                "CreateVolumeGroupSnapshot",
-                Code::Aborted,
-                driver,
-                false,
-                false,
-                running,
-            ),
-            ("CreateVolume", Code::Aborted, driver, false, false, running),
-            (
-                "NodePublishVolume",
-                Code::Aborted,
-                driver,
-                false,
-                false,
-                running,
-            ),
-            ("Probe", Code::DeadlineExceeded, driver, false, false, ""),
-            ("Probe", Code::DeadlineExceeded, None, true, false, limit),
-            (
-                "CreateVolume",
-                Code::DeadlineExceeded,
-                driver,
-                false,
-                false,
-                "the call may still take effect; repeat it",
-            ),
-            (
-                "CreateVolume",
-                Code::DeadlineExceeded,
-                None,
-                true,
-                false,
-                "the call may still take effect; repeat it (it had 60s: see --timeout)",
-            ),
-            (
-                "ListVolumes",
-                Code::Unimplemented,
-                Some(Teller::Gateway),
-                false,
-                false,
-                "is this endpoint the driver's?",
-            ),
-            (
-                "ListVolumes",
-                Code::Unimplemented,
-                driver,
-                false,
-                false,
-                "does not serve this RPC",
-            ),
+        let open = "the call may still take effect; repeat it";
+        let late = "the call may still take effect; repeat it (it had 60s: see --timeout)";
+        let (wrong, lacks) = ("is this endpoint the driver's?", "does not serve this RPC");
+        // Without a teller, the time was over.
+        for (name, code, teller, expected) in [
+            ("ListVolumes", Aborted, driver, token),
+            ("ListVolumes", Aborted, driver, ""),
+            ("ListSnapshots", Aborted, driver, ""),
+            ("Probe", Aborted, driver, ""),
+            ("ControllerGetVolume", Aborted, driver, ""),
+            ("CreateVolumeGroupSnapshot", Aborted, driver, running),
+            ("CreateVolume", Aborted, driver, running),
+            ("NodePublishVolume", Aborted, driver, running),
+            ("Probe", DeadlineExceeded, driver, ""),
+            ("Probe", DeadlineExceeded, None, limit),
+            ("CreateVolume", DeadlineExceeded, driver, open),
+            ("CreateVolume", DeadlineExceeded, None, late),
+            ("ListVolumes", Unimplemented, Some(Teller::Gateway), wrong),
+            ("ListVolumes", Unimplemented, driver, lacks),
         ] {
             let error = CallError {
                 method: methods::by_name(name).expect("an RPC"),
                 status: Status::new(code, ""),
                 teller,
                 timeout: Some(Duration::from_secs(60)),
-                is_out_of_time,
-                had_token,
+                is_out_of_time: teller.is_none(),
+                had_token: expected == token,
                 secrets: Vec::new(),
             };
             let hint = hint_for(&error).unwrap_or_default();

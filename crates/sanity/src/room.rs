@@ -203,69 +203,26 @@ mod tests {
 
     #[test]
     fn what_a_driver_lacks_follows_from_call_and_code() {
-        use Code::{Aborted, OutOfRange, ResourceExhausted, Unavailable};
+        use Code::{Aborted, OutOfRange, ResourceExhausted as Full, Unavailable};
+        use Lack::{Places, Room, Service, Size};
         let sized = |required: u8| Bytes::copy_from_slice(&[0x12, 2, 0x08, required]);
+        let none = Bytes::new;
         for (name, request, code, expected) in [
-            (
-                "CreateVolume",
-                sized(9),
-                ResourceExhausted,
-                Some(Lack::Room),
-            ),
-            (
-                "CreateVolume",
-                Bytes::new(),
-                ResourceExhausted,
-                Some(Lack::Room),
-            ),
-            (
-                "CreateSnapshot",
-                Bytes::new(),
-                ResourceExhausted,
-                Some(Lack::Room),
-            ),
-            (
-                "ControllerExpandVolume",
-                sized(9),
-                ResourceExhausted,
-                Some(Lack::Room),
-            ),
-            (
-                "ControllerPublishVolume",
-                Bytes::new(),
-                ResourceExhausted,
-                Some(Lack::Places),
-            ),
-            (
-                "NodePublishVolume",
-                Bytes::new(),
-                ResourceExhausted,
-                Some(Lack::Places),
-            ),
+            ("CreateVolume", sized(9), Full, Some(Room)),
+            ("CreateVolume", none(), Full, Some(Room)),
+            ("CreateSnapshot", none(), Full, Some(Room)),
+            ("ControllerExpandVolume", sized(9), Full, Some(Room)),
+            ("ControllerPublishVolume", none(), Full, Some(Places)),
+            ("NodePublishVolume", none(), Full, Some(Places)),
             // Nothing that is asked or given back needs room.
-            (
-                "DeleteVolume",
-                Bytes::new(),
-                ResourceExhausted,
-                Some(Lack::Service),
-            ),
-            (
-                "ListVolumes",
-                Bytes::new(),
-                ResourceExhausted,
-                Some(Lack::Service),
-            ),
+            ("DeleteVolume", none(), Full, Some(Service)),
+            ("ListVolumes", none(), Full, Some(Service)),
             // Eight bytes have worked.
-            ("CreateVolume", sized(9), OutOfRange, Some(Lack::Size)),
+            ("CreateVolume", sized(9), OutOfRange, Some(Size)),
             ("CreateVolume", sized(8), OutOfRange, None),
-            ("CreateVolume", Bytes::new(), OutOfRange, None),
-            ("ListVolumes", Bytes::new(), OutOfRange, None),
-            (
-                "ListVolumes",
-                Bytes::new(),
-                Unavailable,
-                Some(Lack::Service),
-            ),
+            ("CreateVolume", none(), OutOfRange, None),
+            ("ListVolumes", none(), OutOfRange, None),
+            ("ListVolumes", none(), Unavailable, Some(Service)),
             ("CreateVolume", sized(9), Aborted, None),
         ] {
             let method = csi_proto::tables::METHODS;

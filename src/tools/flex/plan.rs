@@ -126,107 +126,57 @@ mod tests {
 
     #[test]
     fn the_way_up() {
-        let (here, there) = (
-            VolumeLocation::Target("/a".into()),
-            VolumeLocation::Target("/b".into()),
-        );
+        use Refusal::{OtherNode, OtherPath, OtherVolume, OtherWay};
+        let target = |path: &str| VolumeLocation::Target(path.into());
+        let on = |node: &str| VolumeLocation::Node(node.into());
+        let (here, there, node, other) = (target("/a"), target("/b"), on("1"), on("2"));
         let staging = VolumeLocation::Staging("/a".into());
-        let (node, other) = (
-            VolumeLocation::Node("1".into()),
-            VolumeLocation::Node("2".into()),
-        );
-        let (writer, reader) = (
-            how("SINGLE_NODE_WRITER", false),
-            how("SINGLE_NODE_WRITER", true),
-        );
+        let writer = how("SINGLE_NODE_WRITER", false);
+        let reader = how("SINGLE_NODE_WRITER", true);
         let single = how("SINGLE_NODE_SINGLE_WRITER", false);
         let many = how("MULTI_NODE_MULTI_WRITER", false);
-        let unmounted = |one: Use| Use {
-            mounted: false,
-            ..one
-        };
         let done = known("v", &here, &writer, true);
-        let odd = unmounted(done.clone());
+        // It has never been a mount: some drivers write files.
+        let odd = Use {
+            mounted: false,
+            ..done.clone()
+        };
+        let begun = known("v", &here, &writer, false);
+        let w_here = known("w", &here, &writer, true);
+        let there_too = known("v", &there, &writer, true);
+        let there_alone = known("v", &there, &single, true);
+        let there_begun = known("v", &there, &writer, false);
+        let w_there = known("w", &there, &single, true);
         let attached = known("v", &node, &writer, true);
-        let other_path = || Err(Refusal::OtherPath("/b".into()));
-        for (uses, place, how, mounted, expected) in [
-            (&[][..], &here, &writer, false, Ok(None)),
-            (&[&done], &here, &writer, true, Ok(Some(&done))),
+        let by_many = known("v", &node, &many, true);
+        let w_attached = known("w", &node, &writer, true);
+        let other_path = || Err(OtherPath("/b".into()));
+        let other_volume = || Err(OtherVolume("w".into()));
+        let other_node = || Err(OtherNode("1".into()));
+        for (before, place, how, mounted, is_there) in [
+            (None, &here, &writer, false, Ok(false)),
+            (Some(&done), &here, &writer, true, Ok(true)),
             // The mount is gone.
-            (&[&done], &here, &writer, false, Ok(None)),
-            // It has never been a mount: some drivers write files.
-            (&[&odd], &here, &writer, false, Ok(Some(&odd))),
-            (
-                &[&known("v", &here, &writer, false)],
-                &here,
-                &writer,
-                true,
-                Ok(None),
-            ),
-            (&[&done], &here, &reader, true, Err(Refusal::OtherWay)),
-            (
-                &[&known("w", &here, &writer, true)],
-                &here,
-                &writer,
-                true,
-                Err(Refusal::OtherVolume("w".into())),
-            ),
-            (&[&done], &staging, &writer, true, Ok(None)),
-            (
-                &[&known("v", &there, &writer, true)],
-                &here,
-                &writer,
-                false,
-                Ok(None),
-            ),
-            (
-                &[&known("v", &there, &single, true)],
-                &here,
-                &writer,
-                false,
-                other_path(),
-            ),
-            (
-                &[&known("v", &there, &writer, false)],
-                &here,
-                &single,
-                false,
-                other_path(),
-            ),
-            (
-                &[&known("w", &there, &single, true)],
-                &here,
-                &single,
-                false,
-                Ok(None),
-            ),
-            (&[&attached], &node, &writer, false, Ok(Some(&attached))),
-            (
-                &[&attached],
-                &other,
-                &writer,
-                false,
-                Err(Refusal::OtherNode("1".into())),
-            ),
-            (
-                &[&known("v", &node, &many, true)],
-                &other,
-                &many,
-                false,
-                Ok(None),
-            ),
-            (
-                &[&known("w", &node, &writer, true)],
-                &node,
-                &writer,
-                false,
-                Ok(None),
-            ),
+            (Some(&done), &here, &writer, false, Ok(false)),
+            (Some(&odd), &here, &writer, false, Ok(true)),
+            (Some(&begun), &here, &writer, true, Ok(false)),
+            (Some(&done), &here, &reader, true, Err(OtherWay)),
+            (Some(&w_here), &here, &writer, true, other_volume()),
+            (Some(&done), &staging, &writer, true, Ok(false)),
+            (Some(&there_too), &here, &writer, false, Ok(false)),
+            (Some(&there_alone), &here, &writer, false, other_path()),
+            (Some(&there_begun), &here, &single, false, other_path()),
+            (Some(&w_there), &here, &single, false, Ok(false)),
+            (Some(&attached), &node, &writer, false, Ok(true)),
+            (Some(&attached), &other, &writer, false, other_node()),
+            (Some(&by_many), &other, &many, false, Ok(false)),
+            (Some(&w_attached), &node, &writer, false, Ok(false)),
         ] {
             let new = known("v", place, how, false);
-            let state = state(uses);
+            let state = state(before.as_slice());
             let found = up(&state, &new, mounted);
-            assert_eq!(found, expected, "{uses:?} {place:?}");
+            let expected = is_there.map(|is_there| before.filter(|_| is_there));
+            assert_eq!(found, expected, "{before:?} {place:?}");
         }
     }
 

@@ -134,55 +134,24 @@ mod tests {
 
     #[test]
     fn a_driver_is_asked_by_what_it_advertises() {
+        use C::{GetSnapshot, GetVolume, ListSnapshots, ListVolumes};
+        use Condition::{Abnormal, Gone, Healthy, Ready};
+        use Kind::{Snapshot, Volume};
+        let conditions = &[ListVolumes, C::VolumeCondition];
+        let (no_volumes, no_snapshots) = (
+            "GET_VOLUME or LIST_VOLUMES",
+            "GET_SNAPSHOT or LIST_SNAPSHOTS",
+        );
+        let snapshots = &[GetSnapshot, ListSnapshots];
         for (kind, condition, advertised, expected) in [
-            (
-                Kind::Volume,
-                Condition::Ready,
-                &[C::GetVolume, C::ListVolumes][..],
-                Ok(C::GetVolume),
-            ),
-            (
-                Kind::Volume,
-                Condition::Gone,
-                &[C::ListVolumes],
-                Ok(C::ListVolumes),
-            ),
-            (
-                Kind::Volume,
-                Condition::Ready,
-                &[],
-                Err("GET_VOLUME or LIST_VOLUMES"),
-            ),
-            (
-                Kind::Volume,
-                Condition::Healthy,
-                &[C::GetVolume],
-                Err("VOLUME_CONDITION"),
-            ),
-            (
-                Kind::Volume,
-                Condition::Abnormal,
-                &[C::ListVolumes, C::VolumeCondition],
-                Ok(C::ListVolumes),
-            ),
-            (
-                Kind::Snapshot,
-                Condition::Ready,
-                &[C::GetSnapshot, C::ListSnapshots],
-                Ok(C::GetSnapshot),
-            ),
-            (
-                Kind::Snapshot,
-                Condition::Gone,
-                &[C::ListSnapshots],
-                Ok(C::ListSnapshots),
-            ),
-            (
-                Kind::Snapshot,
-                Condition::Ready,
-                &[C::GetVolume],
-                Err("GET_SNAPSHOT or LIST_SNAPSHOTS"),
-            ),
+            (Volume, Ready, &[GetVolume, ListVolumes][..], Ok(GetVolume)),
+            (Volume, Gone, &[ListVolumes], Ok(ListVolumes)),
+            (Volume, Ready, &[], Err(no_volumes)),
+            (Volume, Healthy, &[GetVolume], Err("VOLUME_CONDITION")),
+            (Volume, Abnormal, conditions, Ok(ListVolumes)),
+            (Snapshot, Ready, snapshots, Ok(GetSnapshot)),
+            (Snapshot, Gone, &[ListSnapshots], Ok(ListSnapshots)),
+            (Snapshot, Ready, &[GetVolume], Err(no_snapshots)),
         ] {
             let found = way(kind, condition, |one| advertised.contains(&one));
             match (found, expected) {
@@ -203,45 +172,31 @@ mod tests {
             ready,
             abnormal: abnormal.map(|abnormal| (abnormal, "why".to_owned())),
         };
-        let not_yet = |why: &str| Verdict::NotYet(why.to_owned());
+        use Condition::{Abnormal, Gone, Healthy, Ready};
+        let silent = "the driver says nothing about its condition";
         for (condition, state, expected) in [
-            (Condition::Gone, State::Absent, Verdict::Met),
+            (Gone, State::Absent, "met"),
+            (Gone, present(true, None), "the driver still has it"),
+            (Ready, State::Absent, "never"),
+            (Ready, present(true, Some(true)), "met"),
+            (Ready, present(false, None), "it is not ready to use"),
+            (Healthy, State::Absent, "never"),
+            (Healthy, present(true, Some(false)), "met"),
+            (Healthy, present(true, Some(true)), "abnormal: why"),
+            (Healthy, present(true, None), silent),
+            (Abnormal, present(true, Some(true)), "met"),
             (
-                Condition::Gone,
-                present(true, None),
-                not_yet("the driver still has it"),
-            ),
-            (Condition::Ready, State::Absent, Verdict::Never),
-            (Condition::Ready, present(true, Some(true)), Verdict::Met),
-            (
-                Condition::Ready,
-                present(false, None),
-                not_yet("it is not ready to use"),
-            ),
-            (Condition::Healthy, State::Absent, Verdict::Never),
-            (Condition::Healthy, present(true, Some(false)), Verdict::Met),
-            (
-                Condition::Healthy,
-                present(true, Some(true)),
-                not_yet("abnormal: why"),
-            ),
-            (
-                Condition::Healthy,
-                present(true, None),
-                not_yet("the driver says nothing about its condition"),
-            ),
-            (Condition::Abnormal, present(true, Some(true)), Verdict::Met),
-            (
-                Condition::Abnormal,
+                Abnormal,
                 present(true, Some(false)),
-                not_yet("its condition is healthy"),
+                "its condition is healthy",
             ),
         ] {
-            assert_eq!(
-                condition.verdict(&state),
-                expected,
-                "{condition:?} {state:?}"
-            );
+            let verdict = match condition.verdict(&state) {
+                Verdict::Met => "met".to_owned(),
+                Verdict::NotYet(why) => why,
+                Verdict::Never => "never".to_owned(),
+            };
+            assert_eq!(verdict, expected, "{condition:?} {state:?}");
         }
     }
 }

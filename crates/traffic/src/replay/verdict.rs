@@ -127,137 +127,53 @@ mod tests {
 
     #[test]
     fn a_call_is_the_same_or_different_or_not_compared() {
-        let ready = |ready| Bytes::from(ProbeResponse { ready: Some(ready) }.encode_to_vec());
-        let (yes, no) = ([ready(true)], [ready(false)]);
-        let then = || vec![json!({"ready": true})];
-        let different = |at: &str, recorded: Json, now: Json| {
-            let at = at.to_owned();
+        let reply = |ready| Bytes::from(ProbeResponse { ready: Some(ready) }.encode_to_vec());
+        let (yes, no, none) = (&[reply(true)][..], &[reply(false)][..], &[][..]);
+        let ready = || recorded(answered("OK", ""), vec![json!({"ready": true})]);
+        let failed = || recorded(answered("INTERNAL", "x"), Vec::new());
+        let different = |at: &str, recorded: &Json, now: &Json| {
+            let (at, recorded, now) = (at.to_owned(), recorded.clone(), now.clone());
             ReplayOutcome::Different(vec![Difference { at, recorded, now }])
         };
-        let not_compared = ReplayOutcome::NotCompared;
-        // How it ended then, with which replies; the code, message and replies of now; `--messages`; `--ignore`.
-        for (outcome, replies, code, message, now, messages, ignored, expected) in [
-            (
-                answered("OK", ""),
-                then(),
-                Code::Ok,
-                "",
-                &yes[..],
-                true,
-                "",
-                ReplayOutcome::Same,
-            ),
-            (
-                answered("OK", ""),
-                then(),
-                Code::Ok,
-                "",
-                &no[..],
-                true,
-                "",
-                different("ready", json!(true), json!(false)),
-            ),
-            (
-                answered("OK", ""),
-                then(),
-                Code::Ok,
-                "",
-                &no[..],
-                true,
-                "ready",
-                ReplayOutcome::Same,
-            ),
-            (
-                answered("OK", ""),
-                then(),
-                Code::Internal,
-                "x",
-                &[],
-                false,
-                "",
-                different("status", json!("OK"), json!("INTERNAL: x")),
-            ),
-            (
-                answered("INTERNAL", "x"),
-                vec![],
-                Code::Internal,
-                "y",
-                &[],
-                false,
-                "",
-                ReplayOutcome::Same,
-            ),
-            (
-                answered("INTERNAL", "x"),
-                vec![],
-                Code::Internal,
-                "y",
-                &[],
-                true,
-                "",
-                different("status", json!("INTERNAL: x"), json!("INTERNAL: y")),
-            ),
-            (
-                answered("INTERNAL", "x"),
-                vec![],
-                Code::Aborted,
-                "x",
-                &[],
-                false,
-                "status",
-                ReplayOutcome::Same,
-            ),
-            (
-                ended_by("caller"),
-                vec![],
-                Code::Ok,
-                "",
-                &yes[..],
-                true,
-                "",
-                not_compared("the caller gave it up then"),
-            ),
-            (
-                ended_by("connection"),
-                vec![],
-                Code::Ok,
-                "",
-                &yes[..],
-                true,
-                "",
-                not_compared("the connection broke then"),
-            ),
-            (
-                ended_by("reset"),
-                vec![],
-                Code::Ok,
-                "",
-                &yes[..],
-                true,
-                "",
-                not_compared("the driver ended it without a status then"),
-            ),
-            (
-                ended_by("moon"),
-                vec![],
-                Code::Ok,
-                "",
-                &yes[..],
-                true,
-                "",
-                not_compared("the driver's answer is not known"),
-            ),
+        let same = &ReplayOutcome::Same;
+        let unready = &different("ready", &json!(true), &json!(false));
+        let broken = &different("status", &json!("OK"), &json!("INTERNAL: x"));
+        let reworded = &different("status", &json!("INTERNAL: x"), &json!("INTERNAL: y"));
+        // What was recorded; the code, message and replies of now; `--messages`; `--ignore`.
+        for (then, code, message, replies, messages, ignored, expected) in [
+            (ready(), Code::Ok, "", yes, true, "", same),
+            (ready(), Code::Ok, "", no, true, "", unready),
+            (ready(), Code::Ok, "", no, true, "ready", same),
+            (ready(), Code::Internal, "x", none, false, "", broken),
+            (failed(), Code::Internal, "y", none, false, "", same),
+            (failed(), Code::Internal, "y", none, true, "", reworded),
+            (failed(), Code::Aborted, "x", none, false, "status", same),
         ] {
-            let call = recorded(outcome.clone(), replies);
             let ignored = Vec::from_iter(Some(ignored.to_owned()).filter(|path| !path.is_empty()));
             let now = Now {
                 unanswered: None,
                 code,
                 message,
-                replies: now,
+                replies,
             };
-            let verdict = verdict(&call, &now, messages, &ignored, &mut Names::default());
-            assert_eq!(verdict.expect("a verdict"), expected, "{outcome:?}");
+            let verdict = verdict(&then, &now, messages, &ignored, &mut Names::default());
+            assert_eq!(&verdict.expect("a verdict"), expected, "{then:?}");
+        }
+        let now = Now {
+            unanswered: None,
+            code: Code::Ok,
+            message: "",
+            replies: yes,
+        };
+        for (by, why) in [
+            ("caller", "the caller gave it up then"),
+            ("connection", "the connection broke then"),
+            ("reset", "the driver ended it without a status then"),
+            ("moon", "the driver's answer is not known"),
+        ] {
+            let then = recorded(ended_by(by), Vec::new());
+            let verdict = verdict(&then, &now, true, &[], &mut Names::default());
+            assert_eq!(verdict.expect("a verdict"), ReplayOutcome::NotCompared(why));
         }
     }
 

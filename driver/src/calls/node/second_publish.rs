@@ -378,6 +378,8 @@ mod tests {
             arguments: arguments("i"),
             ..record()
         };
+        let in_use = "- is in use for a volume already";
+        let foreign = "- is a mount of /dev/sda (ext4)";
         for (source, mounted, record, expected) in [
             (Source::Nfs, &ours, Some(record()), "keep"),
             (Source::Nfs, &ours, Some(from), "keep from /staging"),
@@ -401,12 +403,7 @@ mod tests {
                 "- is in use for a volume already: its source is h:/share, read-only, and",
             ),
             (Source::Nfs, &no_flags, Some(record()), "keep"),
-            (
-                Source::Nfs,
-                &no_flags,
-                None,
-                "- is in use for a volume already",
-            ),
+            (Source::Nfs, &no_flags, None, in_use),
             (
                 Source::Nfs,
                 &disk,
@@ -423,34 +420,14 @@ mod tests {
             // The volume's folder was deleted, and perhaps made anew: the mount shows nothing that is in the share.
             (local(), &deleted, Some(record()), "mount"),
             (local(), &in_trash, Some(record()), "mount"),
-            (
-                local(),
-                &disk,
-                Some(linked.clone()),
-                "- is in use for a volume already",
-            ),
-            (local(), &disk, None, "- is a mount of /dev/sda (ext4)"),
+            (local(), &disk, Some(linked.clone()), in_use),
+            (local(), &disk, None, foreign),
             (staged(&ours), &ours, Some(record()), "keep"),
             (staged(&ours), &ours, None, "keep"),
-            (
-                staged(&ours),
-                &ours,
-                Some(linked),
-                "- is in use for a volume already",
-            ),
+            (staged(&ours), &ours, Some(linked), in_use),
             (staged(&replaced), &ours, Some(record()), "mount"),
-            (
-                staged(&replaced),
-                &ours,
-                None,
-                "- is in use for a volume already",
-            ),
-            (
-                staged(&replaced),
-                &disk,
-                None,
-                "- is a mount of /dev/sda (ext4)",
-            ),
+            (staged(&replaced), &ours, None, in_use),
+            (staged(&replaced), &disk, None, foreign),
         ] {
             let here = Here {
                 mounted: Some(mounted.clone()),

@@ -154,148 +154,45 @@ mod tests {
 
     #[test]
     fn what_is_enforced_and_why_not() {
-        const ON: State = State {
-            accounts: true,
-            enforces: true,
-        };
-        let good = Seen {
-            magic: XFS,
-            state: Ok(ON),
+        use FileSystem::{Ext4, Xfs};
+        let state = |accounts, enforces| Ok(State { accounts, enforces });
+        let seen = |magic, state, squashes_root| Seen {
+            magic,
+            state,
             quota: Ok(()),
             project: Ok(0),
-            squashes_root: true,
+            squashes_root,
         };
-        let ext4 = Seen {
-            magic: EXT4,
-            ..good
+        let of = |magic, state| seen(magic, state, true);
+        let (off, counted, on) = (state(false, false), state(true, false), state(true, true));
+        let no_quota = |errno, state| Seen {
+            quota: Err(errno),
+            ..of(XFS, state)
         };
-        let counted = State {
-            enforces: false,
-            ..ON
+        let project = |project| Seen {
+            project,
+            ..of(XFS, on)
         };
         for (seen, expected) in [
-            (good, Ok(FileSystem::Xfs)),
-            (ext4, Ok(FileSystem::Ext4)),
-            (
-                Seen {
-                    squashes_root: false,
-                    ..good
-                },
-                Ok(FileSystem::Xfs),
-            ),
-            (
-                Seen {
-                    squashes_root: false,
-                    ..ext4
-                },
-                Err("root_squash"),
-            ),
-            (
-                Seen {
-                    magic: 0x9123_683E,
-                    ..good
-                },
-                Err("btrfs has no"),
-            ),
-            (
-                Seen {
-                    magic: 0x0102_1994,
-                    ..good
-                },
-                Err("tmpfs has no"),
-            ),
-            (
-                Seen {
-                    magic: 0x6969,
-                    ..good
-                },
-                Err("NFS has no"),
-            ),
-            (
-                Seen {
-                    magic: 0x1234,
-                    ..good
-                },
-                Err("type 0x1234"),
-            ),
-            (
-                Seen {
-                    state: Ok(State::default()),
-                    ..good
-                },
-                Err("prjquota"),
-            ),
-            (
-                Seen {
-                    state: Ok(State::default()),
-                    ..ext4
-                },
-                Err("tune2fs"),
-            ),
-            (
-                Seen {
-                    state: Err(Errno::SRCH),
-                    ..ext4
-                },
-                Err("are off"),
-            ),
-            (
-                Seen {
-                    state: Ok(counted),
-                    ..good
-                },
-                Err("does not enforce"),
-            ),
-            (
-                Seen {
-                    state: Err(Errno::NOSYS),
-                    quota: Err(Errno::NOSYS),
-                    ..good
-                },
-                Err("5.14"),
-            ),
-            (
-                Seen {
-                    state: Err(Errno::NOSYS),
-                    ..ext4
-                },
-                Err("are off"),
-            ),
-            (
-                Seen {
-                    state: Err(Errno::PERM),
-                    ..good
-                },
-                Err("CAP_SYS_ADMIN"),
-            ),
-            (
-                Seen {
-                    quota: Err(Errno::PERM),
-                    ..good
-                },
-                Err("CAP_SYS_ADMIN"),
-            ),
-            (
-                Seen {
-                    quota: Err(Errno::IO),
-                    ..good
-                },
-                Err("asking"),
-            ),
-            (
-                Seen {
-                    project: Ok(7),
-                    ..good
-                },
-                Err("in project 7"),
-            ),
-            (
-                Seen {
-                    project: Err(Errno::NOTTY),
-                    ..good
-                },
-                Err("asking"),
-            ),
+            (of(XFS, on), Ok(Xfs)),
+            (of(EXT4, on), Ok(Ext4)),
+            (seen(XFS, on, false), Ok(Xfs)),
+            (seen(EXT4, on, false), Err("root_squash")),
+            (of(0x9123_683E, on), Err("btrfs has no")),
+            (of(0x0102_1994, on), Err("tmpfs has no")),
+            (of(0x6969, on), Err("NFS has no")),
+            (of(0x1234, on), Err("type 0x1234")),
+            (of(XFS, off), Err("prjquota")),
+            (of(EXT4, off), Err("tune2fs")),
+            (of(EXT4, Err(Errno::SRCH)), Err("are off")),
+            (of(XFS, counted), Err("does not enforce")),
+            (no_quota(Errno::NOSYS, Err(Errno::NOSYS)), Err("5.14")),
+            (of(EXT4, Err(Errno::NOSYS)), Err("are off")),
+            (of(XFS, Err(Errno::PERM)), Err("CAP_SYS_ADMIN")),
+            (no_quota(Errno::PERM, on), Err("CAP_SYS_ADMIN")),
+            (no_quota(Errno::IO, on), Err("asking")),
+            (project(Ok(7)), Err("in project 7")),
+            (project(Err(Errno::NOTTY)), Err("asking")),
         ] {
             match (judge(seen), expected) {
                 (Ok(kind), Ok(expected)) => assert_eq!(kind, expected, "{seen:?}"),
