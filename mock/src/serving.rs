@@ -86,9 +86,6 @@ impl<A: Answers> Server<A> {
     }
 
     /// Serves the connections until `stop` ends, and then until all calls are answered or `drain` has passed.
-    ///
-    /// # Errors
-    /// When the transport fails.
     pub async fn serve<IO>(
         &self,
         incoming: impl Stream<Item = IO>,

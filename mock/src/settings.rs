@@ -333,9 +333,6 @@ impl SettingsFile {
     }
 
     /// What it says now.
-    ///
-    /// # Errors
-    /// When it cannot be used.
     pub fn read(&mut self) -> Result<Rules, SettingsError> {
         self.seen = self.stamp();
         let text = match fs::metadata(&self.path) {

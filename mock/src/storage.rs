@@ -101,9 +101,6 @@ impl Storage {
     }
 
     /// In memory, but for the data of volumes, which is in a temporary folder and goes with this.
-    ///
-    /// # Errors
-    /// When there is no such folder.
     pub fn temporary() -> io::Result<Self> {
         let temporary = tempfile::Builder::new().prefix("csi-mock.").tempdir()?;
         Ok(Self(Arc::new(Kept {

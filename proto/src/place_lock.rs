@@ -64,9 +64,6 @@ pub struct PlaceLock {
 
 impl PlaceLock {
     /// Takes the lock of the place of the socket at `path`, and waits for another process that has it.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn take(path: &Path) -> Result<Self, PlaceLockError> {
         let mut name = OsString::from(".");
         name.push(path.file_name().unwrap_or_default());

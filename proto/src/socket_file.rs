@@ -33,9 +33,6 @@ pub enum SocketState {
 }
 
 /// Looks at a path, without waiting for whoever listens there.
-///
-/// # Errors
-/// When it cannot be told.
 pub fn look(path: &Path) -> io::Result<SocketState> {
     let there = match path.symlink_metadata() {
         Ok(there) => there,

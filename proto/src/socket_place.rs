@@ -120,9 +120,6 @@ impl SocketPlace {
 
     /// Listens at the place, which is free and locked, with these permissions and as far as possible this owner, a user and a
     /// group.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn bind(
         &self,
         owner: Option<(u32, u32)>,
@@ -149,9 +146,6 @@ impl SocketPlace {
     }
 
     /// Holds the lock of this place while it lives.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn lock(&self) -> Result<PlaceLock, SocketError> {
         PlaceLock::take(&self.path).map_err(|cause| SocketError::Lock {
             path: self.path.clone(),

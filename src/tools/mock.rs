@@ -134,9 +134,6 @@ pub fn command() -> Command {
 }
 
 /// Serves calls until a signal asks to stop.
-///
-/// # Errors
-/// Why nothing can be served.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<MockFlags>(matches)?;
     if flags.list_defects || flags.list_capabilities {

@@ -27,9 +27,6 @@ pub fn is_ignored(signal: c_int) -> bool {
 ///
 /// From the first of these signals on, SIGTTIN and SIGTTOU are ignored (signal(7)). Else a process in the background that touches its
 /// terminal on the way to its end would be stopped for good. Reading the terminal fails with EIO then.
-///
-/// # Errors
-/// When the system refuses.
 pub fn note(signals: &[c_int], asked: &Arc<AtomicBool>) -> io::Result<()> {
     for signal in signals {
         let asked = Arc::clone(asked);
@@ -46,9 +43,6 @@ pub fn note(signals: &[c_int], asked: &Arc<AtomicBool>) -> io::Result<()> {
 /// Stops the process as its terminal does in the background. When it goes on in the background, it waits up to a second for `asked`:
 /// a shell that ends a stopped job sends SIGTERM and continues it, another thread may handle that signal, and meanwhile this thread would
 /// touch the terminal, which would stop all threads again.
-///
-/// # Errors
-/// When the system refuses.
 pub fn stop_unless_asked(asked: &Arc<AtomicBool>) -> io::Result<()> {
     for stop in STOPS {
         let asked = Arc::clone(asked);

@@ -20,9 +20,6 @@ static WAITS: AtomicI32 = AtomicI32::new(0);
 pub struct Noted(Option<&'static AtomicI32>);
 
 /// Starts a program that has a group of its own, and notes that; the first signal to die by waits so long.
-///
-/// # Errors
-/// When it cannot be started.
 pub fn start(command: &mut Command) -> io::Result<(Child, Noted)> {
     STARTING.fetch_add(1, Ordering::SeqCst);
     let started = command.spawn().map(|child| {
@@ -66,9 +63,6 @@ pub fn kill() {
 
 /// Kills them, and ends the process by the signal's default action, when it comes while `asked` is set. Both or neither: another thread
 /// may set it meanwhile.
-///
-/// # Errors
-/// When the system refuses.
 pub fn die_by(signal: c_int, asked: &Arc<AtomicBool>) -> io::Result<()> {
     let asked = Arc::clone(asked);
     let is_starting = || STARTING.load(Ordering::SeqCst) > 0;

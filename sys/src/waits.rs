@@ -28,9 +28,6 @@ static ASKED: OnceLock<OwnedFd> = OnceLock::new();
 static CUT_SHORT: AtomicBool = AtomicBool::new(false);
 
 /// Lets these signals end what waits here, from now on; a second call changes nothing.
-///
-/// # Errors
-/// When the system refuses.
 pub fn end_by(signals: &[i32]) -> io::Result<()> {
     if ASKED.get().is_some() {
         return Ok(());

@@ -64,9 +64,6 @@ pub struct Secrets(BTreeMap<String, String>);
 
 impl Secrets {
     /// The secrets in `X_CSI_SECRETS`; none when it is not set.
-    ///
-    /// # Errors
-    /// When it is malformed.
     pub fn from_environment() -> Result<Self, SecretsError> {
         match env::var(VARIABLE) {
             Ok(text) => Self::from_record(&text),

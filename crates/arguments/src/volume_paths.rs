@@ -8,9 +8,6 @@ use thiserror::Error;
 pub struct NoPath(String);
 
 /// The id, the path and the staging path. Ids may contain colons: paths are taken to begin with a slash where one does.
-///
-/// # Errors
-/// When there is no path.
 pub fn parse(argument: &str) -> Result<(&str, &str, &str), NoPath> {
     let separator = if argument.contains(":/") { ":/" } else { ":" };
     // The slash belongs to the path.

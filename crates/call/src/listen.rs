@@ -48,9 +48,6 @@ pub enum ListenError {
 }
 
 /// Permission bits that let somebody connect, which takes the right to write.
-///
-/// # Errors
-/// When it is none such.
 pub fn socket_mode(text: &str) -> Result<u32, String> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     match u32::from_str_radix(text, 8) {
@@ -74,9 +71,6 @@ pub enum ListenAddress {
 
 impl ListenAddress {
     /// `unix:///PATH`, `unix:PATH`, a path, `unix-abstract:NAME`, `tcp://ADDRESS:PORT`.
-    ///
-    /// # Errors
-    /// When it is none of these.
     pub fn parse(text: &str) -> Result<Self, ListenError> {
         let wrong = |problem: &str| ListenError::Syntax {
             text: text.to_owned(),
@@ -163,9 +157,6 @@ impl Listener {
     }
 
     /// A socket whose place at `path` was taken.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn taken(
         (listener, file): (net::UnixListener, SocketFile),
         path: &Path,

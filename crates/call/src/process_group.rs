@@ -59,9 +59,6 @@ pub struct ProcessGroup {
 
 impl ProcessGroup {
     /// Starts a program, whose stderr is a pipe; it gets that time to end after SIGTERM.
-    ///
-    /// # Errors
-    /// When it cannot be started.
     pub fn start(command: &mut Command, patience: Duration) -> io::Result<Self> {
         let (child, noted) =
             process_groups::start(command.process_group(0).stderr(Stdio::piped()))?;
@@ -184,9 +181,6 @@ impl Pipe {
 
 impl Stderr {
     /// Keeps what comes out of a pipe. Needs a runtime.
-    ///
-    /// # Errors
-    /// When it is no pipe.
     pub fn keep(pipe: OwnedFd) -> io::Result<Self> {
         let pipe = Arc::new(Pipe {
             end: Receiver::from_owned_fd(pipe)?,

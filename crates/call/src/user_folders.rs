@@ -39,9 +39,6 @@ fn folder(xdg: Option<OsString>, home: Option<PathBuf>, in_home: &str) -> Option
 }
 
 /// Makes a folder that is for its owner alone, with those above it that are missing.
-///
-/// # Errors
-/// The system's.
 pub fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

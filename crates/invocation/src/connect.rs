@@ -57,9 +57,6 @@ pub fn endpoint_named_for(tool: &str, globals: &Globals) -> Result<Endpoint, Err
 }
 
 /// A session with the driver, without a command's deadline and metadata.
-///
-/// # Errors
-/// Why there is no connection.
 pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
     let options = globals.connect_options();
     let started = Instant::now();
@@ -80,9 +77,6 @@ pub async fn open(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Err
 }
 
 /// A session with the deadline and the metadata of a command.
-///
-/// # Errors
-/// When the metadata cannot be sent.
 pub fn with_deadline_and_metadata(session: Session, globals: &Globals) -> Result<Session, Error> {
     session
         .with_timeout(globals.timeout())
@@ -91,9 +85,6 @@ pub fn with_deadline_and_metadata(session: Session, globals: &Globals) -> Result
 }
 
 /// A session for a command, once the driver is ready where `--wait` asks for that.
-///
-/// # Errors
-/// Why there is none.
 pub async fn session(endpoint: &Endpoint, globals: &Globals) -> Result<Session, Error> {
     let open = || async { with_deadline_and_metadata(open(endpoint, globals).await?, globals) };
     match globals.wait {
@@ -172,9 +163,6 @@ pub async fn settle(endpoint: &Endpoint, signals: &mut Signals) {
 }
 
 /// A runtime of one thread: starting more costs more than a call.
-///
-/// # Errors
-/// When the system refuses.
 pub fn runtime() -> Result<Runtime, Error> {
     let built = Builder::new_current_thread().enable_all().build();
     built.or_because("the program cannot start")

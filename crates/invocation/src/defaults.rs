@@ -101,9 +101,6 @@ impl Defaults {
 }
 
 /// The secrets of the environment, then those of a file, then those typed in.
-///
-/// # Errors
-/// When they cannot be read.
 pub fn secrets(file: Option<&str>, prompt: &[String]) -> Result<Secrets, Error> {
     let mut all = Secrets::from_environment().or_usage()?;
     if let Some(file) = file {

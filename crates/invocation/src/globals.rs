@@ -232,9 +232,6 @@ impl Globals {
     }
 
     /// Takes the driver from that context from now on.
-    ///
-    /// # Errors
-    /// When it is not there.
     pub fn name_context(&mut self, name: &str) -> Result<(), Error> {
         self.endpoint = None;
         self.context = Some(name.to_owned());
@@ -391,9 +388,6 @@ impl Globals {
     }
 
     /// Prints what a tool has to say, as [`Globals::json_or_lines`] has it: a document, or else its text.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub fn print(&self, document: &Json, text: impl FnOnce() -> String) -> Result<(), Error> {
         let shown = match self.format() {
             Format::Table => text(),

@@ -48,9 +48,6 @@ fn end_signals() -> Vec<i32> {
 ///
 /// From the first of these signals on, the terminal does not stop the process any more, and a SIGTERM ends it at once. Another SIGHUP
 /// does not: a terminal that is closed sends two, one by the shell in it and one by the kernel.
-///
-/// # Errors
-/// When the system refuses.
 pub fn note_end() -> io::Result<Arc<AtomicBool>> {
     let asked = Arc::default();
     // In this order: the default acts only when an earlier signal has set the flag.
@@ -61,17 +58,11 @@ pub fn note_end() -> io::Result<Arc<AtomicBool>> {
 
 /// Lets signals end what waits for a file that stands still, from now on: they do not end the process any more. Whoever watches
 /// signals later finds them.
-///
-/// # Errors
-/// When the system refuses.
 pub fn end_waits() -> io::Result<()> {
     waits::end_by(&signals())
 }
 
 /// The same for Ctrl-C: a flag that its handler sets.
-///
-/// # Errors
-/// When the system refuses.
 pub fn note_interrupt() -> io::Result<Arc<AtomicBool>> {
     let pressed = Arc::default();
     register(SIGINT, Arc::clone(&pressed))?;
@@ -79,9 +70,6 @@ pub fn note_interrupt() -> io::Result<Arc<AtomicBool>> {
 }
 
 /// Lets the terminal stop the process in the background, unless `asked` says that it is to end.
-///
-/// # Errors
-/// When the system refuses.
 pub fn stop_in_background_unless(asked: &Arc<AtomicBool>) -> io::Result<()> {
     csi_sys::end_signals::stop_unless_asked(asked)
 }
@@ -149,9 +137,6 @@ impl Signals {
 
     /// Watches from now on, for work of which each further signal ends a part. From the second on, one that nobody comes to hear within a
     /// second ends the process, unless it is a shell: a thread of its own waits for them. Needs a runtime.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn watch_each(in_shell: bool) -> io::Result<Self> {
         if in_shell {
             return Ok(Self::watch());
@@ -173,9 +158,6 @@ impl Signals {
     }
 
     /// Watches the first from now on; the second ends the process by its default action. Needs a runtime.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn watch_first() -> io::Result<Self> {
         // Before a signal ceases to end the process: one that comes between is not lost.
         let mut watched = Self::watch();

@@ -6,9 +6,6 @@ use std::io;
 use std::path::PathBuf;
 
 /// All mount points, in the order of their mounting.
-///
-/// # Errors
-/// When the kernel's table cannot be read.
 pub fn all() -> io::Result<Vec<PathBuf>> {
     fs::read("/proc/self/mountinfo").map(|table| in_table(&table))
 }

@@ -121,9 +121,6 @@ impl Command {
     }
 
     /// Prints the requests instead of sending them.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub fn dry_run(&self, mut out: impl Write) -> Result<(), Error> {
         let mut left_out = false;
         let message = self.rpc.method.request;
@@ -195,9 +192,6 @@ impl Command {
     }
 
     /// Sends one request, with all pages of a list, and prints nothing: `on_reply` gets the replies.
-    ///
-    /// # Errors
-    /// The call's failure.
     pub async fn ask(
         &self,
         driver: &Connection,

@@ -37,9 +37,6 @@ pub fn driver_of(folder: &Path) -> Option<String> {
 
 /// The folders of this user's runs below `parent`, by their names' prefixes, in order. In a folder of another user nothing can be
 /// believed: what it says would be done in this user's name.
-///
-/// # Errors
-/// When `parent` cannot be read.
 pub fn mine_below(parent: &Path, prefixes: &[&str]) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(parent)?;
     let mut paths: Vec<PathBuf> = entries

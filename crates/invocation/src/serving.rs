@@ -59,9 +59,6 @@ impl ServedEndpoint {
     }
 
     /// Serves there until a signal asks to stop, and all calls are answered.
-    ///
-    /// # Errors
-    /// When the place cannot be had.
     pub fn serve<A: Answers>(self, who: &str, server: &Server<A>) -> Result<(), Error> {
         let ServingFlags { socket_mode, drain } = self.flags;
         let runtime = connect::runtime()?;

@@ -70,9 +70,6 @@ pub fn pretty(document: &impl Serialize, out: &mut impl Write) -> Result<(), Out
 }
 
 /// `document` as pretty text.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn text(document: &impl Serialize) -> Result<String, OutputError> {
     let mut out = Vec::new();
     pretty(document, &mut out)?;
@@ -80,9 +77,6 @@ pub fn text(document: &impl Serialize) -> Result<String, OutputError> {
 }
 
 /// A tool's JSON: over several lines, or on one, a list on one for each entry.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn in_format(document: &Json, format: Format) -> Result<String, OutputError> {
     let entries = match (format, document) {
         (Format::Jsonl, Json::Array(entries)) => entries.as_slice(),
@@ -108,9 +102,6 @@ pub fn line(document: &impl Serialize, out: &mut impl Write) -> Result<(), Outpu
 }
 
 /// `document` as one line of text, without its end.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn line_text(document: &impl Serialize) -> Result<String, OutputError> {
     let mut out = Vec::new();
     line(document, &mut out)?;

@@ -88,9 +88,6 @@ impl Layout {
     }
 
     /// The column of that head, or of that path into the row.
-    ///
-    /// # Errors
-    /// When there is none.
     pub fn column(&self, name: &str) -> Result<Reader, OutputError> {
         let name = name.trim();
         let same = |head: &str| head.eq_ignore_ascii_case(&name.replace(['-', '_'], " "));

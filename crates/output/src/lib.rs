@@ -43,18 +43,12 @@ pub fn stdout() -> impl Write {
 }
 
 /// Writes what is not a reply: help, a completion script. A reader who went away ends nothing.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), Error> {
     let mut out = Stdout::lock();
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// The result of writing to stdout. A reader who went away ends nothing: what the program does goes on.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn written(result: io::Result<()>) -> Result<(), Error> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

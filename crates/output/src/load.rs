@@ -151,9 +151,6 @@ impl LoadRow {
 }
 
 /// Writes the tables and histograms; lines fit `columns` where they can.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn tables(
     report: &LoadReport,
     columns: Option<usize>,
@@ -338,9 +335,6 @@ pub fn per_second(rate: f64) -> String {
 }
 
 /// Writes one JSON object in `format`: over several lines, or on one.
-///
-/// # Errors
-/// When `out` cannot be written.
 pub fn object(
     report: &LoadReport,
     format: Format,

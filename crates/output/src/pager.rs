@@ -48,9 +48,6 @@ impl Paged {
     }
 
     /// Shows what is held, or waits until the person has read.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
             Way::Held(held) => direct(&held.bytes),

@@ -294,9 +294,6 @@ impl<W: Write> Printer<W> {
     }
 
     /// Writes all that is not written yet.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub fn flush(&mut self) -> Result<(), OutputError> {
         self.table.write(&mut self.out)?;
         Ok(self.out.flush()?)

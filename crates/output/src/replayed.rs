@@ -50,9 +50,6 @@ impl<W: Write> ReplayPrinter<W> {
     }
 
     /// Prints a call.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn call(&mut self, call: &Recorded, replayed: &Replayed) -> io::Result<()> {
         if self.json {
             return self.line(&object(call, replayed));
@@ -62,9 +59,6 @@ impl<W: Write> ReplayPrinter<W> {
     }
 
     /// Prints the end of it all.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn end(&mut self, count: Count) -> io::Result<()> {
         let Count {
             same,

@@ -48,9 +48,6 @@ impl<W: Write> StepPrinter<W> {
     }
 
     /// Prints a step.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn step(&mut self, step: &Step<'_>) -> io::Result<()> {
         let milliseconds = figure::milliseconds(step.took);
         let (name, text) = (step.name, step.text);

@@ -127,9 +127,6 @@ impl Table {
     }
 
     /// Writes the rows added since the last time; the first time with the heads. Columns only ever grow.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn write(&mut self, out: &mut impl Write) -> io::Result<()> {
         if self.ends.is_empty() {
             return Ok(());
@@ -138,9 +135,6 @@ impl Table {
     }
 
     /// Ends the table: without rows some have heads all the same.
-    ///
-    /// # Errors
-    /// When `out` cannot be written.
     pub fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
         match self.heads_alone && !self.has_begun && !self.readers.is_empty() {
             true => self.put(out),

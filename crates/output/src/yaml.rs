@@ -14,9 +14,6 @@ use serde_saphyr::ser_options;
 const NEVER_FOLD: usize = 1 << 30;
 
 /// The value as YAML that is safe to show.
-///
-/// # Errors
-/// When the value cannot be read.
 pub fn text(value: &impl Serialize) -> Result<String, OutputError> {
     let options = ser_options! { folded_wrap_chars: NEVER_FOLD };
     let text = serde_saphyr::to_string_with_options(value, options)

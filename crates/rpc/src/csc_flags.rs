@@ -42,9 +42,6 @@ fn has_optional_value(flag: &Arg) -> bool {
 }
 
 /// Reads a truth value as Go does.
-///
-/// # Errors
-/// When it is none.
 pub fn truth(text: &str) -> Result<bool, &'static str> {
     match text {
         "1" | "t" | "T" | "true" | "True" | "TRUE" => Ok(true),

@@ -33,9 +33,6 @@ pub struct Checks {
 }
 
 /// Checks a request's `bytes`.
-///
-/// # Errors
-/// Everything that is wrong with it.
 pub fn request(method: &'static Method, bytes: &[u8], checks: &Checks) -> Result<(), Violations> {
     let mut found = Broken::default();
     let message = method.request;
@@ -80,9 +77,6 @@ impl<'a> Replies<'a> {
     }
 
     /// Checks the `bytes` of the next reply.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
     pub fn check(&mut self, bytes: &[u8]) -> Result<(), Violations> {
         let mut found = Broken::default();
         let message = self.method.response;

@@ -106,9 +106,6 @@ impl Context {
 }
 
 /// Demands of the answer to a call that met another one: OK or ABORTED; the reply of OK.
-///
-/// # Errors
-/// When it is another code.
 pub fn ok_or_aborted<R>(answer: Result<R, Status>) -> Result<Option<R>, Stop> {
     match answer {
         Ok(reply) => Ok(Some(reply)),

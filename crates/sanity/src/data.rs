@@ -26,9 +26,6 @@ const FILE: &str = "csi-sanity-data";
 
 impl Context {
     /// Writes data through a published volume, down to its storage.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn put_data(&self, placed: &Placed, data: &str) -> Verdict {
         let file = shell_file(placed);
         self.did(format!(
@@ -40,9 +37,6 @@ impl Context {
     }
 
     /// Demands that a published volume holds this data.
-    ///
-    /// # Errors
-    /// When it does not.
     pub fn holds(&self, placed: &Placed, data: &str) -> Verdict {
         self.did(format!(
             "head -c {} {}; echo",
@@ -59,9 +53,6 @@ impl Context {
     }
 
     /// Publishes a volume, writes into it, and takes it down again: what was written is on the storage then.
-    ///
-    /// # Errors
-    /// When any of that fails.
     pub fn write_marks(&self, volume: &Volume, marks: &[Mark]) -> Verdict {
         let placed = self.publish(volume.clone())?;
         each(marks, |mark| {
@@ -77,9 +68,6 @@ impl Context {
     }
 
     /// Publishes a volume, reads what stands at the places of the marks, and takes it down again. Whether each mark is there.
-    ///
-    /// # Errors
-    /// When any of that fails.
     pub fn has_marks(&self, volume: &Volume, marks: &[Mark]) -> Result<Vec<bool>, Stop> {
         let placed = self.publish(volume.clone())?;
         let is_there = |mark: &Mark| {
@@ -96,9 +84,6 @@ impl Context {
     }
 
     /// Demands that a volume stands at its target path in the way of its access type.
-    ///
-    /// # Errors
-    /// When it does not.
     pub fn is_published(&self, placed: &Placed) -> Verdict {
         let (wanted, what) = match access_of(placed) {
             Access::Mount => (FileKind::Folder, "a folder stands at the target path"),
@@ -111,9 +96,6 @@ impl Context {
     }
 
     /// Demands that nothing stands at a target path.
-    ///
-    /// # Errors
-    /// When something does.
     pub fn is_gone(&self, placed: &Placed) -> Verdict {
         let found = look(&placed.target)?;
         let expected = "NodeUnpublishVolume removes the target path";
@@ -124,9 +106,6 @@ impl Context {
     }
 
     /// Whether a file in a published volume can be written.
-    ///
-    /// # Errors
-    /// When that cannot be told.
     pub fn accepts_writes(&self, placed: &Placed) -> Result<bool, Stop> {
         self.did(format!(
             "printf x | dd of={} conv=notrunc status=none",
@@ -219,9 +198,6 @@ fn access_of(placed: &Placed) -> Access {
 }
 
 /// Whether a target path is a mount of its own, as far as this process sees.
-///
-/// # Errors
-/// When that cannot be told.
 pub fn is_mount(path: &str) -> Result<bool, Stop> {
     let path = PathBuf::from(path);
     on_disk(move || {
@@ -231,9 +207,6 @@ pub fn is_mount(path: &str) -> Result<bool, Stop> {
 }
 
 /// Whether a path is a block device, and not a file in place of one.
-///
-/// # Errors
-/// When that cannot be told.
 pub fn is_device(path: &str) -> Result<bool, Stop> {
     let path = PathBuf::from(path);
     on_disk(move || Ok(fs::metadata(&path)?.file_type().is_block_device()))

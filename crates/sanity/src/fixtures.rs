@@ -206,18 +206,12 @@ impl Context {
     }
 
     /// A new volume.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn volume(&self) -> Result<Volume, Stop> {
         let request = self.create_request()?;
         self.volume_of(request)
     }
 
     /// The volume of a request.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn volume_of(&self, request: v1::CreateVolumeRequest) -> Result<Volume, Stop> {
         let volume = self.made(&request)?;
         Ok(Volume::of(request, volume))
@@ -264,9 +258,6 @@ impl Context {
     }
 
     /// Demands that the CreateVolume of a volume, repeated, leads to it.
-    ///
-    /// # Errors
-    /// When it does not.
     pub fn is_made_again(&self, volume: &Volume) -> Verdict {
         let again = self.made(&volume.request)?;
         same_id("volume", &volume.volume.volume_id, &again.volume_id)
@@ -320,9 +311,6 @@ impl Context {
     }
 
     /// Demands that a volume which is deleted does not exist any more.
-    ///
-    /// # Errors
-    /// When it does.
     pub fn is_deleted(&self, volume: &Volume) -> Verdict {
         let unknown = || self.refused(self.validate_request(volume), &[Code::NotFound]);
         self.demands_of(DELETES, || {
@@ -332,9 +320,6 @@ impl Context {
     }
 
     /// Any volume to ask questions about, without its secrets: a new one, or in a run that changes nothing one that exists.
-    ///
-    /// # Errors
-    /// When there is none.
     pub fn any_volume(&self) -> Result<v1::Volume, Stop> {
         if self.has(CREATE_DELETE_VOLUME) && !self.settings().read_only {
             return Ok(self.volume()?.volume);
@@ -382,9 +367,6 @@ impl Context {
     }
 
     /// A new volume, and ControllerPublishVolume of it to this driver's node.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn volume_to_attach(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
         self.has_node_id()?;
         let volume = self.volume()?;
@@ -393,9 +375,6 @@ impl Context {
     }
 
     /// A new volume that the controller has published to this driver's node, by this request.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn attached(&self) -> Result<(Volume, v1::ControllerPublishVolumeRequest), Stop> {
         let (volume, request) = self.volume_to_attach()?;
         self.ok(request.clone())?;
@@ -413,18 +392,12 @@ impl Context {
 
     /// A new volume, published by the controller where the driver does that, and paths for it on the node. Neither staged
     /// nor published there.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn placed(&self) -> Result<Placed, Stop> {
         let volume = self.volume()?;
         self.place(volume)
     }
 
     /// Publishes an existing volume by the controller where the driver does that, and makes paths for it on the node.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn place(&self, volume: Volume) -> Result<Placed, Stop> {
         let publish_context = match self.has(PUBLISH_UNPUBLISH_VOLUME) {
             true => {
@@ -447,17 +420,11 @@ impl Context {
     }
 
     /// A new volume that is staged, where the driver stages.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn staged(&self) -> Result<Placed, Stop> {
         self.stage(self.volume()?)
     }
 
     /// Stages a volume that exists, where the driver stages.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn stage(&self, volume: Volume) -> Result<Placed, Stop> {
         let placed = self.place(volume)?;
         if self.has(STAGE_UNSTAGE_VOLUME) {
@@ -467,17 +434,11 @@ impl Context {
     }
 
     /// A new volume that is published on the node.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn published(&self) -> Result<Placed, Stop> {
         self.publish(self.volume()?)
     }
 
     /// Publishes a volume that exists on the node.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn publish(&self, volume: Volume) -> Result<Placed, Stop> {
         let placed = self.stage(volume)?;
         self.ok(placed.publish())?;
@@ -509,9 +470,6 @@ impl Context {
     }
 
     /// A volume that is deleted, with paths for it: it has the driver's own form of ids, and no volume.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn placed_and_deleted(&self) -> Result<Placed, Stop> {
         let placed = self.placed()?;
         self.detach(&placed)?;
@@ -528,9 +486,6 @@ impl Context {
     }
 
     /// A new target path. It does not exist; its parent does, as the specification has it.
-    ///
-    /// # Errors
-    /// When the parent cannot be made.
     pub fn target(&self) -> Result<String, Stop> {
         let parent = self.run.journal.folder().join(self.name());
         self.folder(&parent)?;
@@ -538,9 +493,6 @@ impl Context {
     }
 
     /// A new staging path: a folder, which the caller makes, as the specification has it.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn staging(&self) -> Result<String, Stop> {
         let parent = match &self.settings().staging_parent {
             None => self.run.journal.folder().to_owned(),
@@ -552,9 +504,6 @@ impl Context {
     }
 
     /// Makes a folder, which is removed in the end.
-    ///
-    /// # Errors
-    /// When it cannot be made.
     pub fn folder(&self, path: &Path) -> Result<(), Stop> {
         skip_unless(!self.settings().read_only, "it makes folders: --read-only")?;
         self.made.folder(path)?;

@@ -88,18 +88,12 @@ impl Journal {
     }
 
     /// Writes down what is known of an item of a case from now on; `None` when it is gone.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(super) fn write(&self, case: usize, number: u64, item: Option<&Item>) -> io::Result<()> {
         let what = item.map_or(Json::Null, to_json);
         self.line(&json!({ "item": [case, number], "what": what }))
     }
 
     /// Writes down an item that an earlier run has left, and that this one leaves too.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(super) fn take_over(&self, item: &Item) -> io::Result<()> {
         let number = self.earlier.fetch_add(1, Ordering::Relaxed);
         self.write(OF_EARLIER_RUNS, number, Some(item))

@@ -24,9 +24,6 @@ fn folder() -> io::Result<PathBuf> {
 }
 
 /// Keeps a run, and forgets those that are older than the last ones; its file.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn keep(report: &Report) -> io::Result<PathBuf> {
     let folder = folder()?;
     fs::create_dir_all(&folder)?;

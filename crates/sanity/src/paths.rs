@@ -41,9 +41,6 @@ impl fmt::Display for FileKind {
 }
 
 /// The kind of file at a path.
-///
-/// # Errors
-/// When it cannot be told.
 pub fn look(path: impl Into<PathBuf>) -> Result<FileKind, Stop> {
     let path = path.into();
     on_disk(move || match fs::symlink_metadata(&path) {

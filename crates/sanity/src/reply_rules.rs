@@ -89,17 +89,11 @@ impl Context {
     }
 
     /// Demands that no answer of the run broke a rule about all of them.
-    ///
-    /// # Errors
-    /// When one did.
     pub fn no_answer_broke(&self, about: &str, expected: &str) -> Verdict {
         self.none_broken(lock(&self.run.broken_rules).about(about), expected)
     }
 
     /// Demands that no two things of the run had one id, while the driver was there.
-    ///
-    /// # Errors
-    /// When two had.
     pub fn no_id_was_given_twice(&self, about: &str) -> Verdict {
         let mut broken = lock(&self.run.broken_rules).about(about);
         let ids = lock(&self.run.given_ids);
@@ -122,9 +116,6 @@ impl Context {
     }
 
     /// Skips the case where nothing can be said of the replies of an RPC.
-    ///
-    /// # Errors
-    /// When there was none.
     pub fn has_replied(&self, method: &Method) -> Verdict {
         let none = format!("no call of {} was answered with a reply", method.name);
         // Those of cases that fail are left to them.
@@ -155,9 +146,6 @@ impl Context {
     }
 
     /// Demands that no reply of an RPC broke a rule.
-    ///
-    /// # Errors
-    /// When one did.
     pub fn keeps_reply_rules(&self, method: &Method) -> Verdict {
         self.has_replied(method)?;
         let all = lock(&self.run.broken_rules);

@@ -156,9 +156,6 @@ impl Context {
     }
 
     /// Skips the case of a driver that knows a volume of before a restart no more.
-    ///
-    /// # Errors
-    /// When it does not.
     pub fn still_knows(&self, volume: &Volume) -> Verdict {
         let knows = self.knows(volume)?;
         unjudged_unless(

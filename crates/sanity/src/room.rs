@@ -34,9 +34,6 @@ pub struct Limits {
 
 impl Limits {
     /// Asks the driver, whose node has told how many volumes it takes, and where it is.
-    ///
-    /// # Errors
-    /// Those of `ends`.
     pub(super) async fn ask<A: Asks>(
         ends: &mut A,
         settings: &Settings,

@@ -72,9 +72,6 @@ impl Context {
     }
 
     /// A new snapshot of a volume.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn snapshot(&self, volume: &Volume) -> Result<v1::Snapshot, Stop> {
         self.made(&self.snapshot_request(volume))
     }
@@ -88,9 +85,6 @@ impl Context {
     }
 
     /// A new volume, and a snapshot of it that other volumes can be made from.
-    ///
-    /// # Errors
-    /// When they cannot be had.
     pub fn volume_and_snapshot(&self) -> Result<(Volume, v1::Snapshot), Stop> {
         let volume = self.volume()?;
         let snapshot = self.ready_snapshot(&volume)?;
@@ -122,9 +116,6 @@ impl Context {
     }
 
     /// A snapshot that was there and is deleted: its id has the driver's own form.
-    ///
-    /// # Errors
-    /// When it cannot be had.
     pub fn deleted_snapshot(&self) -> Result<v1::Snapshot, Stop> {
         let volume = self.volume()?;
         let snapshot = self.snapshot(&volume)?;
@@ -200,9 +191,6 @@ impl Context {
     }
 
     /// Demands that snapshots are listed which fit the filters of the request, and goes on with them.
-    ///
-    /// # Errors
-    /// When one does not.
     pub fn fit(&self, request: &v1::ListSnapshotsRequest, listed: &[v1::Snapshot]) -> Verdict {
         let fits = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
         let misfit = listed.iter().find(|one| {
@@ -298,9 +286,6 @@ impl Context {
     }
 
     /// Two volumes, to be snapshotted together.
-    ///
-    /// # Errors
-    /// When they cannot be had.
     pub fn two_volumes(&self) -> Result<(Volume, Volume), Stop> {
         Ok((self.volume()?, self.volume()?))
     }
@@ -312,9 +297,6 @@ impl Context {
 }
 
 /// Demands that two answers describe one snapshot, and the same of it but for whether it is ready.
-///
-/// # Errors
-/// When they do not.
 pub fn same_snapshot(before: &v1::Snapshot, now: &v1::Snapshot) -> Verdict {
     // 0 is a size that is not known, yet or here.
     let sized = before.size_bytes != 0 && now.size_bytes != 0;

@@ -137,9 +137,6 @@ impl Context {
     }
 
     /// Makes demands that another case is about.
-    ///
-    /// # Errors
-    /// Those of the demands.
     pub fn demands_of<T>(
         &self,
         case: &'static str,
@@ -203,9 +200,6 @@ impl Context {
     }
 
     /// Demands that the node has an id, which the cases about NodeGetInfo judge.
-    ///
-    /// # Errors
-    /// When it has none.
     pub fn has_node_id(&self) -> Verdict {
         const ABOUT: &str = "node/info/has-an-id";
         if !self.driver().node_info.node_id.is_empty() {

@@ -20,9 +20,6 @@ const MAX_DEPTH: usize = 16;
 
 impl Shell {
     /// Runs it.
-    ///
-    /// # Errors
-    /// Its failure.
     pub(super) fn builtin(&mut self, builtin: Builtin) -> Result<Flow, Error> {
         match builtin {
             Builtin::Exit => return Ok(Flow::Leave),

@@ -112,9 +112,6 @@ fn is_full_name(method: &Method, name: &str) -> bool {
 }
 
 /// The RPC that `words` name.
-///
-/// # Errors
-/// When they name none.
 pub fn method(words: &[String]) -> Result<&'static Method, Error> {
     match named(words)? {
         Named::Method(method) => Ok(method),

@@ -89,9 +89,6 @@ impl Drafts {
     }
 
     /// Forgets the draft of a request that was taken, or keeps that of one which was not; then the error says where it is.
-    ///
-    /// # Errors
-    /// The request's own.
     pub fn sent<T>(&mut self, edited: &Edited, result: Result<T, Error>) -> Result<T, Error> {
         let (name, draft) = (edited.method.name, &edited.draft);
         let error = match result {

@@ -120,9 +120,6 @@ struct Bound {
 
 impl Interrupts {
     /// The signals that come from now on. `is_typed` says whether somebody types, who has time for what was deferred.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn watch(runtime: &Runtime, is_typed: bool) -> io::Result<Self> {
         // In this order: who is woken finds the flag set.
         let (pressed, asked) = (interrupt::note_interrupt()?, interrupt::note_end()?);

@@ -185,9 +185,6 @@ impl Shell {
     }
 
     /// Runs one command of which everything is known.
-    ///
-    /// # Errors
-    /// Its failure.
     pub fn command(&mut self, words: Vec<String>) -> Result<Flow, Error> {
         self.interrupts.stop_if_asked()?;
         let words = without_program(words);
@@ -260,9 +257,6 @@ impl Shell {
     }
 
     /// Shows a text.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub(super) fn show(&self, text: &str) -> Result<(), Error> {
         let mut out = self.paged();
         csi_output::written(out.write_all(text.as_bytes()))?;
@@ -270,9 +264,6 @@ impl Shell {
     }
 
     /// Checks that words are a command, without running it.
-    ///
-    /// # Errors
-    /// When they are none.
     pub(super) fn check(&self, words: &[String]) -> Result<(), Error> {
         self.parsed(without_program(words.to_vec())).map(drop)
     }
@@ -385,9 +376,6 @@ impl Shell {
     }
 
     /// Waits for a program that has the terminal, and that `signals` end.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub(super) fn ended(
         &self,
         mut program: Child,
@@ -416,9 +404,6 @@ impl Shell {
     }
 
     /// Ends a line that a command has left open, or a program may have left open: a prompt would hide it.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub(crate) fn end_line(&mut self) -> Result<(), Error> {
         let may_be_open = std::mem::take(&mut self.may_be_open);
         let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
@@ -444,9 +429,6 @@ impl Shell {
     }
 
     /// Waits, unless Ctrl-C ends that.
-    ///
-    /// # Errors
-    /// When it did.
     pub fn pause(&mut self, time: Duration) -> Result<(), Error> {
         self.until_interrupted(async move {
             tokio::time::sleep(time).await;

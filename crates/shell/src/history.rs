@@ -70,9 +70,6 @@ impl History {
     }
 
     /// The line that `!!`, `!N` or `!TEXT` means; the text itself when it is none of these.
-    ///
-    /// # Errors
-    /// When there is no such line.
     pub(crate) fn recalled(&self, text: &str) -> Result<Option<String>, String> {
         let Some(what) = text.trim().strip_prefix('!') else {
             return Ok(None);

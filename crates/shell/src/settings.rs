@@ -197,9 +197,6 @@ impl SessionSettings {
     }
 
     /// Lets `name` be as it was on the command line of the shell.
-    ///
-    /// # Errors
-    /// When there is no such setting.
     pub fn unset(&mut self, name: &str) -> Result<(), SettingError> {
         match known(name)? {
             "cap" => self.cap = None,
@@ -244,9 +241,6 @@ impl SessionSettings {
     }
 
     /// The value of one setting.
-    ///
-    /// # Errors
-    /// When there is no such setting.
     pub fn value(&self, name: &str) -> Result<String, SettingError> {
         let name = known(name)?;
         let mut values = NAMES.iter().zip(self.values());

@@ -18,9 +18,6 @@ const NOWHERE: &str = "/dev/null";
 
 impl Shell {
     /// Runs one statement; its failure says what may have been meant.
-    ///
-    /// # Errors
-    /// Its failure.
     pub(crate) fn run_statement(&mut self, statement: &Statement) -> Result<Flow, Error> {
         let result = self.perform(statement);
         if let (Err(error), Some(name)) = (&result, &statement.name)
@@ -33,9 +30,6 @@ impl Shell {
     }
 
     /// Runs one statement.
-    ///
-    /// # Errors
-    /// Its failure.
     fn perform(&mut self, statement: &Statement) -> Result<Flow, Error> {
         if statement.is_psql {
             return self.perform_psql(statement);
@@ -180,9 +174,6 @@ impl Shell {
     }
 
     /// Keeps these words for the end.
-    ///
-    /// # Errors
-    /// When they are no command.
     pub(super) fn defer_words(&mut self, words: Vec<String>) -> Result<(), Error> {
         self.defer(Expanded {
             typed: words.clone(),

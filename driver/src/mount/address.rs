@@ -53,9 +53,6 @@ pub fn local_address(server: &SocketAddr) -> io::Result<IpAddr> {
 
 /// Whether something accepts connections at `address` within `timeout`. The kernel's own attempt would go on until the
 /// helper is killed, and could not tell a server that is down from one that is slow.
-///
-/// # Errors
-/// When nothing does.
 pub fn probe(address: &SocketAddr, timeout: Duration) -> io::Result<()> {
     TcpStream::connect_timeout(address, timeout).map(drop)
 }

@@ -283,9 +283,6 @@ impl Helpers {
 }
 
 /// Whether an ordinary user gets a mount namespace of its own here, or why not. In a program that has no runtime yet.
-///
-/// # Errors
-/// When the helper cannot be started.
 #[expect(clippy::disallowed_methods, reason = "no runtime is there yet")]
 pub fn try_namespace() -> io::Result<Result<(), String>> {
     let mut trying = helper_arguments();

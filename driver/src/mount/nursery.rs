@@ -199,9 +199,6 @@ fn ask(nursery: &Process, stdin: &OwnedFd, news: &OwnedFd) -> Result<(), Errno> 
 }
 
 /// The nursery's whole life: until the driver has ended.
-///
-/// # Errors
-/// When its socket fails.
 pub(super) fn live(socket: &OwnedFd) -> io::Result<()> {
     loop {
         let mut chunk = [0_u8];

@@ -25,9 +25,6 @@ pub(crate) fn become_private() -> io::Result<()> {
 
 /// Enters a mount namespace out of which no mount gets. What is unmounted outside goes here, too: a process that hangs in
 /// one keeps nobody else's volume.
-///
-/// # Errors
-/// When the kernel refuses.
 pub(super) fn detach_mounts() -> Result<(), Errno> {
     unshare(UnshareFlags::NEWNS)?;
     rustix::mount::mount_change(

@@ -39,9 +39,6 @@ pub struct WorkDirError {
 
 impl Driver {
     /// The instance that `config` describes. Makes its work folder, and blocks as long as its disk lets it wait.
-    ///
-    /// # Errors
-    /// When the work folder cannot be used.
     pub fn new(config: Config, log: Log) -> Result<Self, WorkDirError> {
         let given = config.work_dir.clone();
         let work_dir_error = |source| WorkDirError {

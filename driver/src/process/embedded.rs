@@ -54,9 +54,6 @@ pub enum EmbeddedError {
 impl Embedded {
     /// The driver whose volumes are in `folder`, which is made when it is missing; what is in it is for this user alone. Its share is
     /// `folder/share`, in volume contexts `server=embedded,share=/`. Nothing is logged.
-    ///
-    /// # Errors
-    /// When the folder cannot be used.
     #[expect(clippy::disallowed_methods, reason = "before anybody is served")]
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, EmbeddedError> {
         let folder = folder.as_ref();

@@ -123,9 +123,6 @@ impl Needs {
 
 /// Gives up for good all capabilities but those of `needs`, in every set that this thread has, also the bounding set as far
 /// as CAP_SETPCAP allows. To be called before threads start. Returns the needed ones that are missing, in words.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn keep_only(needs: Needs) -> io::Result<Vec<&'static str>> {
     let before = capabilities(None)?;
     if before.effective.contains(CapabilitySet::SETPCAP) {
@@ -152,18 +149,12 @@ pub fn keep_only(needs: Needs) -> io::Result<Vec<&'static str>> {
 }
 
 /// For a helper process: gives up all that mounting does not take.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn keep_for_mounting() -> io::Result<()> {
     let kept = passed_on()?;
     replace(kept, kept, CapabilitySet::empty())
 }
 
 /// For the process that starts helpers: keeps nothing in effect, and passes on what mounting takes.
-///
-/// # Errors
-/// When the kernel refuses.
 pub fn pass_on_mounting() -> io::Result<()> {
     let kept = passed_on()?;
     replace(CapabilitySet::empty(), kept, kept)

@@ -95,9 +95,6 @@ impl Listener {
 /// Serves `routes` until SIGTERM or SIGINT, then until all calls are answered, the time for that is over, or a second signal
 /// comes. `give_up` is called at the first signal, so that no call waits for what the next start takes up; `settled` ends
 /// when work that outlives its call is done. `tell_of_socket` is told why the socket is lost, and `None` when it is there again.
-///
-/// # Errors
-/// When the transport fails.
 pub async fn serve(
     listener: Listener,
     routes: Routes,
@@ -180,9 +177,6 @@ pub struct StopSignals {
 
 impl StopSignals {
     /// Watches SIGTERM and SIGINT, for an end that takes up to `drain`.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn watch(drain: Duration) -> Result<Self, ServeError> {
         Ok(Self {
             drain,

@@ -9,9 +9,6 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Prepares this process, which keeps what it `needs`, and returns the runtime of its one thread: the work is waiting for the
 /// kernel, and helpers must be started by a thread that stays.
-///
-/// # Errors
-/// When the system refuses.
 pub fn prepare(needs: Needs, log: Log) -> Result<Runtime, Box<dyn Error>> {
     let raised = descriptors::raise_limit();
     // Before the first line of the log, which starts a thread.

@@ -76,9 +76,6 @@ pub fn private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Opens what is in a file's place, and does not wait for the other end of a FIFO that somebody has put there.
-///
-/// # Errors
-/// When it cannot be opened.
 pub fn open(path: &Path, how: OFlags) -> rustix::io::Result<File> {
     let how = how | OFlags::CLOEXEC | OFlags::NONBLOCK;
     rustix::fs::open(path, how, Mode::empty()).map(File::from)

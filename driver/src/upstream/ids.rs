@@ -89,9 +89,6 @@ pub enum UpstreamIds {
 impl UpstreamIds {
     /// The volume of kubernetes-csi's driver that `id` means; nothing when `id` is none of its ids, good or bad: it finds no
     /// server in any without these characters.
-    ///
-    /// # Errors
-    /// When it cannot be served.
     pub fn volume(self, id: &str) -> Result<Option<UpstreamVolumeId>, UpstreamIdError> {
         let is_one = id.contains([SEPARATOR, '/']) && id.parse::<VolumeId>().is_err();
         match is_one && self.serves(id)? {
@@ -101,9 +98,6 @@ impl UpstreamIds {
     }
 
     /// As [`UpstreamIds::volume`], for a snapshot.
-    ///
-    /// # Errors
-    /// When it cannot be served.
     pub fn snapshot(self, id: &str) -> Result<Option<UpstreamSnapshotId>, UpstreamIdError> {
         let is_one = id.contains(SEPARATOR) && id.parse::<SnapshotId>().is_err();
         match is_one && self.serves(id)? {

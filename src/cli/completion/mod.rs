@@ -24,9 +24,6 @@ pub fn command() -> Command {
 }
 
 /// Prints a script.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn run(matches: &ArgMatches, _: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<CompletionFlags>(matches)?;
     let script = script(flags.shell, defaults.name).or_because("the script cannot be made")?;

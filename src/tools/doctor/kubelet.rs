@@ -22,9 +22,6 @@ pub struct Registration {
 }
 
 /// The sockets that bear the driver's name.
-///
-/// # Errors
-/// Why the kubelet's folder cannot be read.
 pub async fn registrations(
     kubelet: &Path,
     driver: &str,

@@ -141,9 +141,6 @@ impl fmt::Display for Wrote {
 }
 
 /// The answer in what an executable has left.
-///
-/// # Errors
-/// Why it has not done what it was called for.
 pub fn answer(output: &Output) -> Result<Answer, Problem> {
     // Where a signal ended it, a JSON text says nothing of what was done after it was written.
     let Some(code) = output.status.code() else {

@@ -50,9 +50,6 @@ impl CallOuts {
     }
 
     /// Whether there is an executable to run.
-    ///
-    /// # Errors
-    /// Why not.
     pub fn can_run(&self) -> Result<(), CallOutError> {
         let found = access(&self.executable, Access::EXEC_OK);
         found.map_err(|error| CallOutError {
@@ -65,9 +62,6 @@ impl CallOuts {
     }
 
     /// Runs one, and reads its answer. Its volume stays taken as long as anything of it runs.
-    ///
-    /// # Errors
-    /// When it does not succeed.
     pub async fn run(
         &self,
         call: &'static str,

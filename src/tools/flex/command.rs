@@ -74,9 +74,6 @@ pub fn command() -> Command {
 }
 
 /// Serves calls until a signal asks to stop.
-///
-/// # Errors
-/// Why nothing can be served.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let Task::Serve(flags) = Task::from_arg_matches(matches).or_usage()?;
     let endpoint = ServedEndpoint::named(&flags.serving, globals, defaults)?;

@@ -94,9 +94,6 @@ pub struct Call {
 
 impl Asked {
     /// Answers what is known without the executable.
-    ///
-    /// # Errors
-    /// When the request is none.
     pub fn known<Q: Request>(&self, reply: Q::Reply) -> Result<Vec<u8>, Status> {
         self.request::<Q>().map(|_| reply.encode_to_vec())
     }
@@ -145,9 +142,6 @@ impl Asked {
 
 impl Call {
     /// Runs a call-out for the volume.
-    ///
-    /// # Errors
-    /// When it does not succeed.
     pub async fn out(
         &self,
         call: &'static str,

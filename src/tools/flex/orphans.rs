@@ -59,9 +59,6 @@ impl Mark {
     }
 
     /// Kills the call-outs that have this folder's mark, whichever server has begun them. To be called by who holds its lock.
-    ///
-    /// # Errors
-    /// When one cannot be killed.
     pub fn end_orphans(&self) -> Result<usize, Unkillable> {
         let end = Instant::now() + KILL_GRACE;
         let mut killed = 0;

@@ -32,9 +32,6 @@ impl MountPoint {
     }
 
     /// Whether a volume is mounted there now, by the kernel's table, which asks no file system.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub fn is_mounted(&self) -> Result<bool, FlexError> {
         let all = mount_points::all();
         let all = all.map_err(failed("cannot read", Path::new("/proc/self/mountinfo")))?;
@@ -106,9 +103,6 @@ pub async fn bind(
 }
 
 /// Unmounts, as the kubelet does for drivers that have no unmount.
-///
-/// # Errors
-/// When the system refuses.
 pub async fn take_off(path: &Path, bounds: &Bounds) -> Result<(), FlexError> {
     at(path, "cannot unmount", bounds, |path| {
         match unmount(path, UnmountFlags::NOFOLLOW) {
@@ -129,9 +123,6 @@ pub struct Usage {
 }
 
 /// Asks the file system at a path what it holds.
-///
-/// # Errors
-/// When it cannot be asked.
 pub async fn usage(path: &Path, bounds: &Bounds) -> Result<Usage, FlexError> {
     at(path, "cannot ask the file system at", bounds, |path| {
         let all = rustix::fs::statvfs(path)?;

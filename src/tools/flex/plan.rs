@@ -48,9 +48,6 @@ pub enum Refusal {
 
 /// What is there already of a volume that is to be at a place; nothing where bringing it there is to be done, perhaps once more.
 /// `is_mounted` says of a path whether it is a mount point.
-///
-/// # Errors
-/// When it is refused.
 pub fn up<'a>(state: &'a State, new: &Use, is_mounted: bool) -> Result<Option<&'a Use>, Refusal> {
     let (place, how) = (&new.place, &new.how);
     let known = state.at(&new.volume, place);

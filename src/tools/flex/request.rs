@@ -138,9 +138,6 @@ pub fn new_size(range: &CapacityRange, has: i64) -> Result<i64, RequestError> {
 }
 
 /// A path that is there and absolute.
-///
-/// # Errors
-/// When it is not.
 pub fn path(path: &str, field: &'static str) -> Result<PathBuf, RequestError> {
     if path.is_empty() {
         return Err(RequestError::Missing(field));

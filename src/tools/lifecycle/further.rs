@@ -14,9 +14,6 @@ use tonic::Code;
 
 impl<W: Write> StepRunner<'_, '_, W> {
     /// How full the volume is, and in which condition.
-    ///
-    /// # Errors
-    /// Of a call.
     pub(super) async fn look(
         &self,
         plan: &Plan,
@@ -37,9 +34,6 @@ impl<W: Write> StepRunner<'_, '_, W> {
     }
 
     /// What the controller says of the volume's condition, if it says that.
-    ///
-    /// # Errors
-    /// Of the call.
     pub(super) async fn look_at_condition(
         &self,
         plan: &Plan,

@@ -14,9 +14,6 @@ pub struct Driver<'a>(pub &'a Connection);
 
 impl Driver<'_> {
     /// What the driver says of the thing with that id, by the RPC of that capability.
-    ///
-    /// # Errors
-    /// The call's failure.
     pub async fn look(&self, way: C, id: &str) -> Result<State, Error> {
         match way {
             C::GetVolume => {

@@ -29,9 +29,6 @@ pub(super) struct Sought {
 
 impl Sought {
     /// What stands behind `kubectl:`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (namespace, node) = match text.split_once('/') {
             Some((namespace, node)) => (namespace, Some(node)),

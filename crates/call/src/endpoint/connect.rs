@@ -142,9 +142,6 @@ impl Connector {
     }
 
     /// The scheme and authority of requests.
-    ///
-    /// # Errors
-    /// When they make no URI.
     pub fn origin(&self) -> Result<Uri, EndpointError> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let renamed = self.tls.as_ref().and_then(Tls::renamed);

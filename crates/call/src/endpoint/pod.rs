@@ -22,9 +22,6 @@ pub struct Pod {
 
 impl Pod {
     /// What stands behind `pod:`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let (path, socket) = match text.split_once(':') {
             Some((path, socket)) => (path, Some(socket)),
@@ -115,9 +112,6 @@ impl Pod {
 }
 
 /// Whether something can be called so in Kubernetes.
-///
-/// # Errors
-/// When it cannot.
 pub(super) fn check_name(word: &str) -> Result<(), String> {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
     // What begins with a dash would be a flag of kubectl.

@@ -74,9 +74,6 @@ enum Piece {
 
 impl Template {
     /// The template that `text` says. One without braces that begins as an expression does is one.
-    ///
-    /// # Errors
-    /// What in it cannot be read.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         if text.is_empty() {
             return Err(TemplateError::Empty);
@@ -194,9 +191,6 @@ pub struct ExpressionColumn {
 
 impl ExpressionColumn {
     /// The columns that `text` says: `NAME:EXPRESSION,…`, with braces or without.
-    ///
-    /// # Errors
-    /// What in it cannot be read.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<Self>, TemplateError> {
         let columns = split_at_commas(text).into_iter();
         let column = |text: &str| {

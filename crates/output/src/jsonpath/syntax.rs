@@ -17,9 +17,6 @@ const DEEPEST: usize = 64;
 const FUNCTIONS: &str = "length(), count() and value()";
 
 /// The expression that `text` says.
-///
-/// # Errors
-/// Where it cannot be read, and why.
 pub fn parse(text: &str) -> Result<Query, String> {
     let mut parser = Parser {
         text,

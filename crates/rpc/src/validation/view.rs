@@ -173,9 +173,6 @@ impl Broken {
     }
 
     /// The violations of `message` as an error.
-    ///
-    /// # Errors
-    /// When there is any.
     pub(crate) fn into_result(self, message: &'static str) -> Result<(), Violations> {
         match self.count {
             0 => Ok(()),

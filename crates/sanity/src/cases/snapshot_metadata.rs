@@ -92,9 +92,6 @@ pub fn delta(
 }
 
 /// A new block volume: the service is about those.
-///
-/// # Errors
-/// When it cannot be created.
 pub fn block_volume(c: &Context) -> Result<Volume, Stop> {
     c.volume_of(c.create_request_for(Access::Block)?)
 }

@@ -38,9 +38,6 @@ pub fn command() -> Command {
 }
 
 /// Carries calls until a signal asks to stop, or one connection to its end.
-///
-/// # Errors
-/// Why nothing can be carried.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     if defaults.in_shell {
         return Err(Error::usage(parse::NOT_IN_A_SHELL));

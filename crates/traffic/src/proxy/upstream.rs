@@ -42,9 +42,6 @@ impl Upstream {
     }
 
     /// The URI of a call: the caller's path, under the name that the driver expects.
-    ///
-    /// # Errors
-    /// When there is no such URI.
     pub fn uri(&self, path: Option<PathAndQuery>) -> Result<Uri, InvalidUriParts> {
         let mut parts = self.origin.clone().into_parts();
         parts.path_and_query = Some(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
@@ -52,9 +49,6 @@ impl Upstream {
     }
 
     /// A connection that is open, as far as this side knows.
-    ///
-    /// # Errors
-    /// The reason why there is none.
     pub async fn ready(&self) -> Result<SendRequest<Bytes>, EndpointError> {
         let mut current = self.current.lock().await;
         if let Some(sender) = current.take()

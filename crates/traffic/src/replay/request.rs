@@ -38,9 +38,6 @@ pub(crate) struct MissingParts {
 }
 
 /// The bytes of a recorded request, and what is missing in them.
-///
-/// # Errors
-/// When there is no such request.
 pub fn encode(
     of: &'static Message,
     recorded: &Json,

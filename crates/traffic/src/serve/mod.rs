@@ -40,9 +40,6 @@ pub fn command() -> Command {
 }
 
 /// Answers until a signal asks to stop.
-///
-/// # Errors
-/// Why nothing can be answered.
 pub fn run(matches: &ArgMatches, globals: &Globals, defaults: &Defaults) -> Result<(), Error> {
     let flags = parse::flags::<ServeFlags>(matches)?;
     let endpoint = ServedEndpoint::named(&flags.serving, globals, defaults)?;

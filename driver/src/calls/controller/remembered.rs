@@ -57,9 +57,6 @@ impl Remembered {
 
 /// Remembers the options of a share once they are in the file. `remembered` is not locked while that is written: nobody else is to
 /// wait for the disk. Nothing is to do this at the same time.
-///
-/// # Errors
-/// When it cannot be written.
 pub(super) fn remember(
     remembered: &Mutex<Remembered>,
     export: Export,

@@ -16,9 +16,6 @@ use std::sync::Arc;
 impl Volumes {
     /// Whether `mount`, one of `mounts`, can only be a publish of `volume_id`, and shows the folder `whole` if that is said. May
     /// look at a local share's folder.
-    ///
-    /// # Errors
-    /// When that does not answer.
     pub(super) async fn proves(
         &self,
         volume_id: &str,

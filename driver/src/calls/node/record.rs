@@ -76,9 +76,6 @@ impl Drop for FileLock {
 
 impl PublishRecords {
     /// The records in the folder `name` of `work_dir`, which is made when it is missing. Blocks.
-    ///
-    /// # Errors
-    /// When the folder cannot be made.
     pub fn open(work_dir: &Path, name: &str, thread: &DiskThread, log: Log) -> io::Result<Self> {
         let folder = work_dir.join(name);
         private_folder(&folder)?;
@@ -135,9 +132,6 @@ impl PublishRecords {
     /// Says to other calls, and other processes, that what the record of `target` tells of is being taken away, until the
     /// answer is dropped. It is a lock on the record's file: a node whose disk is full must be able to let go of its volumes.
     /// Nothing where there is no record, or another process takes it away too.
-    ///
-    /// # Errors
-    /// When the record cannot be opened.
     pub async fn hold(&self, target: &Path) -> Result<Option<FileLock>, NodeError> {
         match self.try_lock(self.files.path(target)).await {
             Err(error) if is_nothing(&error) || error.kind() == io::ErrorKind::WouldBlock => {
@@ -148,9 +142,6 @@ impl PublishRecords {
     }
 
     /// Whether somebody holds the record of `target`.
-    ///
-    /// # Errors
-    /// When the record cannot be opened.
     pub async fn is_held(&self, target: &Path) -> Result<bool, NodeError> {
         let path = self.files.path(target);
         // The lock is gone when this ends: it would keep a hold from being had.
@@ -186,9 +177,6 @@ impl PublishRecords {
     }
 
     /// All records. One that is damaged or cannot be read is logged and skipped.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
     pub async fn all(&self) -> Result<Vec<PublishRecord>, NodeError> {
         self.on_disk(RecordFiles::all).await
     }

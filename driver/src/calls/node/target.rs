@@ -27,9 +27,6 @@ pub enum Bare {
 
 /// `target` as mountinfo shows it: without symlinks above its last component. `None` when its parent does not exist
 /// or is no folder.
-///
-/// # Errors
-/// When the parent cannot be looked up.
 pub async fn locate(target: &Path) -> Result<Option<PathBuf>, NodeError> {
     let (Some(parent), Some(name)) = (target.parent(), target.file_name()) else {
         return Ok(None);
@@ -95,9 +92,6 @@ async fn on<T: Send + 'static>(
 }
 
 /// What stands at `target`, on which nothing is mounted.
-///
-/// # Errors
-/// When it cannot be looked at.
 pub async fn look(target: &Path) -> Result<Bare, NodeError> {
     let looking = |path: &Path| {
         let there = match path.symlink_metadata() {
@@ -119,36 +113,24 @@ pub async fn look(target: &Path) -> Result<Bare, NodeError> {
 }
 
 /// Makes the folder of a target, for nobody but its owner: what is mounted there has permissions of its own.
-///
-/// # Errors
-/// When it cannot be made.
 pub async fn make_folder(target: &Path) -> Result<(), NodeError> {
     let making = |path: &Path| std::fs::DirBuilder::new().mode(0o750).create(path);
     on(target, "making the folder", making).await
 }
 
 /// Removes the empty folder of a target; one that is gone already is fine.
-///
-/// # Errors
-/// When it cannot be removed.
 pub async fn remove_folder(target: &Path) -> Result<(), NodeError> {
     let removing = |path: &Path| gone(std::fs::remove_dir(path));
     on(target, "removing the folder", removing).await
 }
 
 /// Removes the symlink at a target; one that is gone already is fine.
-///
-/// # Errors
-/// When it cannot be removed.
 pub async fn remove_symlink(target: &Path) -> Result<(), NodeError> {
     let removing = |path: &Path| gone(std::fs::remove_file(path));
     on(target, "removing the symlink", removing).await
 }
 
 /// Makes the target a symlink to `folder`.
-///
-/// # Errors
-/// When it cannot be made.
 pub async fn make_symlink(folder: &Path, target: &Path) -> Result<(), NodeError> {
     let folder = folder.to_owned();
     let making = |path: &Path| std::os::unix::fs::symlink(folder, path);

@@ -40,9 +40,6 @@ pub type Note = Option<String>;
 
 impl Volumes {
     /// The volumes of the node that `config` describes. Blocks as long as the work folder's disk lets it wait.
-    ///
-    /// # Errors
-    /// When the work folder cannot be used.
     pub fn open(config: Arc<Config>, helpers: Helpers, log: Log) -> io::Result<Self> {
         let work_folder = DiskThread::default();
         let records = PublishRecords::open(&config.work_dir, "publishes", &work_folder, log)?;
@@ -79,9 +76,6 @@ impl Volumes {
 
     /// What else `target` is used for, by the records: a stage asks for the volume that is published there, a publish for the one that is
     /// staged there. Returns the volume and the word. A path has one use, or the end of one would take the other away.
-    ///
-    /// # Errors
-    /// When the record cannot be read.
     pub(super) async fn other_use(
         &self,
         is_stage: bool,
@@ -132,18 +126,12 @@ impl Volumes {
     }
 
     /// The mounts of this process.
-    ///
-    /// # Errors
-    /// When mountinfo cannot be read.
     pub(super) fn mounts(&self) -> Result<Vec<Mount>, NodeError> {
         mountinfo::read(self.log)
             .map_err(|error| NodeError::io("reading /proc/self/mountinfo", error))
     }
 
     /// The topmost mount at `target`.
-    ///
-    /// # Errors
-    /// When mountinfo cannot be read.
     pub(super) fn mounted(&self, target: &Path) -> Result<Option<Mount>, NodeError> {
         let mounts = self.mounts()?;
         Ok(mountinfo::at(&mounts, target)

@@ -185,9 +185,6 @@ impl FromStr for LocalShare {
 }
 
 /// A folder of a server, `SERVER:/PATH`.
-///
-/// # Errors
-/// When the text is none.
 pub fn parse_export(text: &str) -> Result<Export, ConfigError> {
     let what = "folder of a server: give SERVER:/PATH";
     let (server, path) = read(text, split_export(text), what)?;
@@ -206,9 +203,6 @@ fn split_export(text: &str) -> Option<(&str, &str)> {
 }
 
 /// The name of a mount option, for a list of allowed ones.
-///
-/// # Errors
-/// When it is none.
 pub fn parse_option_name(text: &str) -> Result<String, ConfigError> {
     let is_lower = !text.contains(|c: char| c.is_ascii_uppercase());
     // Comments may have capitals.
@@ -229,9 +223,6 @@ pub fn parse_known_option(text: &str, allowed: &[String]) -> Result<String, Conf
 }
 
 /// A server in the list of those that requests may name: a host, an address, or `*.` and a domain.
-///
-/// # Errors
-/// When it is none.
 pub fn parse_server(text: &str) -> Result<String, ConfigError> {
     let domain = text.strip_prefix("*.");
     let export = Export::parse(domain.unwrap_or(text), "/").ok();
@@ -288,18 +279,12 @@ pub fn parse_socket_mode(text: &str) -> Result<u32, ConfigError> {
 }
 
 /// The mode of volumes' folders, in octal; 0 is none.
-///
-/// # Errors
-/// When the text is no mode.
 pub fn parse_mount_permissions(text: &str) -> Result<u32, ConfigError> {
     let what = "mode: say an octal one such as 0770, at most 7777";
     read(text, parameters::mode(text).ok(), what)
 }
 
 /// What becomes of a volume that is deleted.
-///
-/// # Errors
-/// When the text is none of the policies.
 pub fn parse_on_delete(text: &str) -> Result<OnDelete, ConfigError> {
     let what = "policy: give delete, retain or archive";
     read(text, OnDelete::parse(text), what)
@@ -359,9 +344,6 @@ pub fn named(words: &[String]) -> Vec<&str> {
 }
 
 /// The name of a driver as the specification allows it (GetPluginInfo, `name`).
-///
-/// # Errors
-/// When it is none.
 pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
@@ -375,9 +357,6 @@ pub fn parse_driver_name(text: &str) -> Result<String, ConfigError> {
 }
 
 /// The id of a node: at most 192 bytes, because older orchestrators take no more.
-///
-/// # Errors
-/// When it is none.
 pub fn parse_node_id(text: &str) -> Result<String, ConfigError> {
     let good = (1..=192).contains(&text.len()) && !text.chars().any(char::is_control);
     let what = "node id: 1 to 192 bytes without control characters";
@@ -385,9 +364,6 @@ pub fn parse_node_id(text: &str) -> Result<String, ConfigError> {
 }
 
 /// The name of this host as the id of a node.
-///
-/// # Errors
-/// When it is none.
 pub fn host_node_id() -> Result<String, ConfigError> {
     parse_node_id(&rustix::system::uname().nodename().to_string_lossy())
 }

@@ -38,9 +38,6 @@ impl Ledger {
     }
 
     /// Enters an id for `owner`. Returns whether the entry is this owner's now, whoever has made it.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn enter(&self, id: ProjectId, owner: &str) -> Result<bool, QuotaError> {
         let context = "entering a project id";
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -63,17 +60,11 @@ impl Ledger {
     }
 
     /// Whether an id is this owner's.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn is_of(&self, id: ProjectId, owner: &str) -> Result<bool, QuotaError> {
         Ok(self.entry(id)?.is_some_and(|entry| entry.owner == owner))
     }
 
     /// The entry of an id.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn entry(&self, id: ProjectId) -> Result<Option<Entry>, QuotaError> {
         let context = "reading the ledger of project ids";
         let name = id.to_string();
@@ -118,9 +109,6 @@ impl Ledger {
     }
 
     /// The ids of this owner.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn all_of(&self, owner: &str) -> Result<BTreeSet<ProjectId>, QuotaError> {
         let (entries, _) = self.entries()?;
         let own = entries
@@ -130,9 +118,6 @@ impl Ledger {
     }
 
     /// Removes the entry of an id that nothing has any more; gone is fine.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn forget(&self, id: ProjectId) -> Result<(), QuotaError> {
         match fs::unlinkat(&self.folder, id.to_string(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

@@ -25,9 +25,6 @@ pub enum Fate {
 }
 
 /// Does what is to be done about an id that was entered so long ago, and whose volume has a record or has not. Returns what that was.
-///
-/// # Errors
-/// I/O errors.
 pub fn settle(
     root: impl AsFd,
     ledger: &Ledger,

@@ -93,17 +93,11 @@ fn tag_alone(
 }
 
 /// The project of an open file or folder; nothing where it is in none, or in one that this driver never draws.
-///
-/// # Errors
-/// I/O errors.
 pub fn of(file: impl AsFd) -> Result<Option<ProjectId>, QuotaError> {
     Ok(ProjectId::new(number_of(file)?))
 }
 
 /// The attributes of an open folder that say to which project it and what is made in it belong.
-///
-/// # Errors
-/// I/O errors.
 pub fn attributes(folder: impl AsFd) -> Result<Attributes, QuotaError> {
     file_attributes::get(folder).context("reading the project of a folder")
 }
@@ -142,25 +136,16 @@ fn untag(folder: impl AsFd) -> Result<(), QuotaError> {
 }
 
 /// The limits and the usage of a project on the file system of `root`.
-///
-/// # Errors
-/// I/O errors.
 pub fn quota(root: impl AsFd, id: ProjectId) -> Result<Quota, QuotaError> {
     project_quota::get(root, id.number()).context("reading the quota of a project")
 }
 
 /// Gives a project these limits, whatever they were. Those that are smaller than the usage only refuse more.
-///
-/// # Errors
-/// I/O errors.
 pub fn set_limits(root: impl AsFd, id: ProjectId, limits: Amounts) -> Result<(), QuotaError> {
     project_quota::set_limits(root, id.number(), limits).context("setting the limits of a project")
 }
 
 /// Takes the limits from a project whose folder is kept, or is being purged: it keeps its id.
-///
-/// # Errors
-/// I/O errors.
 pub fn lift_limits(root: impl AsFd, id: ProjectId) -> Result<(), QuotaError> {
     set_limits(root, id, Amounts::default())
 }

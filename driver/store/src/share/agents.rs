@@ -108,9 +108,6 @@ pub struct Presence {
 
 impl Presence {
     /// Announces this process on `share`.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn announce(share: &Share) -> Result<Self, ShareError> {
         let context = || format!("announcing this agent in {RECORDS_FOLDER}/{AGENTS}");
         let folder = share.make_part(AGENTS)?;
@@ -134,9 +131,6 @@ impl Presence {
     }
 
     /// Announces this process anew where what it can make of the sizes of volumes is not what it said. Returns whether it did.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn renew(&mut self, share: &Share) -> Result<bool, ShareError> {
         let now = Capabilities::of_quotas(share);
         if (now.quotas, &now.why) == (self.capabilities.quotas, &self.capabilities.why) {
@@ -193,9 +187,6 @@ fn has_reflinks(share: &Share) -> io::Result<bool> {
 
 /// The agent that work on `share` is to be left to: one that lives, for a process that is not on the server itself. Of several it
 /// is one that enforces the sizes of volumes.
-///
-/// # Errors
-/// I/O errors.
 pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
     if share.position != Position::Away {
         return Ok(None);
@@ -204,9 +195,6 @@ pub fn at_work(share: &Share) -> Result<Option<Agent>, ShareError> {
 }
 
 /// Whether an agent lives that enforces the sizes of volumes, and is not this process.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn has_another_that_can(share: &Share) -> Result<bool, ShareError> {
     let can = |agent: &Agent| {
         agent.capabilities.quotas == Quotas::Enforced && agent.process != process::own()
@@ -234,9 +222,6 @@ pub enum Inbox {
 }
 
 /// The folders in which something appears that an agent has to do.
-///
-/// # Errors
-/// I/O errors.
 pub fn inboxes(share: &Share) -> Result<Vec<(Inbox, OwnedFd)>, ShareError> {
     let all = [
         (Inbox::Volumes, &share.volumes),

@@ -37,9 +37,6 @@ pub enum SizeKnown {
 
 /// Puts what was found on the share. What is returned is to be kept until the next one is there: a file that is open for writing is
 /// delegated to no NFS client, and to take it back from one that has vanished would take as long as its lease.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn write(compared: &Compared, share: &Share) -> Result<OwnedFd, ShareError> {
     share.memory.saw_not_held(share.uuid(), compared.not_held);
     let context = || format!("opening {RECORDS_FOLDER}/{COMPARED}");

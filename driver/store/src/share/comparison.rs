@@ -37,9 +37,6 @@ pub struct Comparison {
 }
 
 /// Does what no event has told of: answers requests, and compares. Nothing where this process sets no limits.
-///
-/// # Errors
-/// When the share cannot be gone through.
 pub fn keep_up(share: &Share) -> Result<Comparison, ShareError> {
     let Some(quotas) = share.quotas() else {
         return Ok(Comparison::default());

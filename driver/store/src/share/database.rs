@@ -161,9 +161,6 @@ impl Share {
     }
 
     /// The same, for an agent on the server.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn as_agent(self) -> Result<Self, ShareError> {
         let owner = Owner::of(&self.drafts);
         let position =
@@ -304,9 +301,6 @@ impl Share {
 
     /// Whether `folder` is the root of a share too, with records in it. A volume's user may have made a folder of their name,
     /// which are none: what the driver makes is its own, and has a label or volumes.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn is_root_of_another(&self, folder: &OwnedFd) -> io::Result<bool> {
         let records = match beneath::folder(folder, RECORDS_FOLDER) {
             Ok(records) => records,

@@ -296,9 +296,6 @@ pub fn is_lasting(error: &io::Error) -> bool {
 /// Says what was tried when an I/O call fails.
 pub trait Context<T> {
     /// The same, with what was tried in its error.
-    ///
-    /// # Errors
-    /// Those of the result itself.
     fn context(self, what: impl FnOnce() -> String) -> Result<T, ShareError>;
 }
 

@@ -41,9 +41,6 @@ pub trait Life: Kind {
     fn overcommit(wanted: &Self::Wanted, of_source: Option<Ratio>) -> Option<Ratio>;
 
     /// Makes ready, in the draft of its record, what is published with it. Returns whether the data are among that.
-    ///
-    /// # Errors
-    /// I/O errors.
     fn prepare(_draft: &OwnedFd, _wanted: &Self::Wanted) -> Result<bool, ShareError> {
         Ok(false)
     }
@@ -61,9 +58,6 @@ pub trait Life: Kind {
     }
 
     /// Makes the copied folder what it is to be, before anybody can see it.
-    ///
-    /// # Errors
-    /// I/O errors.
     fn finish_copy(_folder: &OwnedFd, _wanted: &Self::Wanted) -> Result<(), ShareError> {
         Ok(())
     }
@@ -78,9 +72,6 @@ pub trait Life: Kind {
     ) -> Result<Option<Record<Self>>, ShareError>;
 
     /// Looks at one that says ready before it is answered with.
-    ///
-    /// # Errors
-    /// When it cannot be used.
     fn check_ready(share: &Share, found: &Found<Self>) -> Result<(), ShareError>;
 
     /// The generation that takes `found` away.
@@ -100,9 +91,6 @@ pub trait Life: Kind {
     }
 
     /// Takes away what a record that says deleting is about. Returns whether this call has seen it go.
-    ///
-    /// # Errors
-    /// I/O errors.
     fn take_away(share: &Share, found: &Found<Self>) -> Result<bool, ShareError>;
 }
 

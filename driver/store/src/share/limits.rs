@@ -58,9 +58,6 @@ impl From<QuotaError> for ShareError {
 }
 
 /// Makes what requests need, where this process is to answer them, as an agent.
-///
-/// # Errors
-/// I/O errors.
 pub fn prepare(share: &Share) -> Result<(), ShareError> {
     if share.quotas().is_some() {
         share.make_part(REQUESTS)?;
@@ -133,9 +130,6 @@ fn answer_as(
 
 /// Answers the requests that have no answer: those of `records`, which have just appeared, and where it is `by_file` those that are
 /// files. Returns these, and why others could not be read or answered.
-///
-/// # Errors
-/// When the requests cannot be listed.
 pub(super) fn answer(
     share: &Share,
     records: Vec<Request>,
@@ -328,9 +322,6 @@ impl Limited {
 }
 
 /// What the volume with this record, which is ready, lacks to have its size enforced.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn lack(share: &Share, found: &Found<Volume>) -> Result<Option<Lack>, ShareError> {
     Limited::of(share, found)?.lack(share, &ledger(share)?, &BTreeSet::new())
 }

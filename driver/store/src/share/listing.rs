@@ -40,9 +40,6 @@ pub trait List: Kind {
     /// What a list shows.
     type Item: Send;
     /// What is kept under `key`, as a list shows it; nothing when there is nothing to show.
-    ///
-    /// # Errors
-    /// I/O errors.
     fn read(share: &Share, key: NameKey) -> Result<Option<Self::Item>, ShareError>;
 }
 
@@ -58,9 +55,6 @@ pub struct Walked {
 /// Calls `visit` for each of a kind whose key comes after `after`, in the order of the keys, until it breaks; what it breaks
 /// for counts as not dealt with. When `is_over` says so, the walk ends as well, but deals with at least one key. Besides this
 /// thread `threads` read, at first as many records as are likely to be `wanted`.
-///
-/// # Errors
-/// I/O errors.
 pub fn walk<R: List>(
     share: &Share,
     threads: &ExtraThreads,

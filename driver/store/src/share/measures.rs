@@ -128,9 +128,6 @@ pub struct Round {
 
 impl Round {
     /// Begins a round.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub fn begin(share: &Share, interval: Duration) -> Result<Self, ShareError> {
         let mut keys = store::keys::<Volume>(share)?;
         // Each process begins elsewhere, so that few count the same volume at a time.

@@ -33,9 +33,6 @@ const READ: Duration = Duration::from_secs(60);
 const READING: u32 = 20;
 
 /// The size of the file system that `root` is on, in bytes.
-///
-/// # Errors
-/// I/O errors.
 pub fn size_of(root: impl AsFd) -> Result<u64, ShareError> {
     let asked =
         fs::fstatvfs(root).context(|| "asking for the size of the file system".to_owned())?;
@@ -43,9 +40,6 @@ pub fn size_of(root: impl AsFd) -> Result<u64, ShareError> {
 }
 
 /// What may be promised on the share now.
-///
-/// # Errors
-/// I/O errors.
 pub fn left(share: &Share, ratio: Ratio) -> Result<u64, ShareError> {
     let asked = Instant::now();
     let promised = share.counting.memory.of(share.uuid());

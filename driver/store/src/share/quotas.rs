@@ -77,9 +77,6 @@ fn what_can_be_had(share: &Share) -> Result<Capabilities, ShareError> {
 }
 
 /// Why the volume with this record could not be expanded now, where its size is enforced and that is so.
-///
-/// # Errors
-/// I/O errors.
 pub fn obstacle(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareError> {
     if !matches!(record.what.size, Some(Size::Enforced { .. })) {
         return Ok(None);

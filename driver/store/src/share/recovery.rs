@@ -58,9 +58,6 @@ impl Appeared {
 
 /// Goes through the whole share once. `claim` is asked for each volume that needs work, and gives a guard, or nothing when
 /// this process works on that volume already.
-///
-/// # Errors
-/// When the share cannot be gone through.
 pub fn recover<G>(
     share: &Share,
     claim: impl Fn(NameKey) -> Option<G>,
@@ -74,9 +71,6 @@ pub fn recover<G>(
 }
 
 /// Goes through the whole share once for copies alone.
-///
-/// # Errors
-/// As for [`recover`].
 pub fn recover_copies(share: &Share) -> Result<Recovered, ShareError> {
     let mut failures = sweep(share);
     let (volumes, snapshots) = (
@@ -100,9 +94,6 @@ fn sweep(share: &Share) -> Vec<ShareError> {
 
 /// As an agent: answers requests, where there are new ones, and finds the copies that wait for it among what has appeared.
 /// Returns these, and the requests that it has answered.
-///
-/// # Errors
-/// When the share cannot be looked at.
 pub fn take_up(
     share: &Share,
     appeared: Appeared,
@@ -153,9 +144,6 @@ fn recover_kind<K: Life, G>(
 
 /// Does `otherwise` with what is kept under each of `keys`, but for those whose source is to be copied by whoever may take the
 /// copy up: these it returns, since a copy may take hours.
-///
-/// # Errors
-/// I/O errors of the share.
 fn go_through<K: Kind>(
     share: &Share,
     keys: Vec<NameKey>,

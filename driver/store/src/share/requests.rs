@@ -84,9 +84,6 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Asks by the record of the volume with this `nonce`, which has just appeared; nothing where no agent has ever answered.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn by_record(share: &Share, nonce: Nonce) -> Result<Option<Self>, ShareError> {
         let folder = share.part_if_there(REQUESTS)?;
         Ok(folder.map(|folder| Self {
@@ -98,9 +95,6 @@ impl Asked {
     }
 
     /// Asks by a file; nothing where no agent has ever answered.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn ask(share: &Share, request: &Request) -> Result<Option<Self>, ShareError> {
         let nonce = Nonce::random().context(|| "drawing a nonce".to_owned())?;
         let Some(mut asked) = Self::by_record(share, nonce)? else {
@@ -111,9 +105,6 @@ impl Asked {
     }
 
     /// Asks by a file too, if that was not done yet.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn write(&mut self, share: &Share, request: &Request) -> Result<(), ShareError> {
         if self.is_written {
             return Ok(());
@@ -125,9 +116,6 @@ impl Asked {
     }
 
     /// The answer, when it is there.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn answer(&mut self) -> Result<Option<Answer>, ShareError> {
         let has_looked = std::mem::replace(&mut self.has_looked, true);
         let look = || {
@@ -171,9 +159,6 @@ pub(super) struct Requests<'a> {
 
 impl<'a> Requests<'a> {
     /// Opens them; nothing where no agent has ever lived.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn if_there(share: &'a Share) -> Result<Option<Self>, ShareError> {
         Ok(share
             .part_if_there(REQUESTS)?
@@ -182,9 +167,6 @@ impl<'a> Requests<'a> {
 
     /// Those that are there, the answered ones included until they are done with, and why others cannot be read. What a newer
     /// version asks for is left to that.
-    ///
-    /// # Errors
-    /// When they cannot be listed.
     #[allow(clippy::type_complexity)]
     pub(super) fn all(&self) -> Result<(Vec<(Nonce, Request)>, Vec<ShareError>), ShareError> {
         let names = beneath::names(&self.folder).context(|| "listing the requests".to_owned())?;
@@ -205,27 +187,18 @@ impl<'a> Requests<'a> {
     }
 
     /// Whether the one with this `nonce` has its answer.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn is_answered(&self, nonce: Nonce) -> Result<bool, ShareError> {
         beneath::exists(&self.folder, &format!("{nonce}{ANSWER}"))
             .context(|| format!("looking for the answer to {nonce}"))
     }
 
     /// Answers the one with this `nonce`.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn reply(&self, nonce: Nonce, answer: &Answer) -> Result<(), ShareError> {
         let name = format!("{nonce}{ANSWER}");
         self.share.replace(&self.folder, &name, answer)
     }
 
     /// Removes what the dead have left, by the clock of this machine, which is the server.
-    ///
-    /// # Errors
-    /// I/O errors.
     pub(super) fn sweep(&self) -> Result<(), ShareError> {
         let context = || "sweeping the requests".to_owned();
         for name in beneath::names(&self.folder).context(context)? {

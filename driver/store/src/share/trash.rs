@@ -42,9 +42,6 @@ const QUEUE: usize = 64;
 
 /// Moves `name` from `folder` to the trash, whatever it is. `promise` says whose it is, and what that was promised.
 /// Returns whether it was there.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn discard(
     share: &Share,
     folder: impl AsFd,
@@ -64,9 +61,6 @@ pub(super) fn discard(
 }
 
 /// How many entries the trash has.
-///
-/// # Errors
-/// I/O errors.
 pub fn count(share: &Share) -> Result<usize, ShareError> {
     entries(share).map(|entries| entries.len())
 }
@@ -97,9 +91,6 @@ fn promise_of(entry: &CStr) -> Option<Promise> {
 }
 
 /// What is promised to what is in the trash; the same more than once where a volume or snapshot has several entries.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn promises(share: &Share) -> Result<Vec<Promise>, ShareError> {
     let entries = entries(share)?;
     Ok(entries.iter().filter_map(|it| promise_of(it)).collect())
@@ -120,9 +111,6 @@ pub enum Purged {
 pub struct Tries(HashMap<CString, usize>);
 
 /// Purges what is in the trash, in this thread and in `threads` that are free when there is work for them.
-///
-/// # Errors
-/// When the trash cannot be listed.
 pub fn purge(
     share: &Share,
     threads: &ExtraThreads,
@@ -354,9 +342,6 @@ fn counted(removed: Result<(), Errno>) -> Result<(), Errno> {
 pub const DRAFT_LIFE: Duration = Duration::from_secs(600);
 
 /// Moves drafts that a crash has left to the trash.
-///
-/// # Errors
-/// I/O errors.
 pub fn sweep_drafts(share: &Share) -> Result<(), ShareError> {
     let context = || "sweeping the drafts".to_owned();
     let promise = Promise::none(Nonce::random().context(context)?);

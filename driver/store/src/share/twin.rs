@@ -17,9 +17,6 @@ const LOOKS: usize = 5;
 
 /// Whether `ours` and `theirs` are one share, which has `uuid`; nothing when `theirs` cannot be looked at, or is another one by
 /// now.
-///
-/// # Errors
-/// I/O errors.
 pub fn is_one(ours: Root, theirs: Root, uuid: ShareUuid) -> Result<Option<bool>, ShareError> {
     let Ok(theirs) = Share::open(theirs, Expect::Known(uuid)) else {
         return Ok(None);

@@ -36,9 +36,6 @@ fn open(root: &Root, path: &SubPath) -> Result<Option<OwnedFd>, ShareError> {
 
 /// Whether there is nothing on the share but what a file system makes itself. One that should hold a volume is then not the
 /// share, but the folder on which its disk is to be mounted.
-///
-/// # Errors
-/// I/O errors.
 pub fn is_empty(root: &Root) -> Result<bool, ShareError> {
     let names = beneath::some_names(root, 2).context(|| "listing the share".to_owned())?;
     Ok(names.iter().all(|name| name.as_bytes() == b"lost+found"))

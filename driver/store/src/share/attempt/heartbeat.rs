@@ -44,9 +44,6 @@ fn text(files: u64, bytes: u64) -> String {
 }
 
 /// Makes the file in the folder of a record.
-///
-/// # Errors
-/// I/O errors.
 pub(in crate::share) fn begin(
     share: &Share,
     folder: &OwnedFd,

@@ -76,9 +76,6 @@ impl Drop for Begun {
 
 impl Copying {
     /// A claim in the name of `process`: this one, or an agent to which the copy is left.
-    ///
-    /// # Errors
-    /// When no nonce can be drawn.
     pub(in crate::share) fn by(process: String) -> Result<Self, ShareError> {
         let attempt = Nonce::random().context(|| "drawing a nonce".to_owned())?;
         Ok(Self { attempt, process })

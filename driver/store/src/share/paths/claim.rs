@@ -265,9 +265,6 @@ fn prune_empty(at: &OwnedFd, name: &str, depth: usize) {
 }
 
 /// Whether the path of `record` is its now.
-///
-/// # Errors
-/// I/O errors.
 pub(in crate::share) fn holds(share: &Share, record: &Record<Volume>) -> Result<bool, ShareError> {
     let (path, Some(owner)) = (&record.what.path, Owner::of(record)) else {
         return Ok(true);

@@ -44,9 +44,6 @@ pub(in crate::share) fn remove_folder<K: Kind>(share: &Share, key: NameKey, gone
 }
 
 /// Clears a folder without a record, where somebody who came late has left something, or nothing.
-///
-/// # Errors
-/// I/O errors.
 pub(in crate::share) fn clear_leftovers<K: Kind>(
     share: &Share,
     key: NameKey,

@@ -99,9 +99,6 @@ impl Room {
     }
 
     /// Looks whether `asked` bytes more may be promised. None may always, also where too much is promised already.
-    ///
-    /// # Errors
-    /// When they may not.
     pub fn check(self, ratio: Ratio, asked: u64) -> Result<(), Overcommitted> {
         if asked <= self.left(ratio) {
             return Ok(());

@@ -60,9 +60,6 @@ pub(in crate::share) fn remove<K: Kind>(share: &Share, found: &Found<K>) -> Resu
 }
 
 /// Moves to the trash what copies had beside the record when it was found and is not the record's: those that still run fail.
-///
-/// # Errors
-/// I/O errors.
 pub(in crate::share) fn discard_attempts<K: Kind>(
     share: &Share,
     found: &Found<K>,
@@ -76,9 +73,6 @@ pub(in crate::share) fn discard_attempts<K: Kind>(
 /// Moves to the trash what lies beside the record now, but for what belongs to `attempt`, which has claimed the copy. An attempt that
 /// has died may have made it after the record was looked at. Where the claim is lost, nothing is moved: it may be on record.
 /// Returns whether the claim is held.
-///
-/// # Errors
-/// I/O errors.
 pub(in crate::share) fn discard_other_attempts<K: Kind>(
     share: &Share,
     claimed: &Found<K>,

@@ -153,9 +153,6 @@ pub fn find<K: Kind>(share: &Share, key: NameKey) -> Result<Option<Found<K>>, Sh
 
 /// As [`look`], for those who go through many records: an error of one, or something else in its place, keeps nobody from the
 /// others as long as the share itself answers.
-///
-/// # Errors
-/// I/O errors of the share.
 pub fn look_among<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError> {
     let error = match look(share, key) {
         Err(error) if !error.is_stale() && share.answers() => error,
@@ -168,9 +165,6 @@ pub fn look_among<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, Share
 }
 
 /// As [`find`], for those who can do something with a record that cannot be used.
-///
-/// # Errors
-/// I/O errors.
 pub fn look<K: Kind>(share: &Share, key: NameKey) -> Result<Kept<K>, ShareError> {
     let name = key.to_string();
     let kind = K::FOLDER;
@@ -490,9 +484,6 @@ pub(in crate::share) fn prune_leftovers<K: Kind>(found: &Found<K>) {
 }
 
 /// All keys that have a folder, sorted. A folder may turn out to hold nothing.
-///
-/// # Errors
-/// I/O errors.
 pub fn keys<K: Kind>(share: &Share) -> Result<Vec<NameKey>, ShareError> {
     let mut keys: Vec<NameKey> = beneath::names_now(K::folder(share))
         .context(|| format!("listing the {}", K::FOLDER))?

@@ -48,9 +48,6 @@ pub(in crate::share) fn parse_file_name(name: &str) -> Option<(Nonce, u64)> {
 }
 
 /// Reads a record that was found under `key` in a file that its name calls `nonce` and `generation`.
-///
-/// # Errors
-/// What is wrong with it.
 pub(in crate::share) fn read<K: Kind>(
     content: &[u8],
     key: NameKey,
@@ -75,9 +72,6 @@ pub(in crate::share) fn location(content: &[u8]) -> Option<String> {
 }
 
 /// The text of `record`, with the fields that `before`, the text of an earlier generation, has and this version does not know.
-///
-/// # Errors
-/// What is wrong with it.
 pub(in crate::share) fn write<K: Kind>(
     record: &Record<K>,
     before: Option<&[u8]>,

@@ -36,9 +36,6 @@ const UNPLACED: &str = "unplaced";
 
 /// Takes away what the record of a deletion is about, and releases its claim. Returns whether this call has seen the volume's
 /// folder leave its path.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn take_away(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError> {
     let taken = match found.record.what.wanted.sub_dir {
         None => take_own(share, found),
@@ -111,9 +108,6 @@ fn take_claimed(share: &Share, found: &Found<Volume>) -> Result<bool, ShareError
 }
 
 /// Whether a deletion of what is at a path that a user has chosen has taken something away.
-///
-/// # Errors
-/// I/O errors.
 pub(super) fn has_begun(found: &Found<Volume>) -> Result<bool, ShareError> {
     let Some(leaving) = beside(found, LEAVING)? else {
         return Ok(true);
