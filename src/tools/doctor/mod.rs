@@ -210,18 +210,20 @@ async fn locate(
         return (DriverLocation::Here(None), findings, None);
     };
     let socket = SocketFacts::look(endpoint, &path, limit).await;
-    let process = socket.listener().map(ProcessFacts::look);
-    let unreachable = match (&socket.connected, &process) {
-        // The kernel accepts connections for it.
-        (Connected::Accepted(_), Some(process)) if process.is_stopped => Some("it is stopped"),
-        (Connected::Accepted(_), _) => None,
-        _ => UNCONNECTED,
+    let (process, listener, unreachable) = match &socket.connected {
+        Some(Connected::Accepted(process)) => {
+            let process = process.map(ProcessFacts::look);
+            let listener = ProcessFacts::finding(process.as_ref());
+            // The kernel accepts connections for it.
+            let is_stopped = process.as_ref().is_some_and(|it| it.is_stopped);
+            (process, listener, is_stopped.then_some("it is stopped"))
+        }
+        _ => {
+            let listener = Finding::unknown("listener", "there is no connection");
+            (None, listener, UNCONNECTED)
+        }
     };
-    let listener = match socket.connected {
-        Connected::Accepted(_) => ProcessFacts::finding(process.as_ref()),
-        _ => Finding::unknown("listener", "there is no connection"),
-    };
-    let findings = vec![socket.finding(), listener];
+    let findings = vec![socket.finding, listener];
     (DriverLocation::Here(process), findings, unreachable)
 }
 

@@ -1,6 +1,5 @@
 //! The driver's socket: what is at its path, or that it has an abstract name; who may use it, and whether somebody accepts connections.
-//!
-//! [`SocketFacts::look`] looks, and never waits longer than its limit; [`SocketFacts::finding`] decides.
+//! [`SocketFacts::look`] looks, and never waits longer than its limit.
 
 use super::finding::Finding;
 use csi_call::Endpoint;
@@ -18,35 +17,16 @@ use tokio::time::timeout;
 
 const CHECK: &str = "socket";
 
-/// What is at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathEntry {
-    /// No such file; whether its folder is there.
-    Nothing {
-        /// Whether it is.
-        folder: bool,
-    },
-    /// A path through something that is no folder, or another that names nothing.
-    NoPath(String),
-    /// It cannot be looked at.
-    Hidden(String),
-    /// An abstract name, which has no permissions.
-    Abstract,
-    /// A file that is no socket.
-    Other,
-    /// A socket.
-    Socket {
-        /// Its permissions.
-        mode: u32,
-        /// Its owner.
-        uid: u32,
-        /// Its group.
-        gid: u32,
-        /// Whether this process may write to it.
-        usable: bool,
-        /// Whether every user of this machine may.
-        open: bool,
-    },
+/// A socket to which a connection can be tried.
+struct Found {
+    /// It, in words.
+    shown: String,
+    /// Its path, or nothing for an abstract name: whoever shares its network namespace may use it.
+    path: Option<PathBuf>,
+    /// Whether this process may write to it.
+    usable: bool,
+    /// Whether every user of this machine may.
+    open: bool,
 }
 
 /// What became of a connection.
@@ -62,170 +42,128 @@ pub enum Connected {
     Denied,
     /// Another error.
     Failed(String),
-    /// None was tried.
-    Untried,
 }
 
-/// Everything that is known of the socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is known of the socket.
 pub struct SocketFacts {
-    /// Its path, or NUL and its abstract name.
-    pub path: PathBuf,
-    /// What is there.
-    pub entry: PathEntry,
-    /// What became of a connection.
-    pub connected: Connected,
-    /// Where a proxy has moved it and not back.
-    pub aside: Option<PathBuf>,
-    /// Who runs this.
-    pub user: u32,
+    /// What became of a connection, where one was tried.
+    pub connected: Option<Connected>,
+    /// What all of it means.
+    pub finding: Finding,
 }
 
 impl SocketFacts {
     /// Looks at the path of the endpoint's socket, and connects where one is.
     pub async fn look(endpoint: &Endpoint, path: &Path, limit: Duration) -> Self {
-        let entry = entry_at(path);
-        let connected = match entry {
-            PathEntry::Socket { .. } | PathEntry::Abstract => connect(path, limit).await,
-            _ => Connected::Untried,
-        };
-        Self {
-            path: path.to_owned(),
-            entry,
-            connected,
-            aside: endpoint.moved_aside(),
-            user: geteuid().as_raw(),
-        }
-    }
-
-    /// The process that listens, where it is visible.
-    pub fn listener(&self) -> Option<u32> {
-        match self.connected {
-            Connected::Accepted(process) => process,
-            _ => None,
-        }
-    }
-
-    /// What that means.
-    pub fn finding(&self) -> Finding {
-        let path = self.path.display();
-        match &self.entry {
-            PathEntry::Nothing { folder: false } => Finding::wrong(
-                CHECK,
-                format!("{path}: no such file, nor is its folder there"),
-                "is the path right, and is the driver's folder mounted into this container?",
-            ),
-            PathEntry::Nothing { folder: true } => Finding::wrong(
-                CHECK,
-                format!("{path}: no such file"),
-                "start the driver, or look in its log for why it makes no socket; its --endpoint names the path",
-            ),
-            PathEntry::NoPath(error) => Finding::wrong(
-                CHECK,
-                format!("{path}: {error}"),
-                "is the path right? The driver's --endpoint names it",
-            ),
-            PathEntry::Hidden(error) => Finding::wrong(
-                CHECK,
-                format!("{path} cannot be looked at: {error}"),
-                "a folder above it may not be entered by this user: try as root",
-            ),
-            PathEntry::Other => Finding::wrong(
-                CHECK,
-                format!("{path} is no socket"),
-                "name the socket that the driver's --endpoint names",
-            ),
-            PathEntry::Abstract => {
-                let path = path.to_string();
-                let shown = format!("unix-abstract:{}", path.trim_start_matches('\0'));
-                self.of_abstract(shown)
+        match found_at(path) {
+            Err(finding) => Self {
+                connected: None,
+                finding,
+            },
+            Ok(found) => {
+                let connected = connect(path, limit).await;
+                let (user, aside) = (geteuid().as_raw(), endpoint.moved_aside());
+                Self {
+                    finding: found.finding(&connected, user, aside.as_deref()),
+                    connected: Some(connected),
+                }
             }
-            PathEntry::Socket {
-                mode,
-                uid,
-                gid,
-                usable,
-                open,
-            } => {
-                let shown = format!("{path}, mode {:04o} of {uid}:{gid}", mode & 0o7777);
-                self.of_socket(shown, *open, *usable)
-            }
-        }
-    }
-
-    /// Whoever shares its network namespace may use it.
-    fn of_abstract(&self, shown: String) -> Finding {
-        match self.connected {
-            Connected::Accepted(_) => Finding::wrong(
-                CHECK,
-                format!("{shown}: every user of this machine may call the driver"),
-                "a socket with a path has permissions: unix:///PATH",
-            ),
-            Connected::Refused => Finding::wrong(
-                CHECK,
-                format!("{shown}: nobody listens in this network namespace"),
-                "start the driver, or look in its log; its --endpoint names the socket",
-            ),
-            _ => self.of_socket(shown, false, true),
-        }
-    }
-
-    fn of_socket(&self, shown: String, open: bool, usable: bool) -> Finding {
-        match &self.connected {
-            connected if !usable || *connected == Connected::Denied => Finding::wrong(
-                CHECK,
-                format!("{shown}: this user ({}) may not use it", self.user),
-                "try as root, or as a member of the socket's group",
-            ),
-            Connected::Refused => Finding::wrong(
-                CHECK,
-                format!("{shown}: nobody listens"),
-                match &self.aside {
-                    Some(aside) => hint_for_moved(&self.path, aside),
-                    None => "the driver has ended and left its socket: look at its log and start it again".to_owned(),
-                },
-            ),
-            Connected::Full => Finding::wrong(
-                CHECK,
-                format!("{shown}: its queue is full, nobody accepts connections"),
-                "the driver hangs or is stopped: look at its process and its log",
-            ),
-            Connected::Failed(error) => Finding::wrong(
-                CHECK,
-                format!("{shown}: {error}"),
-                "name the socket that the driver's --endpoint names",
-            ),
-            Connected::Accepted(_) | Connected::Untried if open => Finding::wrong(
-                CHECK,
-                format!("{shown}: every user of this machine may call the driver"),
-                format!("chmod o-w {}, and the driver's umask", self.path.display()),
-            ),
-            _ => Finding::fine(CHECK, shown),
         }
     }
 }
 
-fn entry_at(path: &Path) -> PathEntry {
-    if path.as_os_str().as_bytes().starts_with(b"\0") {
-        return PathEntry::Abstract;
+impl Found {
+    /// What it means, for `user`, that a connection became this; `aside` is where a proxy has moved the socket and not back.
+    fn finding(self, connected: &Connected, user: u32, aside: Option<&Path>) -> Finding {
+        let shown = self.shown;
+        let (what, advice) = match (connected, self.path) {
+            (connected, _) if !self.usable || *connected == Connected::Denied => (
+                format!("this user ({user}) may not use it"),
+                "try as root, or as a member of the socket's group".to_owned(),
+            ),
+            (Connected::Refused, None) => (
+                "nobody listens in this network namespace".to_owned(),
+                "start the driver, or look in its log; its --endpoint names the socket".to_owned(),
+            ),
+            (Connected::Refused, Some(path)) => (
+                "nobody listens".to_owned(),
+                match aside {
+                    Some(aside) => hint_for_moved(&path, aside),
+                    None => "the driver has ended and left its socket: look at its log and start it again".to_owned(),
+                },
+            ),
+            (Connected::Full, _) => (
+                "its queue is full, nobody accepts connections".to_owned(),
+                "the driver hangs or is stopped: look at its process and its log".to_owned(),
+            ),
+            (Connected::Failed(error), _) => (
+                error.clone(),
+                "name the socket that the driver's --endpoint names".to_owned(),
+            ),
+            _ if !self.open => return Finding::fine(CHECK, shown),
+            (_, path) => (
+                "every user of this machine may call the driver".to_owned(),
+                match path {
+                    Some(path) => format!("chmod o-w {}, and the driver's umask", path.display()),
+                    None => "a socket with a path has permissions: unix:///PATH".to_owned(),
+                },
+            ),
+        };
+        Finding::wrong(CHECK, format!("{shown}: {what}"), advice)
     }
-    let path = &absolute(path);
-    match path.metadata() {
-        Err(error) => match error.kind() {
-            io::ErrorKind::NotFound => PathEntry::Nothing {
-                folder: path.parent().is_some_and(Path::is_dir),
-            },
-            io::ErrorKind::PermissionDenied => PathEntry::Hidden(error.to_string()),
-            _ => PathEntry::NoPath(error.to_string()),
-        },
-        Ok(found) if !found.file_type().is_socket() => PathEntry::Other,
-        Ok(found) => PathEntry::Socket {
-            mode: found.mode(),
-            uid: found.uid(),
-            gid: found.gid(),
-            usable: access(path, Access::WRITE_OK).is_ok(),
-            open: found.mode() & 0o002 != 0 && is_open_to_all(path),
-        },
+}
+
+/// The socket there, or what is wrong where none is.
+fn found_at(path: &Path) -> Result<Found, Finding> {
+    let shown = path.display().to_string();
+    if path.as_os_str().as_bytes().starts_with(b"\0") {
+        return Ok(Found {
+            shown: format!("unix-abstract:{}", shown.trim_start_matches('\0')),
+            path: None,
+            usable: true,
+            open: true,
+        });
+    }
+    let real = absolute(path);
+    let found = real.metadata().map_err(|error| {
+        let (what, advice) = not_seen(&error, real.parent().is_some_and(Path::is_dir));
+        Finding::wrong(CHECK, shown.clone() + &what, advice)
+    })?;
+    if !found.file_type().is_socket() {
+        return Err(Finding::wrong(
+            CHECK,
+            format!("{shown} is no socket"),
+            "name the socket that the driver's --endpoint names",
+        ));
+    }
+    let (mode, uid, gid) = (found.mode(), found.uid(), found.gid());
+    Ok(Found {
+        shown: format!("{shown}, mode {:04o} of {uid}:{gid}", mode & 0o7777),
+        path: Some(path.to_owned()),
+        usable: access(&real, Access::WRITE_OK).is_ok(),
+        open: mode & 0o002 != 0 && is_open_to_all(&real),
+    })
+}
+
+/// Why nothing is seen at a path, to be said after it, and what to do.
+fn not_seen(error: &io::Error, has_folder: bool) -> (String, &'static str) {
+    match error.kind() {
+        io::ErrorKind::NotFound if has_folder => (
+            ": no such file".to_owned(),
+            "start the driver, or look in its log for why it makes no socket; its --endpoint names the path",
+        ),
+        io::ErrorKind::NotFound => (
+            ": no such file, nor is its folder there".to_owned(),
+            "is the path right, and is the driver's folder mounted into this container?",
+        ),
+        io::ErrorKind::PermissionDenied => (
+            format!(" cannot be looked at: {error}"),
+            "a folder above it may not be entered by this user: try as root",
+        ),
+        _ => (
+            format!(": {error}"),
+            "is the path right? The driver's --endpoint names it",
+        ),
     }
 }
 
@@ -262,113 +200,85 @@ pub async fn connect(path: &Path, limit: Duration) -> Connected {
 mod tests {
     use super::*;
     use crate::tools::doctor::finding::State;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
 
     #[test]
     fn what_is_at_the_path_decides() {
-        let socket = |mode: u32, usable| PathEntry::Socket {
-            mode: 0o140_000 | mode,
-            uid: 0,
-            gid: 4,
-            usable,
-            open: mode & 0o002 != 0,
-        };
-        let listens = Connected::Accepted(Some(7));
-        for (entry, connected, state, part) in [
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        for (path, words) in [
+            (file.clone(), "file is no socket"),
+            (file.join("s"), "/s: Not a directory"),
+            (folder.path().join("s"), "/s: no such file"),
             (
-                socket(0o660, true),
-                listens.clone(),
-                State::Fine,
-                "mode 0660 of 0:4",
-            ),
-            (
-                socket(0o666, true),
-                listens.clone(),
-                State::Wrong,
-                "every user",
-            ),
-            (
-                socket(0o600, false),
-                Connected::Denied,
-                State::Wrong,
-                "this user (5)",
-            ),
-            (
-                socket(0o600, true),
-                Connected::Refused,
-                State::Wrong,
-                "nobody listens",
-            ),
-            (
-                socket(0o600, true),
-                Connected::Full,
-                State::Wrong,
-                "queue is full",
-            ),
-            (
-                socket(0o600, true),
-                Connected::Failed("odd".into()),
-                State::Wrong,
-                "odd",
-            ),
-            (PathEntry::Abstract, listens, State::Wrong, "every user"),
-            (
-                PathEntry::Abstract,
-                Connected::Refused,
-                State::Wrong,
-                "nobody listens in this network namespace",
-            ),
-            (
-                PathEntry::Abstract,
-                Connected::Full,
-                State::Wrong,
-                "queue is full",
-            ),
-            (
-                PathEntry::Other,
-                Connected::Untried,
-                State::Wrong,
-                "is no socket",
-            ),
-            (
-                PathEntry::Hidden("denied".into()),
-                Connected::Untried,
-                State::Wrong,
-                "denied",
-            ),
-            (
-                PathEntry::NoPath("Not a directory".into()),
-                Connected::Untried,
-                State::Wrong,
-                "/s: Not a directory",
-            ),
-            (
-                PathEntry::Nothing { folder: true },
-                Connected::Untried,
-                State::Wrong,
-                "/s: no such file",
-            ),
-            (
-                PathEntry::Nothing { folder: false },
-                Connected::Untried,
-                State::Wrong,
-                "nor is its folder",
+                folder.path().join("a/s"),
+                "/s: no such file, nor is its folder there",
             ),
         ] {
-            let facts = SocketFacts {
-                path: "/s".into(),
-                entry,
-                connected,
-                aside: None,
-                user: 5,
-            };
-            let finding = facts.finding();
-            assert_eq!(finding.state, state, "{finding:?}");
-            assert!(finding.text.contains(part), "{part}: {finding:?}");
-            assert_eq!(
-                finding.advice.is_some(),
-                state == State::Wrong,
+            let finding = found_at(&path).err().unwrap();
+            assert_eq!(finding.state, State::Wrong);
+            assert!(
+                finding.text.contains(words) && finding.advice.is_some(),
                 "{finding:?}"
             );
         }
+        let denied = not_seen(&io::ErrorKind::PermissionDenied.into(), true);
+        assert_eq!(denied.0, " cannot be looked at: permission denied");
+    }
+
+    #[test]
+    fn what_became_of_a_connection_decides() {
+        let socket = |usable, open| Found {
+            shown: "/s".to_owned(),
+            path: Some("/s".into()),
+            usable,
+            open,
+        };
+        let unnamed = || found_at(Path::new("\0s")).unwrap();
+        let listens = Connected::Accepted(Some(7));
+        assert_eq!(
+            socket(true, false).finding(&listens, 5, None),
+            Finding::fine(CHECK, "/s")
+        );
+        for (found, connected, words) in [
+            (socket(true, true), &listens, "/s: every user"),
+            (socket(false, true), &listens, "/s: this user (5)"),
+            (socket(true, false), &Connected::Denied, "this user (5)"),
+            (socket(true, true), &Connected::Refused, "nobody listens"),
+            (socket(true, true), &Connected::Full, "queue is full"),
+            (
+                socket(true, true),
+                &Connected::Failed("odd".into()),
+                "/s: odd",
+            ),
+            (unnamed(), &listens, "unix-abstract:s: every user"),
+            (unnamed(), &Connected::Refused, "in this network namespace"),
+            (unnamed(), &Connected::Full, "queue is full"),
+        ] {
+            let finding = found.finding(connected, 5, None);
+            assert_eq!(finding.state, State::Wrong);
+            assert!(
+                finding.text.contains(words) && finding.advice.is_some(),
+                "{finding:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_socket_is_shown_with_who_may_use_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&path, 0o602);
+        set_mode(folder.path(), 0o700);
+        let found = found_at(&path).unwrap();
+        assert!(found.shown.contains("/s, mode 0602 of "), "{}", found.shown);
+        // Others may not enter the folder.
+        assert!(found.usable && !found.open);
     }
 }
