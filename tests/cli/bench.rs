@@ -8,6 +8,7 @@ use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use serde_json::Value as Json;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -15,29 +16,19 @@ use std::path::Path;
 /// A driver that answers what reads, and whose volumes are named as they are asked for.
 fn driver() -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: "scripted.csi.example".into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("GetPluginInfo", r#"{"name": "scripted.csi.example"}"#);
     driver.answer("CreateVolume", |request| {
         let request: v1::CreateVolumeRequest = request.decode();
         created(&format!("id-{}", request.name))
     });
     for rpc in ["DeleteVolume", "NodePublishVolume", "NodeUnpublishVolume"] {
-        driver.on(rpc, Reply::bytes(Vec::new()));
+        driver.on(rpc, "{}");
     }
     driver
 }
 
 fn created(id: &str) -> Reply {
-    Reply::message(&v1::CreateVolumeResponse {
-        volume: Some(v1::Volume {
-            volume_id: id.into(),
-            volume_context: [("of".to_owned(), id.to_owned())].into(),
-            ..Default::default()
-        }),
-    })
+    Reply::json(json!({"volume": {"volumeId": id, "volumeContext": {"of": id}}}))
 }
 
 /// The ids of what was created and of what was deleted.
@@ -137,7 +128,7 @@ fn texts_are_filled_in() {
 #[test]
 fn a_connection_that_is_lost_is_made_again() {
     let driver = driver();
-    let ok = || Reply::message(&v1::GetPluginInfoResponse::default());
+    let ok = || Reply::json("{}");
     driver.on_each("GetPluginInfo", [ok(), Reply::disconnect(), ok()]);
     let csi = Csi::at(driver.endpoint());
     let line = "bench identity plugin-info --count 10 --max-errors 1 -o json";

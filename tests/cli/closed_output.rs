@@ -5,10 +5,8 @@ use crate::support::PATIENCE;
 use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{
-    ControllerGetVolumeResponse, DeleteVolumeResponse, GetPluginInfoResponse, ProbeResponse, Volume,
-};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::io::{BufRead as _, BufReader};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -34,17 +32,11 @@ fn unread(csi: &Csi, arguments: &[&str]) -> (i32, String) {
 }
 
 fn deleted() -> Reply {
-    Reply::message(&DeleteVolumeResponse {})
+    Reply::json("{}")
 }
 
 fn found() -> Reply {
-    Reply::message(&ControllerGetVolumeResponse {
-        volume: Some(Volume {
-            volume_id: "v".into(),
-            ..Default::default()
-        }),
-        status: None,
-    })
+    Reply::json(r#"{"volume": {"volumeId": "v"}}"#)
 }
 
 fn refused() -> Reply {
@@ -77,8 +69,11 @@ fn what_only_reads_ends_and_what_changes_something_goes_on() {
         ),
     ] {
         let driver = ScriptedDriver::unix();
-        driver.on_each("DeleteVolume", replies.clone());
-        driver.on_each("ControllerGetVolume", replies);
+        let rpc = match line.starts_with("get") {
+            true => "ControllerGetVolume",
+            false => "DeleteVolume",
+        };
+        driver.on_each(rpc, replies);
         let csi = Csi::at(driver.endpoint());
         let words: Vec<&str> = std::iter::once("controller")
             .chain(line.split(' '))
@@ -157,11 +152,7 @@ fn scripts_and_tools_go_on_to_their_end() {
 fn what_is_repeated_for_a_program_ends_with_it() {
     let driver = ScriptedDriver::unix();
     // More than a pipe holds, long before the last of them.
-    let info = GetPluginInfoResponse {
-        name: "x".repeat(4096),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("GetPluginInfo", json!({"name": "x".repeat(4096)}));
     let csi = Csi::at(driver.endpoint());
     let script = "repeat 500 identity plugin-info | true; print on";
     let run = csi.run_args(["shell", "-c", script]).succeeds();
@@ -229,7 +220,7 @@ fn what_a_file_does_not_take_is_shown_nowhere_else() {
 #[test]
 fn a_proxy_whose_lines_nobody_reads_goes_on_and_says_so_by_its_exit_code() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    driver.on("Probe", "{}");
     let csi = Csi::new();
     let socket = format!("unix://{}", csi.home().join("p.sock").display());
     let mut command = csi.command();

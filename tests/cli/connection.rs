@@ -5,17 +5,12 @@ use crate::support::executable;
 use crate::support::patience::until;
 use crate::support::placed::of_volume;
 use crate::support::program::{BINARY, Csi};
-use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::GetPluginInfoResponse;
+use crate::support::scripted::ScriptedDriver;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 fn named(driver: ScriptedDriver, name: &str) -> ScriptedDriver {
-    let reply = GetPluginInfoResponse {
-        name: name.into(),
-        vendor_version: "1".into(),
-        ..GetPluginInfoResponse::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&reply));
+    driver.on("GetPluginInfo", json!({"name": name, "vendorVersion": "1"}));
     driver
 }
 

@@ -1,8 +1,9 @@
 //! `csi context`, and which driver, parameters and secrets a command has because of it.
 
 use crate::support::program::Csi;
-use crate::support::scripted::{Reply, ScriptedDriver};
+use crate::support::scripted::ScriptedDriver;
 use csi_proto::v1;
+use serde_json::json;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,20 +12,9 @@ use std::os::unix::fs::PermissionsExt as _;
 /// A driver of that name that makes volumes.
 fn driver(name: &str) -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: name.into(),
-        ..Default::default()
-    };
-    let volume = v1::Volume {
-        volume_id: "vol-1".into(),
-        ..Default::default()
-    };
-    let created = v1::CreateVolumeResponse {
-        volume: Some(volume),
-    };
     driver
-        .on("GetPluginInfo", Reply::message(&info))
-        .on("CreateVolume", Reply::message(&created));
+        .on("GetPluginInfo", json!({ "name": name }))
+        .on("CreateVolume", r#"{"volume": {"volumeId": "vol-1"}}"#);
     driver
 }
 
@@ -181,7 +171,7 @@ fn load_and_changes_need_more_than_a_current_context() {
         csi.run(&format!("shell -c '{tool}'")).exits(2);
     }
     assert!(driver.calls().is_empty(), "{:?}", driver.calls());
-    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    driver.on("Probe", "{}");
     for flags in ["--context prod", ""] {
         let csi = Csi::new().env("CSI_CONTEXT", "prod");
         csi.run(&format!("context add prod -e {}", driver.endpoint()))

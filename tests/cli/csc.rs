@@ -3,51 +3,23 @@
 
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{
-    ControllerPublishVolumeResponse, CreateVolumeResponse, DeleteVolumeResponse,
-    GetPluginInfoResponse, ListVolumesResponse, NodeGetVolumeStatsResponse,
-    NodePublishVolumeResponse, ProbeResponse, ValidateVolumeCapabilitiesResponse, Volume,
-    list_volumes_response::Entry,
-};
 use serde_json::{Value, json};
 use tonic::Code;
 
 fn driver() -> ScriptedDriver {
     let driver = ScriptedDriver::tcp();
-    let volume = Volume {
-        volume_id: "id-1".into(),
-        capacity_bytes: 5,
-        ..Volume::default()
-    };
     driver
-        .on(
-            "GetPluginInfo",
-            Reply::message(&GetPluginInfoResponse::default()),
-        )
-        .on("Probe", Reply::message(&ProbeResponse::default()))
+        .on("GetPluginInfo", "{}")
+        .on("Probe", "{}")
         .on(
             "CreateVolume",
-            Reply::message(&CreateVolumeResponse {
-                volume: Some(volume),
-            }),
+            r#"{"volume": {"volumeId": "id-1", "capacityBytes": 5}}"#,
         )
-        .on("DeleteVolume", Reply::message(&DeleteVolumeResponse {}))
-        .on(
-            "ControllerPublishVolume",
-            Reply::message(&ControllerPublishVolumeResponse::default()),
-        )
-        .on(
-            "ValidateVolumeCapabilities",
-            Reply::message(&ValidateVolumeCapabilitiesResponse::default()),
-        )
-        .on(
-            "NodePublishVolume",
-            Reply::message(&NodePublishVolumeResponse {}),
-        )
-        .on(
-            "NodeGetVolumeStats",
-            Reply::message(&NodeGetVolumeStatsResponse::default()),
-        );
+        .on("DeleteVolume", "{}")
+        .on("ControllerPublishVolume", "{}")
+        .on("ValidateVolumeCapabilities", "{}")
+        .on("NodePublishVolume", "{}")
+        .on("NodeGetVolumeStats", "{}");
     driver
 }
 
@@ -204,17 +176,9 @@ fn exit_codes_and_errors() {
 #[test]
 fn lines_end_where_those_of_csc_do() {
     let driver = ScriptedDriver::unix();
-    let confirmed = ValidateVolumeCapabilitiesResponse::default();
-    driver.on("ValidateVolumeCapabilities", Reply::message(&confirmed));
-    let kind = |number| csi_proto::v1::ControllerServiceCapability {
-        r#type: Some(csi_proto::v1::controller_service_capability::Type::Rpc(
-            csi_proto::v1::controller_service_capability::Rpc { r#type: number },
-        )),
-    };
-    let all = csi_proto::v1::ControllerGetCapabilitiesResponse {
-        capabilities: [1, 14, 15, 99].map(kind).to_vec(),
-    };
-    driver.on("ControllerGetCapabilities", Reply::message(&all));
+    driver.on("ValidateVolumeCapabilities", "{}");
+    let all = [1, 14, 15, 99].map(|number| json!({"rpc": {"type": number}}));
+    driver.on("ControllerGetCapabilities", json!({ "capabilities": all }));
     let csc = Csi::at(driver.endpoint()).called("csc");
     csc.run("controller validate id-1 --cap 1,block")
         .succeeds()
@@ -248,7 +212,7 @@ fn lines_end_where_those_of_csc_do() {
 #[test]
 fn an_unset_ready_is_ready() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     Csi::at(driver.endpoint())
         .called("csc")
         .run("identity probe")
@@ -263,7 +227,7 @@ fn several_at_once_stop_at_the_first_error() {
         let request: csi_proto::v1::DeleteVolumeRequest = request.decode();
         match request.volume_id.as_str() {
             "bad" => Reply::error(Code::Internal, "no"),
-            _ => Reply::message(&DeleteVolumeResponse {}),
+            _ => Reply::json("{}"),
         }
     });
     let csc = Csi::at(driver.endpoint()).called("csc");
@@ -283,19 +247,8 @@ fn several_at_once_stop_at_the_first_error() {
 #[test]
 fn paging_prints_every_row_and_no_token() {
     let driver = ScriptedDriver::unix();
-    let page = |id: &str, next_token: &str| {
-        Reply::message(&ListVolumesResponse {
-            entries: vec![Entry {
-                volume: Some(Volume {
-                    volume_id: id.into(),
-                    ..Volume::default()
-                }),
-                status: None,
-            }],
-            next_token: next_token.into(),
-        })
-    };
-    driver.on_each("ListVolumes", [page("a", "2"), page("b", "")]);
+    let pages = [Reply::volumes(["a"], 2), Reply::volumes(["b"], "")];
+    driver.on_each("ListVolumes", pages);
     let csc = Csi::at(driver.endpoint()).called("csc");
     csc.run("controller ls --paging --max-entries 1")
         .succeeds()

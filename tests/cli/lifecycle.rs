@@ -8,7 +8,6 @@ mod way_down;
 use crate::support::program::Csi;
 use crate::support::scripted::Reply;
 use csi_proto::v1;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use drivers::{called, driver, thorough};
 pub use drivers::{driver as driver_with, thorough as thorough_driver};
 use std::fs;
@@ -91,7 +90,7 @@ fn a_parent_that_is_no_folder_is_an_error_of_the_command_line() {
 
 #[test]
 fn the_controller_may_be_in_another_process() {
-    let driver = driver(&[], &[]);
+    let driver = driver("", "");
     let elsewhere = Reply::error(Code::Unimplemented, "only the node is served here");
     driver.on("ControllerGetCapabilities", elsewhere);
     let csi = Csi::at(driver.endpoint());
@@ -102,17 +101,9 @@ fn the_controller_may_be_in_another_process() {
 
 #[test]
 fn a_driver_that_knows_the_volume_is_asked_for_its_context() {
-    let driver = driver(&[ControllerCapability::GetVolume], &[]);
-    let volume = v1::Volume {
-        volume_id: "vol-1".into(),
-        volume_context: [("share".to_owned(), "a".to_owned())].into(),
-        ..Default::default()
-    };
-    let reply = v1::ControllerGetVolumeResponse {
-        volume: Some(volume),
-        ..Default::default()
-    };
-    driver.on("ControllerGetVolume", Reply::message(&reply));
+    let driver = driver("GET_VOLUME", "");
+    let volume = r#"{"volume": {"volumeId": "vol-1", "volumeContext": {"share": "a"}}}"#;
+    driver.on("ControllerGetVolume", volume);
     let csi = Csi::at(driver.endpoint());
     let context = || {
         let requests = driver.requests();
@@ -144,7 +135,7 @@ fn a_call_that_the_driver_says_goes_on_is_made_again() {
     let driver = thorough();
     for rpc in ["ControllerPublishVolume", "NodePublishVolume"] {
         let goes_on = || Reply::error(Code::Aborted, "it goes on");
-        driver.on_each(rpc, [goes_on(), goes_on(), Reply::bytes(Vec::new())]);
+        driver.on_each(rpc, [goes_on(), goes_on(), Reply::json("{}")]);
     }
     let run = Csi::at(driver.endpoint()).run("lifecycle").succeeds();
     let told = "note: node publish: ABORTED, trying again\n";

@@ -6,15 +6,10 @@ use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use crate::support::unserved;
 use csi_proto::duration;
-use csi_proto::v1::list_volumes_response::Entry;
-use csi_proto::v1::list_volumes_response::VolumeStatus;
-use csi_proto::v1::{
-    BlockMetadata, BlockMetadataType, CreateVolumeResponse, GetCapacityResponse,
-    GetMetadataAllocatedResponse, GetPluginInfoResponse, ListVolumesResponse, NodeGetInfoResponse,
-    ProbeResponse, Volume,
-};
+use csi_proto::v1::{CreateVolumeResponse, Volume};
 use prost::Message as _;
 use prost::encoding::{WireType, encode_key, encode_varint, string};
+use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tonic::Code;
 
@@ -33,13 +28,12 @@ fn predates_the_rpc() {
 
 #[test]
 fn is_newer_than_this_client() {
-    let mut reply = CreateVolumeResponse {
-        volume: Some(Volume {
-            volume_id: "vol-1".into(),
-            ..Volume::default()
-        }),
-    }
-    .encode_to_vec();
+    let volume = Volume {
+        volume_id: "vol-1".into(),
+        ..Volume::default()
+    };
+    let volume = Some(volume);
+    let mut reply = CreateVolumeResponse { volume }.encode_to_vec();
     // Fields of a later CSI: one with text, one with a number.
     string::encode(77, &"from the future".to_owned(), &mut reply);
     encode_key(78, WireType::Varint, &mut reply);
@@ -61,19 +55,9 @@ fn is_newer_than_this_client() {
 
 #[test]
 fn has_a_hundred_thousand_volumes() {
-    let entry = |number: u32| Entry {
-        volume: Some(Volume {
-            volume_id: format!("vol-{number:06}"),
-            ..Volume::default()
-        }),
-        status: None,
-    };
     let driver = ScriptedDriver::unix();
-    let reply = ListVolumesResponse {
-        entries: (0..100_000).map(entry).collect(),
-        next_token: String::new(),
-    };
-    driver.on("ListVolumes", Reply::message(&reply));
+    let ids = (0..100_000).map(|number| format!("vol-{number:06}"));
+    driver.on("ListVolumes", Reply::volumes(ids, ""));
     let output = Csi::at(driver.endpoint())
         .run("controller list-volumes -o name")
         .succeeds();
@@ -87,22 +71,13 @@ fn has_its_volumes_on_a_hundred_pages() {
     driver.answer("ListVolumes", |request| {
         let request: csi_proto::v1::ListVolumesRequest = request.decode();
         let page: u32 = request.starting_token.parse().unwrap_or(0);
-        let entry = |row: u32| Entry {
-            volume: Some(Volume {
-                volume_id: format!("vol-{:05}", page * 100 + row),
-                ..Volume::default()
-            }),
-            status: None,
-        };
+        let ids = (0..100).map(|row| format!("vol-{:05}", page * 100 + row));
         let next_token = if page < 99 {
             (page + 1).to_string()
         } else {
             String::new()
         };
-        Reply::message(&ListVolumesResponse {
-            entries: (0..100).map(entry).collect(),
-            next_token,
-        })
+        Reply::volumes(ids, next_token)
     });
     let csi = Csi::at(driver.endpoint());
     let output = csi.run("controller list-volumes --all -o name").succeeds();
@@ -133,16 +108,7 @@ fn complains_at_length() {
 fn sends_escape_codes() {
     let evil = "\u{1b}[2J\u{1b}]0;owned\u{7}\r\nvol\u{202e}gpj";
     let driver = ScriptedDriver::unix();
-    let volume = Volume {
-        volume_id: evil.into(),
-        ..Volume::default()
-    };
-    driver.on(
-        "CreateVolume",
-        Reply::message(&CreateVolumeResponse {
-            volume: Some(volume),
-        }),
-    );
+    driver.on("CreateVolume", json!({"volume": {"volumeId": evil}}));
     driver.on("DeleteVolume", Reply::error(Code::NotFound, evil));
     let csi = Csi::at(driver.endpoint());
     for line in [
@@ -203,7 +169,7 @@ fn accepts_connections_and_never_speaks() {
 
 #[test]
 fn begins_an_answer_and_never_ends_it() {
-    let begun = Reply::message(&ProbeResponse::default()).then_hang();
+    let begun = Reply::json("{}").then_hang();
     let (driver, _) = asked_to_the_limit(&begun, |_, run| drop(run.says("DEADLINE_EXCEEDED")));
     driver.wait_for_cancellation("Probe");
 }
@@ -219,22 +185,21 @@ fn dies_in_mid_call() {
         .says("a call that was under way may have taken effect: repeat it");
 }
 
+/// A message of a stream, about one block.
+fn block(kind: &str, offset: i64) -> Json {
+    let blocks = json!([{"byteOffset": offset, "sizeBytes": 512}]);
+    json!({"blockMetadataType": kind, "volumeCapacityBytes": 1 << 30, "blockMetadata": blocks})
+}
+
 #[test]
 fn dies_in_mid_stream() {
-    let block = GetMetadataAllocatedResponse {
-        block_metadata_type: BlockMetadataType::VariableLength.into(),
-        volume_capacity_bytes: 1 << 30,
-        block_metadata: vec![BlockMetadata {
-            byte_offset: 7_777,
-            size_bytes: 512,
-        }],
-    };
+    let block = || Reply::json(block("VARIABLE_LENGTH", 7_777));
     let driver = ScriptedDriver::unix();
     let csi = Csi::at(driver.endpoint());
     for (reply, code) in [
-        (Reply::message(&block).then_disconnect(), Code::Unavailable),
+        (block().then_disconnect(), Code::Unavailable),
         (
-            Reply::message(&block).then_error(Code::DataLoss, "the map is damaged"),
+            block().then_error(Code::DataLoss, "the map is damaged"),
             Code::DataLoss,
         ),
     ] {
@@ -248,18 +213,9 @@ fn dies_in_mid_stream() {
 
 #[test]
 fn streams_as_slowly_as_it_likes() {
-    let block = |byte_offset| GetMetadataAllocatedResponse {
-        block_metadata: vec![BlockMetadata {
-            byte_offset,
-            size_bytes: 512,
-        }],
-        ..GetMetadataAllocatedResponse::default()
-    };
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "GetMetadataAllocated",
-        Reply::message(&block(1_111)).then_hang(),
-    );
+    let block = Reply::json(block("VARIABLE_LENGTH", 1_111));
+    driver.on("GetMetadataAllocated", block.then_hang());
     let csi = Csi::at(driver.endpoint());
     let process = csi.spawn("snapshot-metadata get-metadata-allocated snap-1 -o jsonl");
     // Rows are printed as they arrive.
@@ -325,7 +281,7 @@ fn sends_bytes_that_are_no_message() {
 #[test]
 fn sends_nothing_and_says_ok() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::messages::<ProbeResponse>(&[]));
+    driver.on("Probe", Reply::messages([""; 0]));
     Csi::at(driver.endpoint())
         .run("identity probe")
         .exits(1)
@@ -335,8 +291,8 @@ fn sends_nothing_and_says_ok() {
 #[test]
 fn answers_twice() {
     let driver = ScriptedDriver::unix();
-    let probes = [true, false].map(|ready| ProbeResponse { ready: Some(ready) });
-    driver.on("Probe", Reply::messages(&probes));
+    let probes = [true, false].map(|ready| json!({ "ready": ready }));
+    driver.on("Probe", Reply::messages(probes));
     Csi::at(driver.endpoint())
         .run("identity probe")
         .exits(1)
@@ -363,22 +319,15 @@ fn is_not_there() {
 #[test]
 fn answers_a_little_later() {
     let driver = ScriptedDriver::unix();
-    let not_yet = Reply::message(&ProbeResponse { ready: Some(false) });
     driver.on_each(
         "Probe",
         [
             Reply::error(Code::Unavailable, "starting"),
-            not_yet,
-            Reply::message(&ProbeResponse { ready: None }),
+            Reply::json(r#"{"ready": false}"#),
+            Reply::json("{}"),
         ],
     );
-    driver.on(
-        "GetPluginInfo",
-        Reply::message(&GetPluginInfoResponse {
-            name: "late".into(),
-            ..Default::default()
-        }),
-    );
+    driver.on("GetPluginInfo", r#"{"name": "late"}"#);
     let csi = Csi::at(driver.endpoint());
     csi.run("identity plugin-info --wait 10m -o name")
         .succeeds()
@@ -388,22 +337,14 @@ fn answers_a_little_later() {
 
 #[test]
 fn never_ends_its_stream() {
-    let range = |offset: i64| GetMetadataAllocatedResponse {
-        block_metadata_type: BlockMetadataType::FixedLength.into(),
-        volume_capacity_bytes: 1 << 30,
-        block_metadata: vec![BlockMetadata {
-            byte_offset: offset << 12,
-            size_bytes: 1 << 12,
-        }],
-    };
-    let ranges: Vec<_> = (0..2_000).map(range).collect();
+    let ranges: Vec<_> = (0..2_000)
+        .map(|number| block("FIXED_LENGTH", number << 9))
+        .collect();
     let driver = ScriptedDriver::unix();
     // Each message comes in time, and all of them do not.
     let pause = Duration::from_millis(50);
-    driver.on(
-        "GetMetadataAllocated",
-        Reply::messages(&ranges).spaced(pause),
-    );
+    let stream = Reply::messages(&ranges).spaced(pause);
+    driver.on("GetMetadataAllocated", stream);
     let run = Csi::at(driver.endpoint())
         .run("snapshot-metadata get-metadata-allocated snap-1 --timeout 1s --no-headers")
         .exits(64 + 4)
@@ -414,24 +355,11 @@ fn never_ends_its_stream() {
 
 #[test]
 fn never_ends_its_pages() {
-    let page = |token: String| {
-        let volume = Volume {
-            volume_id: "vol-1".into(),
-            ..Volume::default()
-        };
-        Reply::message(&ListVolumesResponse {
-            entries: vec![Entry {
-                volume: Some(volume),
-                status: None,
-            }],
-            next_token: token,
-        })
-    };
     let circle = ScriptedDriver::unix();
     let mut asked = 0;
     circle.answer("ListVolumes", move |_| {
         asked += 1;
-        page(["a", "b", "c"][asked % 3].to_owned())
+        Reply::volumes(["vol-1"], ["a", "b", "c"][asked % 3])
     });
     let csi = Csi::at(circle.endpoint());
     for line in ["list-volumes --all", "list-volumes --watch"] {
@@ -444,7 +372,7 @@ fn never_ends_its_pages() {
     let mut asked = 0;
     new.answer("ListVolumes", move |_| {
         asked += 1;
-        page(asked.to_string())
+        Reply::volumes(["vol-1"], asked)
     });
     let run = Csi::at(new.endpoint())
         .run("controller list-volumes --all -o name")
@@ -456,26 +384,10 @@ fn never_ends_its_pages() {
 #[test]
 fn leaves_out_what_it_has_to_say() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "NodeGetInfo",
-        Reply::message(&NodeGetInfoResponse::default()),
-    );
-    let entry = Entry {
-        volume: Some(Volume::default()),
-        status: Some(VolumeStatus {
-            published_node_ids: vec![String::new()],
-            volume_condition: None,
-        }),
-    };
-    let list = ListVolumesResponse {
-        entries: vec![entry],
-        ..ListVolumesResponse::default()
-    };
-    driver.on("ListVolumes", Reply::message(&list));
-    driver.on(
-        "GetCapacity",
-        Reply::message(&GetCapacityResponse::default()),
-    );
+    driver.on("NodeGetInfo", "{}");
+    let list = r#"{"entries": [{"volume": {}, "status": {"publishedNodeIds": [""]}}]}"#;
+    driver.on("ListVolumes", list);
+    driver.on("GetCapacity", "{}");
     let csi = Csi::at(driver.endpoint());
     for (line, expected) in [
         (

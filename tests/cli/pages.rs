@@ -3,8 +3,8 @@
 use crate::support::patience::up_to_a_limit;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1;
 use rustix::process::Signal;
+use serde_json::json;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use tonic::Code;
@@ -14,11 +14,7 @@ const HOSTILE: &str = "</script><script>alert(1)</script>\u{202e}\u{1b}[31m\"'";
 /// A driver whose words are hostile.
 fn hostile() -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: HOSTILE.into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("GetPluginInfo", json!({"name": HOSTILE}));
     driver.on("Probe", Reply::error(Code::Internal, HOSTILE));
     driver
 }
@@ -74,10 +70,7 @@ fn a_place_where_no_page_can_be_is_refused_before_the_first_call() {
 #[test]
 fn a_page_replaces_another_whole_or_not_at_all() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "GetPluginInfo",
-        Reply::message(&v1::GetPluginInfoResponse::default()),
-    );
+    driver.on("GetPluginInfo", "{}");
     let csi = Csi::new();
     let page = csi.file("p.html", "before");
     let bench = |endpoint: &str| {
@@ -123,10 +116,7 @@ fn no_driver_writes_html() {
 #[test]
 fn the_page_of_a_recording_is_its_owners_and_has_no_secrets() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "CreateVolume",
-        Reply::message(&v1::CreateVolumeResponse::default()),
-    );
+    driver.on("CreateVolume", "{}");
     let csi = Csi::new();
     let secrets = csi.file("s.json", "{\"password\":\"hunter2-and-more\"}");
     let line = format!(

@@ -13,7 +13,6 @@ use crate::support::patience::until;
 use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{GetPluginInfoResponse, ProbeResponse};
 use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,12 +94,10 @@ impl Proxy {
 }
 
 fn plugin_info(driver: &ScriptedDriver) {
-    let reply = GetPluginInfoResponse {
-        name: "own.example".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&reply));
+    driver.on(
+        "GetPluginInfo",
+        r#"{"name": "own.example", "vendorVersion": "1"}"#,
+    );
 }
 
 #[test]
@@ -128,7 +125,7 @@ fn a_driver_that_comes_goes_and_comes_back() {
 fn a_driver_that_dies_in_mid_call() {
     let driver = ScriptedDriver::unix();
     driver.on("Probe", Reply::disconnect());
-    let reply = Reply::message(&GetPluginInfoResponse::default());
+    let reply = Reply::json("{}");
     driver.on("GetPluginInfo", reply.then_disconnect());
     let proxy = Proxy::to(driver.endpoint());
     let lost = "UNAVAILABLE: csi proxy: the driver was lost during the call";
@@ -313,7 +310,7 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn running_calls_are_answered_before_the_end_and_not_waited_for_without_one() {
     let driver = ScriptedDriver::unix();
-    let slow = Reply::message(&ProbeResponse::default()).after(Duration::from_millis(300));
+    let slow = Reply::json("{}").after(Duration::from_millis(300));
     driver.on("Probe", slow);
     driver.on("DeleteVolume", Reply::never());
     let proxy = Proxy::to(driver.endpoint());

@@ -18,9 +18,8 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_mock::{Defect, Options};
 use csi_proto::SPEC_VERSION;
 use csi_proto::tables::METHODS;
-use csi_proto::v1;
-use csi_proto::v1::controller_service_capability::{Rpc, Type, rpc};
-use csi_proto::v1::plugin_capability;
+use csi_proto::v1::controller_service_capability::rpc::Type;
+use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -310,40 +309,18 @@ fn settings_come_from_a_file_and_flags_count_more() {
 #[test]
 fn a_driver_in_production_is_only_asked() {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: "production.example.org".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    };
-    let service = plugin_capability::Service {
-        r#type: plugin_capability::service::Type::ControllerService.into(),
-    };
-    let plugin = v1::GetPluginCapabilitiesResponse {
-        capabilities: vec![v1::PluginCapability {
-            r#type: Some(plugin_capability::Type::Service(service)),
-        }],
-    };
-    let all = 1..=15;
-    let capabilities = all.map(|number| v1::ControllerServiceCapability {
-        r#type: Some(Type::Rpc(Rpc { r#type: number })),
-    });
-    assert_eq!(rpc::Type::GetSnapshot as i32, 15);
-    let controller = v1::ControllerGetCapabilitiesResponse {
-        capabilities: capabilities.collect(),
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
-    driver.on("GetPluginCapabilities", Reply::message(&plugin));
-    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
-    driver.on("ControllerGetCapabilities", Reply::message(&controller));
-    driver.on(
-        "NodeGetCapabilities",
-        Reply::message(&v1::NodeGetCapabilitiesResponse::default()),
-    );
-    let node = v1::NodeGetInfoResponse {
-        node_id: "n".into(),
-        ..Default::default()
-    };
-    driver.on("NodeGetInfo", Reply::message(&node));
+    let info = r#"{"name": "production.example.org", "vendorVersion": "1"}"#;
+    let plugin = r#"{"capabilities": [{"service": {"type": "CONTROLLER_SERVICE"}}]}"#;
+    let all: Vec<_> = (1..=15)
+        .map(|number| json!({"rpc": {"type": number}}))
+        .collect();
+    assert_eq!(Type::GetSnapshot as i32, 15);
+    driver.on("GetPluginInfo", info);
+    driver.on("GetPluginCapabilities", plugin);
+    driver.on("Probe", "{}");
+    driver.on("ControllerGetCapabilities", json!({ "capabilities": all }));
+    driver.on("NodeGetCapabilities", "{}");
+    driver.on("NodeGetInfo", r#"{"nodeId": "n"}"#);
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, "--read-only");
     assert!(

@@ -6,10 +6,10 @@ mod every_failure;
 use crate::lifecycle::thorough_driver;
 use crate::support::program::{BINARY, Csi};
 use crate::support::reference::ReferenceDriver;
-use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
 use csi_proto::v1;
 use serde_json::Value as Json;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -153,12 +153,7 @@ fn whatever_calls_at_the_same_time_make_is_taken_back() {
     let mut made = 0;
     other.answer("CreateVolume", move |_| {
         made += 1;
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(v1::Volume {
-                volume_id: format!("volume-{made}"),
-                ..Default::default()
-            }),
-        })
+        json!({"volume": {"volumeId": format!("volume-{made}")}})
     });
     let whole = paste_all(&moved(&commands, &driver, other.endpoint()), &csi);
     let calls = other.requests().into_iter();

@@ -4,6 +4,7 @@ use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
 use prost::Message as _;
+use serde_json::json;
 use std::fs;
 use tonic::Code;
 use tonic_types::pb;
@@ -30,42 +31,23 @@ fn driver() -> ScriptedDriver {
             Reply::error_with_details(Code::Internal, message.clone(), status.encode_to_vec());
         driver.on(rpc, reply);
     }
-    let info = v1::GetPluginInfoResponse {
-        name: "own.example".into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("GetPluginInfo", r#"{"name": "own.example"}"#);
     // Sanity calls what is advertised.
-    let service = v1::plugin_capability::Service { r#type: 1 };
-    let plugin = v1::PluginCapability {
-        r#type: Some(v1::plugin_capability::Type::Service(service)),
-    };
-    let capabilities = v1::GetPluginCapabilitiesResponse {
-        capabilities: vec![plugin],
-    };
-    driver.on("GetPluginCapabilities", Reply::message(&capabilities));
-    let rpc = v1::controller_service_capability::Rpc { r#type: 1 };
-    let creates = v1::ControllerServiceCapability {
-        r#type: Some(v1::controller_service_capability::Type::Rpc(rpc)),
-    };
-    let capabilities = v1::ControllerGetCapabilitiesResponse {
-        capabilities: vec![creates],
-    };
-    driver.on("ControllerGetCapabilities", Reply::message(&capabilities));
+    let plugin = r#"{"capabilities": [{"service": {"type": "CONTROLLER_SERVICE"}}]}"#;
+    driver.on("GetPluginCapabilities", plugin);
+    let creates = Reply::capabilities("CREATE_DELETE_VOLUME");
+    driver.on("ControllerGetCapabilities", creates);
     driver
 }
 
 #[test]
 fn a_reply_is_shown_without_the_secrets_of_its_request() {
     let driver = ScriptedDriver::unix();
-    let volume = v1::Volume {
-        volume_id: "vol-1".into(),
-        volume_context: [("options".to_owned(), format!("password={SECRET}"))].into(),
-        ..Default::default()
-    };
-    let volume = Some(volume);
-    let reply = Reply::message(&v1::CreateVolumeResponse { volume });
-    driver.on("CreateVolume", reply);
+    let context = json!({"options": format!("password={SECRET}")});
+    driver.on(
+        "CreateVolume",
+        json!({"volume": {"volumeId": "vol-1", "volumeContext": context}}),
+    );
     let csi = Csi::at(driver.endpoint()).env("X_CSI_SECRETS", format!("password={SECRET}"));
     csi.file("s.csi", "v = create-volume pvc-1 --cap 5,mount\nprint $v\n");
     for line in [

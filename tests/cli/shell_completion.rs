@@ -71,19 +71,8 @@ fn the_driver_s_ids_complete_in_every_shell() {
 }
 
 /// A list of one volume, and of another that no shell can name.
-fn volume(id: &str) -> v1::ListVolumesResponse {
-    let ids = [id.to_owned(), format!("{id}\ty\0z\n")];
-    let entries = ids.map(|volume_id| v1::list_volumes_response::Entry {
-        volume: Some(v1::Volume {
-            volume_id,
-            ..v1::Volume::default()
-        }),
-        status: None,
-    });
-    v1::ListVolumesResponse {
-        entries: entries.into(),
-        next_token: String::new(),
-    }
+fn volume(id: &str) -> Reply {
+    Reply::volumes([id, &format!("{id}\ty\0z\n")], "")
 }
 
 #[test]
@@ -109,7 +98,7 @@ fn ids_of_any_letters_arrive_from_every_shell() {
         let mut shell = shell(program, &csi, "kubectl-csi");
         let begun = begun.iter().filter(|_| program == "bash");
         for (id, begun) in plain.iter().chain(begun) {
-            driver.on("ListVolumes", Reply::message(&volume(id)));
+            driver.on("ListVolumes", volume(id));
             // A completion has a limit of its own, which a busy machine may pass: then there is no id.
             until("the command arrives with an id", || {
                 let before = driver.requests().len();
@@ -130,13 +119,7 @@ fn ids_of_any_letters_arrive_from_every_shell() {
 #[test]
 fn columns_formats_and_defects_complete_in_every_shell() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "ListVolumes",
-        Reply::message(&v1::ListVolumesResponse {
-            entries: vec![v1::list_volumes_response::Entry::default()],
-            next_token: String::new(),
-        }),
-    );
+    driver.on("ListVolumes", r#"{"entries": [{}]}"#);
     let csi = Csi::at(driver.endpoint()).called("csi");
     for program in SHELLS {
         let mut shell = shell(program, &csi, "csi");

@@ -4,7 +4,6 @@ use crate::shell_terminal::{prompted, scripted, shell, volumes};
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use crate::support::terminal::Terminal;
-use csi_proto::v1;
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
@@ -14,7 +13,7 @@ const CTRL_Z: &str = "\x1a";
 /// A shell of csi in a shell of the system, which has control of jobs, and in which the deletion of a volume is deferred.
 fn job() -> (ScriptedDriver, Terminal) {
     let driver = scripted();
-    let done = Reply::message(&v1::DeleteVolumeResponse::default());
+    let done = Reply::json("{}");
     driver.on("DeleteVolume", done);
     driver.on("GetCapacity", Reply::never());
     let csi = Csi::at(driver.endpoint()).command();
@@ -89,7 +88,7 @@ fn what_was_deferred_arrives_in_its_file_when_the_terminal_is_gone() {
 #[test]
 fn a_signal_between_two_calls_ends_a_script() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint());
     for signal in ["TERM", "INT", "HUP"] {
         // A program that ends by itself, and one that does not. Only a terminal sends its Ctrl-C to the programs, too.
@@ -123,7 +122,7 @@ fn a_signal_between_two_calls_ends_a_script() {
 #[test]
 fn a_script_that_is_ended_does_what_was_deferred_until_it_is_ended_again() {
     let driver = ScriptedDriver::unix();
-    let done = || Reply::message(&v1::DeleteVolumeResponse::default());
+    let done = || Reply::json("{}");
     driver.on("GetCapacity", Reply::never());
     // The signals that follow the first change nothing: a closed terminal sends two.
     driver.on("DeleteVolume", done());
@@ -155,7 +154,7 @@ fn a_script_that_is_ended_does_what_was_deferred_until_it_is_ended_again() {
 fn what_ends_without_a_line_break_is_seen() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1"]));
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     let mut shell = shell(&Csi::at(driver.endpoint()));
     prompted(&mut shell);
     shell.press("controller list-volumes -o jsonpath={.entries[0].volume.volumeId}\r");

@@ -9,6 +9,7 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use crate::support::terminal::Terminal;
 use csi_proto::v1;
 use rustix::process::Signal;
+use serde_json::json;
 use std::os::unix::process::ExitStatusExt as _;
 use tonic::Code;
 
@@ -27,10 +28,7 @@ fn what_is_not_taken_is_opened_again() {
     shell.expect("UNIMPLEMENTED");
     shell.expect("`edit create-volume` opens it again");
     shell.expect("\nscripted.example.com> ");
-    driver.on(
-        "CreateVolume",
-        Reply::message(&v1::CreateVolumeResponse::default()),
-    );
+    driver.on("CreateVolume", "{}");
     shell.press("edit c new\r");
     shell.expect("VOLUME ID");
     shell.expect("\nscripted.example.com> ");
@@ -92,27 +90,12 @@ fn what_does_not_fit_goes_through_the_pager() {
 #[test]
 fn heads_conditions_and_codes_are_coloured_for_a_person() {
     let driver = scripted();
-    let status = |abnormal| v1::list_volumes_response::VolumeStatus {
-        published_node_ids: Vec::new(),
-        volume_condition: Some(v1::VolumeCondition {
-            abnormal,
-            message: "gone".to_owned(),
-        }),
+    let entry = |id: &str, abnormal: bool| {
+        let condition = json!({"abnormal": abnormal, "message": "gone"});
+        json!({"volume": {"volumeId": id}, "status": {"volumeCondition": condition}})
     };
-    let entry = |id: &str, abnormal| v1::list_volumes_response::Entry {
-        volume: Some(v1::Volume {
-            volume_id: id.to_owned(),
-            ..v1::Volume::default()
-        }),
-        status: Some(status(abnormal)),
-    };
-    driver.on(
-        "ListVolumes",
-        Reply::message(&v1::ListVolumesResponse {
-            entries: vec![entry("vol-1", false), entry("vol-2", true)],
-            next_token: String::new(),
-        }),
-    );
+    let entries = [entry("vol-1", false), entry("vol-2", true)];
+    driver.on("ListVolumes", json!({ "entries": entries }));
     let typed = |csi: &Csi| {
         let mut shell = shell(csi);
         prompted(&mut shell);
@@ -199,10 +182,7 @@ fn a_dead_endpoint_says_why_at_the_prompt() {
 #[test]
 fn what_was_deferred_runs_when_the_shell_is_left() {
     let driver = scripted();
-    driver.on(
-        "DeleteVolume",
-        Reply::message(&v1::DeleteVolumeResponse::default()),
-    );
+    driver.on("DeleteVolume", "{}");
     let mut shell = shell(&Csi::at(driver.endpoint()));
     prompted(&mut shell);
     shell.press("defer controller delete-volume a\r");
@@ -234,7 +214,7 @@ fn deleted(driver: &ScriptedDriver) -> Vec<String> {
 #[test]
 fn what_was_deferred_runs_when_a_signal_ends_the_shell() {
     let driver = scripted();
-    let done = Reply::message(&v1::DeleteVolumeResponse::default());
+    let done = Reply::json("{}");
     driver.on("DeleteVolume", done);
     driver.on("GetCapacity", Reply::never());
     for signal in [Signal::TERM, Signal::HUP] {
@@ -269,7 +249,7 @@ fn what_was_deferred_runs_when_a_signal_ends_the_shell() {
 #[test]
 fn what_was_deferred_has_a_bounded_time_after_a_signal() {
     let driver = scripted();
-    let done = Reply::message(&v1::DeleteVolumeResponse::default());
+    let done = Reply::json("{}");
     driver.on_each("DeleteVolume", [Reply::never(), done]);
     let mut shell = with_deferred(&driver);
     shell.signal(Signal::TERM);
@@ -277,13 +257,7 @@ fn what_was_deferred_has_a_bounded_time_after_a_signal() {
     shell.expect("a deleted\n");
     assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
     // A terminal that is closed sends SIGHUP twice, which changes nothing.
-    driver.on_each(
-        "DeleteVolume",
-        [
-            Reply::never(),
-            Reply::message(&v1::DeleteVolumeResponse::default()),
-        ],
-    );
+    driver.on_each("DeleteVolume", [Reply::never(), Reply::json("{}")]);
     let mut shell = with_deferred(&driver);
     shell.signal(Signal::HUP);
     shell.expect("deferred: controller delete-volume b");
@@ -325,10 +299,7 @@ fn an_id_is_offered_once_on_a_line() {
 fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1"]));
-    driver.on(
-        "DeleteVolume",
-        Reply::message(&v1::DeleteVolumeResponse::default()),
-    );
+    driver.on("DeleteVolume", "{}");
     let csi = Csi::at(driver.endpoint());
     for (lines, shown) in [
         (

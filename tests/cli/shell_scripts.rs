@@ -7,6 +7,7 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_mock::Options;
 use csi_proto::v1;
 use rustix::process::Signal;
+use serde_json::json;
 use tonic::Code;
 
 const PARAMS: &str = "--cap 5,mount --params server=localhost,share=/share";
@@ -120,7 +121,7 @@ fn a_job_is_one_readable_file() {
 #[test]
 fn the_first_failure_ends_it_with_its_line_and_code() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     driver.on(
         "ControllerGetVolume",
         Reply::error(Code::NotFound, "no such volume"),
@@ -163,7 +164,7 @@ fn the_first_failure_ends_it_with_its_line_and_code() {
 #[test]
 fn what_is_demanded_and_not_so_fails() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint());
     for (line, code, message) in [
         (
@@ -279,11 +280,8 @@ fn what_is_demanded_and_not_so_fails() {
 fn settings_hold_for_the_lines_to_come_and_flags_override_them() {
     let (first, second) = (ScriptedDriver::unix(), ScriptedDriver::unix());
     for driver in [&first, &second] {
-        driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
-        driver.on(
-            "CreateVolume",
-            Reply::message(&v1::CreateVolumeResponse::default()),
-        );
+        driver.on("Probe", "{}");
+        driver.on("CreateVolume", "{}");
     }
     let csi = Csi::at(first.endpoint());
     let secrets = csi.file("secrets", "key=hunter2\n");
@@ -320,19 +318,8 @@ fn settings_hold_for_the_lines_to_come_and_flags_override_them() {
 #[test]
 fn the_pages_of_a_list_are_one_value() {
     let driver = ScriptedDriver::unix();
-    let page = |id: &str, next: &str| {
-        Reply::message(&v1::ListVolumesResponse {
-            entries: vec![v1::list_volumes_response::Entry {
-                volume: Some(v1::Volume {
-                    volume_id: id.to_owned(),
-                    ..v1::Volume::default()
-                }),
-                status: None,
-            }],
-            next_token: next.to_owned(),
-        })
-    };
-    driver.on_each("ListVolumes", [page("a", "2"), page("b", "")]);
+    let pages = [Reply::volumes(["a"], 2), Reply::volumes(["b"], "")];
+    driver.on_each("ListVolumes", pages);
     let run = lines(
         &Csi::at(driver.endpoint()),
         "all = controller ls --all -o name; assert $all.entries.length == 2; \
@@ -344,7 +331,7 @@ fn the_pages_of_a_list_are_one_value() {
 #[test]
 fn output_goes_to_files_and_programs() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint());
     let run = lines(
         &csi,
@@ -386,16 +373,10 @@ fn kubectl_csi_calls_itself_so() {
 #[test]
 fn values_are_printed_assigned_and_come_from_outside() {
     let driver = ScriptedDriver::unix();
-    let volume = v1::Volume {
-        volume_id: "vol-1".to_owned(),
-        volume_context: [("a".to_owned(), "b\u{1b}[2J".to_owned())].into(),
-        ..v1::Volume::default()
-    };
+    let context = json!({"a": "b\u{1b}[2J"});
     driver.on(
         "CreateVolume",
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(volume),
-        }),
+        json!({"volume": {"volumeId": "vol-1", "volumeContext": context}}),
     );
     let csi = Csi::at(driver.endpoint()).env("PLACE", "here");
     let file = csi.file(
@@ -463,11 +444,8 @@ fn a_word_is_a_script_as_for_sh() {
 #[test]
 fn what_was_deferred_runs_at_the_end_the_last_first() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
-    driver.on(
-        "DeleteVolume",
-        Reply::message(&v1::DeleteVolumeResponse::default()),
-    );
+    driver.on("Probe", "{}");
+    driver.on("DeleteVolume", "{}");
     driver.on(
         "ControllerGetVolume",
         Reply::error(Code::NotFound, "no such volume"),
@@ -501,12 +479,9 @@ fn what_was_deferred_runs_also_after_a_signal() {
         (Signal::TERM, "identity probe > probed", "Probe"),
     ] {
         let driver = ScriptedDriver::unix();
-        driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+        driver.on("Probe", "{}");
         driver.on("GetCapacity", Reply::never());
-        driver.on(
-            "DeleteVolume",
-            Reply::message(&v1::DeleteVolumeResponse::default()),
-        );
+        driver.on("DeleteVolume", "{}");
         let csi = Csi::at(driver.endpoint());
         let mut shell = csi.spawn("shell --keep-going");
         shell.type_in(format!("defer controller delete-volume a\n{line}\n"));
@@ -522,7 +497,7 @@ fn what_was_deferred_runs_also_after_a_signal() {
 #[test]
 fn echo_shows_each_command_and_no_secret() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint()).env("TOKEN", "hunter2");
     let script = "x = 5; set echo on; identity probe -o name; y = \"a $x\"; assert $x >= 5; \
                   print $env.TOKEN > token; print password=hunter2 > token";
@@ -565,7 +540,7 @@ fn names_and_settings_are_told_as_they_were_given() {
 #[test]
 fn a_table_is_records_where_that_is_wanted() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint());
     let run =
         csi.input("identity probe\n\\x\nidentity probe\n\\x\nset records off\nidentity probe\n");

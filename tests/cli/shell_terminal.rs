@@ -69,27 +69,13 @@ fn history(csi: &Csi) -> String {
 /// A driver with a name.
 pub fn scripted() -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: "scripted.example.com".to_owned(),
-        ..v1::GetPluginInfoResponse::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
-    driver.on("Probe", Reply::message(&v1::ProbeResponse { ready: None }));
+    driver.on("GetPluginInfo", r#"{"name": "scripted.example.com"}"#);
+    driver.on("Probe", "{}");
     driver
 }
 
 pub fn volumes(ids: &[&str]) -> Reply {
-    let entry = |id: &&str| v1::list_volumes_response::Entry {
-        volume: Some(v1::Volume {
-            volume_id: (*id).to_owned(),
-            ..v1::Volume::default()
-        }),
-        status: None,
-    };
-    Reply::message(&v1::ListVolumesResponse {
-        entries: ids.iter().map(entry).collect(),
-        next_token: String::new(),
-    })
+    Reply::volumes(ids, "")
 }
 
 #[test]
@@ -214,10 +200,7 @@ fn ids_of_any_letters_complete_and_arrive() {
     for id in ["a b", "it's", "#x", "a:b#c", "$y", "ä|ö>ü;\"", "x\\y"] {
         let driver = scripted();
         driver.on("ListVolumes", volumes(&[id]));
-        driver.on(
-            "DeleteVolume",
-            Reply::message(&v1::DeleteVolumeResponse::default()),
-        );
+        driver.on("DeleteVolume", "{}");
         let mut shell = shell(&Csi::at(driver.endpoint()));
         prompted(&mut shell);
         // A completion has a limit of its own, which a busy machine may pass: then there is no id.
@@ -264,15 +247,7 @@ fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
 #[test]
 fn an_id_seen_in_a_reply_is_offered_though_the_driver_cannot_list() {
     let driver = scripted();
-    driver.on(
-        "CreateVolume",
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(v1::Volume {
-                volume_id: "seen-1".to_owned(),
-                ..v1::Volume::default()
-            }),
-        }),
-    );
+    driver.on("CreateVolume", r#"{"volume": {"volumeId": "seen-1"}}"#);
     let mut shell = shell(&Csi::at(driver.endpoint()));
     prompted(&mut shell);
     shell.press("controller create-volume x\r");
@@ -516,10 +491,7 @@ fn watch_shows_until_ctrl_c() {
 #[test]
 fn an_edited_request_is_sent() {
     let driver = scripted();
-    driver.on(
-        "CreateVolume",
-        Reply::message(&v1::CreateVolumeResponse::default()),
-    );
+    driver.on("CreateVolume", "{}");
     let csi = Csi::at(driver.endpoint()).env(
         "EDITOR",
         "sed -i 's/\"name\": \"\"/\"name\": \"edited\"/; s/\"secrets\": {}/\"secrets\": {\"k\": \"hunter2\"}/'",

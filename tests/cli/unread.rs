@@ -6,9 +6,9 @@ use crate::support::patience::until;
 use crate::support::process::ends_within;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{GetPluginInfoResponse, ProbeResponse};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Stdio};
@@ -38,7 +38,7 @@ impl Drop for Tool {
 #[test]
 fn a_tool_that_serves_needs_no_reader() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    driver.on("Probe", "{}");
     let recording = r#"{"recording":1,"csi":"0.1.0","spec":"1.0.0","target":"unix:///s","started":"2026-01-31T12:00:00Z"}
 {"call":1,"at":0.1,"method":"/csi.v1.Identity/Probe","request":{},"reply":{"ready":true},"status":{"code":"OK"},"seconds":0.01}
 "#;
@@ -82,11 +82,7 @@ fn a_tool_that_serves_needs_no_reader() {
 }
 
 fn more_than_a_pipe_takes() -> Reply {
-    Reply::message(&GetPluginInfoResponse {
-        name: "own.example".into(),
-        vendor_version: "1".repeat(200_000),
-        ..Default::default()
-    })
+    Reply::json(json!({"name": "own.example", "vendorVersion": "1".repeat(200_000)}))
 }
 
 #[test]
@@ -115,7 +111,7 @@ fn a_script_that_nobody_reads_ends_by_a_second_signal() {
 #[test]
 fn a_recording_that_nobody_reads_holds_up_no_call() {
     let driver = ScriptedDriver::unix();
-    driver.on("Probe", Reply::message(&ProbeResponse::default()));
+    driver.on("Probe", "{}");
     driver.on("GetPluginInfo", more_than_a_pipe_takes());
     let csi = Csi::at("unix:s.sock");
     let (_unread, stdout) = std::io::pipe().unwrap();

@@ -3,10 +3,8 @@
 use crate::support::patience::{in_time, up_to_a_limit};
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1;
-use csi_proto::v1::list_volumes_response::Entry;
-use csi_proto::v1::{GetPluginInfoResponse, ListVolumesResponse, ProbeResponse, Volume};
 use rustix::process::Signal;
+use serde_json::json;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -50,10 +48,7 @@ fn commands_say_what_they_are_for_also_with_an_endpoint_in_the_environment() {
 #[test]
 fn waiting_in_vain_tells_why() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "Probe",
-        Reply::message(&ProbeResponse { ready: Some(false) }),
-    );
+    driver.on("Probe", r#"{"ready": false}"#);
     let csi = Csi::at(driver.endpoint());
     let ask = |wait| {
         csi.run(&format!(
@@ -96,12 +91,11 @@ fn versions_of_both_sides_are_told() {
     let csi = Csi::new();
     csi.run("version").succeeds().prints(own);
     let driver = ScriptedDriver::unix();
-    let info = GetPluginInfoResponse {
-        name: "a.csi.example".into(),
-        vendor_version: "1.2\u{1b}[2J".into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    let version = "1.2\u{1b}[2J";
+    driver.on(
+        "GetPluginInfo",
+        json!({"name": "a.csi.example", "vendorVersion": version}),
+    );
     let at_driver = Csi::at(driver.endpoint());
     at_driver.run("version").succeeds().prints(&format!(
         "{own}Plugin Name: a.csi.example\nPlugin Version: 1.2\\u{{1b}}[2J\n"
@@ -109,7 +103,7 @@ fn versions_of_both_sides_are_told() {
     let json = at_driver.run("version -o json").succeeds().json();
     assert_eq!(json["clientVersion"], client);
     assert_eq!(json["csiVersion"], spec);
-    assert_eq!(json["plugin"]["vendorVersion"], info.vendor_version);
+    assert_eq!(json["plugin"]["vendorVersion"], version);
     // A driver that does not answer hides nothing that is known.
     let at_nobody = Csi::at("/nowhere/csi.sock");
     at_nobody
@@ -133,10 +127,7 @@ fn versions_of_both_sides_are_told() {
 #[test]
 fn an_empty_list_says_so_where_a_table_was_asked_for() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "ListVolumes",
-        Reply::message(&ListVolumesResponse::default()),
-    );
+    driver.on("ListVolumes", "{}");
     let csi = Csi::at(driver.endpoint());
     for flags in ["", "-o wide", "--all", "--sort-by CAPACITY", "--no-headers"] {
         let line = format!("controller list-volumes {flags}");
@@ -156,11 +147,7 @@ fn an_empty_list_says_so_where_a_table_was_asked_for() {
         assert_eq!((&*output.stdout, &*output.stderr), ("", ""), "{output}");
     }
     // A page without rows is not the end.
-    let page = ListVolumesResponse {
-        next_token: "more".into(),
-        ..Default::default()
-    };
-    driver.on("ListVolumes", Reply::message(&page));
+    driver.on("ListVolumes", r#"{"nextToken": "more"}"#);
     let output = csi.run("controller list-volumes").succeeds();
     assert!(!output.stderr.contains("no volumes"), "{output}");
 }
@@ -169,14 +156,8 @@ fn an_empty_list_says_so_where_a_table_was_asked_for() {
 fn a_driver_that_can_do_nothing_says_so() {
     let driver = ScriptedDriver::unix();
     driver
-        .on(
-            "NodeGetCapabilities",
-            Reply::message(&v1::NodeGetCapabilitiesResponse::default()),
-        )
-        .on(
-            "GetPluginCapabilities",
-            Reply::message(&v1::GetPluginCapabilitiesResponse::default()),
-        );
+        .on("NodeGetCapabilities", "{}")
+        .on("GetPluginCapabilities", "{}");
     let csi = Csi::at(driver.endpoint());
     for line in ["node get-capabilities", "identity plugin-capabilities"] {
         csi.run(line).succeeds().prints("").says("no capabilities");
@@ -217,22 +198,8 @@ fn errors_in_json_are_one_sentence() {
 #[test]
 fn an_expression_finds_values_in_one_reply_and_in_all_pages() {
     let driver = ScriptedDriver::unix();
-    let page = |id: &str, next: &str| {
-        let volume = Volume {
-            volume_id: id.into(),
-            ..Default::default()
-        };
-        let entries = vec![Entry {
-            volume: Some(volume),
-            status: None,
-        }];
-        Reply::message(&ListVolumesResponse {
-            entries,
-            next_token: next.into(),
-        })
-    };
     let csi = Csi::at(driver.endpoint());
-    driver.on("ListVolumes", page("a", ""));
+    driver.on("ListVolumes", Reply::volumes(["a"], ""));
     let ids = "controller list-volumes -o jsonpath={.entries[*].volume.volumeId}";
     csi.run(ids).succeeds().prints("a");
     csi.run(&format!("{ids} --all")).succeeds().prints("a");
@@ -282,11 +249,7 @@ fn flags_that_would_do_nothing_are_refused() {
 #[test]
 fn a_reply_that_breaks_the_specification_is_shown_all_the_same() {
     let driver = ScriptedDriver::unix();
-    let info = GetPluginInfoResponse {
-        name: "no good name!".into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    driver.on("GetPluginInfo", r#"{"name": "no good name!"}"#);
     Csi::at(driver.endpoint())
         .run("identity plugin-info -o name --with-spec-validation")
         .exits(1)
@@ -297,36 +260,23 @@ fn a_reply_that_breaks_the_specification_is_shown_all_the_same() {
 #[test]
 fn json_carries_nothing_that_a_terminal_acts_on() {
     let driver = ScriptedDriver::unix();
-    let info = GetPluginInfoResponse {
-        name: "a\u{9b}31m\u{202e}z".into(),
-        ..Default::default()
-    };
-    driver.on("GetPluginInfo", Reply::message(&info));
+    let name = "a\u{9b}31m\u{202e}z";
+    driver.on("GetPluginInfo", json!({ "name": name }));
     let csi = Csi::at(driver.endpoint());
     for format in ["json", "jsonl"] {
         let output = csi
             .run(&format!("identity plugin-info -o {format}"))
             .succeeds();
         assert!(output.stdout.contains("a\\u009b31m\\u202ez"), "{output}");
-        assert_eq!(output.json()["name"], info.name);
+        assert_eq!(output.json()["name"], name);
     }
 }
 
 #[test]
 fn a_second_signal_ends_a_program_that_nobody_reads_from() {
     let driver = ScriptedDriver::unix();
-    let entry = |number: usize| Entry {
-        volume: Some(Volume {
-            volume_id: format!("volume-{number:0>100}"),
-            ..Default::default()
-        }),
-        status: None,
-    };
-    let list = ListVolumesResponse {
-        entries: (0..10_000).map(entry).collect(),
-        ..Default::default()
-    };
-    driver.on("ListVolumes", Reply::message(&list));
+    let ids = (0..10_000).map(|number| format!("volume-{number:0>100}"));
+    driver.on("ListVolumes", Reply::volumes(ids, ""));
     let csi = Csi::at(driver.endpoint());
     let mut command = csi.command();
     command

@@ -5,55 +5,28 @@ use crate::support::patience::up_to_a_limit;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::duration;
-use csi_proto::v1::controller_get_volume_response::VolumeStatus;
-use csi_proto::v1::controller_service_capability::{self, Rpc, rpc::Type};
-use csi_proto::v1::list_volumes_response::Entry;
-use csi_proto::v1::{
-    ControllerGetCapabilitiesResponse, ControllerGetVolumeRequest, ControllerGetVolumeResponse,
-    ControllerServiceCapability, GetSnapshotResponse, ListVolumesResponse, Snapshot, Volume,
-    VolumeCondition,
-};
+use csi_proto::v1::ControllerGetVolumeRequest;
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tonic::Code;
 
-fn capability(one: Type) -> ControllerServiceCapability {
-    ControllerServiceCapability {
-        r#type: Some(controller_service_capability::Type::Rpc(Rpc {
-            r#type: one.into(),
-        })),
-    }
-}
-
-fn driver(capabilities: &[Type]) -> ScriptedDriver {
-    let reply = ControllerGetCapabilitiesResponse {
-        capabilities: capabilities.iter().copied().map(capability).collect(),
-    };
+fn driver(capabilities: &str) -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
-    driver.on("ControllerGetCapabilities", Reply::message(&reply));
+    let capabilities = Reply::capabilities(capabilities);
+    driver.on("ControllerGetCapabilities", capabilities);
     driver
 }
 
 fn volume(abnormal: bool) -> Reply {
-    let condition = VolumeCondition {
-        abnormal,
-        message: "the folder is missing".into(),
-    };
-    Reply::message(&ControllerGetVolumeResponse {
-        volume: Some(Volume {
-            volume_id: "vol-1".into(),
-            ..Default::default()
-        }),
-        status: Some(VolumeStatus {
-            volume_condition: Some(condition),
-            ..Default::default()
-        }),
-    })
+    let condition = json!({"abnormal": abnormal, "message": "the folder is missing"});
+    let volume = json!({"volumeId": "vol-1"});
+    Reply::json(json!({"volume": volume, "status": {"volumeCondition": condition}}))
 }
 
 #[test]
 fn waiting_ends_when_it_is_so() {
-    let driver = driver(&[Type::GetVolume, Type::VolumeCondition, Type::GetSnapshot]);
+    let driver = driver("GET_VOLUME VOLUME_CONDITION GET_SNAPSHOT");
     let csi = Csi::at(driver.endpoint());
     driver.on("ControllerGetVolume", volume(true));
     // Without --for it is ready that is waited for.
@@ -83,37 +56,16 @@ fn waiting_ends_when_it_is_so() {
     csi.run("wait volume vol-1 --for gone")
         .succeeds()
         .prints("volume vol-1 is gone\n");
-    let snapshot = |ready_to_use| {
-        let snapshot = Snapshot {
-            snapshot_id: "snap-1".into(),
-            ready_to_use,
-            ..Default::default()
-        };
-        Reply::message(&GetSnapshotResponse {
-            snapshot: Some(snapshot),
-        })
-    };
+    let snapshot = |ready: bool| json!({"snapshot": {"snapshotId": "snap-1", "readyToUse": ready}});
     driver.on_each("GetSnapshot", [snapshot(false), snapshot(true)]);
     csi.run("wait snapshot snap-1 --for ready").succeeds();
 }
 
 #[test]
 fn a_driver_that_only_lists_is_asked_for_all_pages() {
-    let driver = driver(&[Type::ListVolumes]);
-    let page = |id: &str, next: &str| {
-        let volume = Volume {
-            volume_id: id.into(),
-            ..Default::default()
-        };
-        Reply::message(&ListVolumesResponse {
-            entries: vec![Entry {
-                volume: Some(volume),
-                status: None,
-            }],
-            next_token: next.into(),
-        })
-    };
-    driver.on_each("ListVolumes", [page("other", "2"), page("vol-1", "")]);
+    let driver = driver("LIST_VOLUMES");
+    let pages = [Reply::volumes(["other"], 2), Reply::volumes(["vol-1"], "")];
+    driver.on_each("ListVolumes", pages);
     let csi = Csi::at(driver.endpoint());
     csi.run("wait volume vol-1 --for ready").succeeds();
     csi.run("wait volume nobody --for gone").succeeds();
@@ -124,7 +76,7 @@ fn a_driver_that_only_lists_is_asked_for_all_pages() {
 
 #[test]
 fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
-    let waiting = driver(&[Type::GetVolume, Type::VolumeCondition]);
+    let waiting = driver("GET_VOLUME VOLUME_CONDITION");
     waiting.on("ControllerGetVolume", volume(true));
     let csi = Csi::at(waiting.endpoint());
     up_to_a_limit("what the driver says is told", |limit| {
@@ -143,7 +95,7 @@ fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
     csi.run("wait snapshot snap-1 --for healthy")
         .exits(2)
         .says("only volumes are healthy");
-    let without = driver(&[Type::GetVolume]);
+    let without = driver("GET_VOLUME");
     let csi = Csi::at(without.endpoint());
     csi.run("wait volume vol-1 --for healthy")
         .exits(64 + 12)
@@ -152,12 +104,9 @@ fn waiting_in_vain_and_for_what_cannot_be_known_has_codes_of_its_own() {
 
 #[test]
 fn a_driver_that_has_every_volume_is_asked_for_its_list() {
-    let credulous = driver(&[Type::GetVolume, Type::ListVolumes]);
+    let credulous = driver("GET_VOLUME LIST_VOLUMES");
     credulous.on("ControllerGetVolume", volume(false));
-    credulous.on(
-        "ListVolumes",
-        Reply::message(&ListVolumesResponse::default()),
-    );
+    credulous.on("ListVolumes", "{}");
     let csi = Csi::at(credulous.endpoint());
     csi.run("wait volume vol-1 --for gone --timeout 10m")
         .succeeds()
@@ -166,7 +115,7 @@ fn a_driver_that_has_every_volume_is_asked_for_its_list() {
         .exits(64 + 5)
         .says("there is no such volume");
     // One that knows its volumes is not asked for all of them.
-    let knowing = driver(&[Type::GetVolume, Type::ListVolumes]);
+    let knowing = driver("GET_VOLUME LIST_VOLUMES");
     knowing.answer("ControllerGetVolume", |request| {
         let request: ControllerGetVolumeRequest = request.decode();
         match request.volume_id == "vol-1" {
@@ -184,16 +133,12 @@ fn a_driver_that_has_every_volume_is_asked_for_its_list() {
 #[test]
 fn what_may_pass_is_asked_again_from_the_first_call_on() {
     let busy = || Reply::error(Code::Aborted, "busy with it");
-    let driver = driver(&[Type::GetVolume, Type::ListVolumes]);
-    let capabilities = [Type::GetVolume, Type::ListVolumes].map(capability);
-    let capabilities = ControllerGetCapabilitiesResponse {
-        capabilities: capabilities.into(),
-    };
+    let driver = driver("GET_VOLUME LIST_VOLUMES");
     driver.on_each(
         "ControllerGetCapabilities",
         [
             Reply::error(Code::Unavailable, "restarting"),
-            Reply::message(&capabilities),
+            Reply::capabilities("GET_VOLUME LIST_VOLUMES"),
         ],
     );
     // It has every volume, and is busy when it is asked for one that nobody has.
@@ -205,10 +150,7 @@ fn what_may_pass_is_asked_again_from_the_first_call_on() {
             false => busy(),
         }
     });
-    driver.on(
-        "ListVolumes",
-        Reply::message(&ListVolumesResponse::default()),
-    );
+    driver.on("ListVolumes", "{}");
     Csi::at(driver.endpoint())
         .run("wait volume vol-1 --for gone --timeout 10m")
         .succeeds()
@@ -223,12 +165,8 @@ fn what_may_pass_is_asked_again_from_the_first_call_on() {
 
 #[test]
 fn a_list_without_an_end_says_of_no_volume_that_it_is_gone() {
-    let endless = driver(&[Type::ListVolumes]);
-    let page = ListVolumesResponse {
-        next_token: "again".into(),
-        ..Default::default()
-    };
-    endless.on("ListVolumes", Reply::message(&page));
+    let endless = driver("LIST_VOLUMES");
+    endless.on("ListVolumes", r#"{"nextToken": "again"}"#);
     Csi::at(endless.endpoint())
         .run("wait volume vol-1 --for gone")
         .exits(64 + 13)
@@ -237,7 +175,7 @@ fn a_list_without_an_end_says_of_no_volume_that_it_is_gone() {
 
 #[test]
 fn waiting_lasts_to_its_deadline() {
-    let stays = driver(&[Type::GetVolume]);
+    let stays = driver("GET_VOLUME");
     stays.on("ControllerGetVolume", volume(false));
     up_to_a_limit("the driver says that it has it", |limit| {
         let began = Instant::now();

@@ -2,30 +2,18 @@
 
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::list_volumes_response::Entry;
-use csi_proto::v1::{ControllerGetVolumeResponse, ListVolumesResponse, Volume};
 use rustix::process::Signal;
+use serde_json::{Value as Json, json};
 use tonic::Code;
 
-fn volume(id: &str, bytes: i64) -> Volume {
-    let context = ["a", "b", "c", "d", "e"].map(|key| (key.to_owned(), "x".to_owned()));
-    Volume {
-        volume_id: id.into(),
-        capacity_bytes: bytes,
-        volume_context: context.into(),
-        ..Default::default()
-    }
+fn volume(id: &str, bytes: i64) -> Json {
+    let context = json!({"a": "x", "b": "x", "c": "x", "d": "x", "e": "x"});
+    json!({"volume": {"volumeId": id, "capacityBytes": bytes, "volumeContext": context}})
 }
 
 fn list(volumes: &[(&str, i64)]) -> Reply {
-    let entries = volumes.iter().map(|(id, bytes)| Entry {
-        volume: Some(volume(id, *bytes)),
-        status: None,
-    });
-    Reply::message(&ListVolumesResponse {
-        entries: entries.collect(),
-        ..Default::default()
-    })
+    let entries = volumes.iter().map(|(id, bytes)| volume(id, *bytes));
+    Reply::json(json!({"entries": entries.collect::<Vec<_>>()}))
 }
 
 /// The first volumes, then other ones; each list is answered at least three times.
@@ -92,12 +80,7 @@ DELETED    vol-2              1Gi
 #[test]
 fn a_thing_that_is_gone_has_changed_and_other_failures_end_the_watch() {
     let driver = ScriptedDriver::unix();
-    let get = |bytes| {
-        Reply::message(&ControllerGetVolumeResponse {
-            volume: Some(volume("vol-1", bytes)),
-            status: None,
-        })
-    };
+    let get = |bytes| volume("vol-1", bytes);
     let csi = Csi::at(driver.endpoint());
     let line = "controller get-volume vol-1 -w --watch-interval 10ms -o jsonl";
     driver.on(

@@ -8,6 +8,7 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_mock::{Defect, Options};
 use csi_proto::v1;
 use rustix::process::Signal;
+use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 use tonic::Code;
@@ -48,9 +49,7 @@ impl Made {
     pub fn comparison() -> Self {
         let driver = |pause: Duration| {
             let driver = ScriptedDriver::unix();
-            driver.answer("GetPluginInfo", move |_| {
-                Reply::message(&info("own.example")).after(pause)
-            });
+            driver.answer("GetPluginInfo", move |_| info("own.example").after(pause));
             driver
         };
         let (fast, slow) = (
@@ -74,7 +73,7 @@ impl Made {
             number += 1;
             match number % 3 {
                 0 => Reply::error(Code::Aborted, "busy"),
-                _ => Reply::message(&info("own.example")),
+                _ => info("own.example"),
             }
         });
         let csi = Csi::at(driver.endpoint());
@@ -107,14 +106,9 @@ impl Made {
     pub fn replay() -> Self {
         let (csi, _) = recorded();
         let other = ScriptedDriver::unix();
-        other.on("GetPluginInfo", Reply::message(&info("other.example")));
-        other.on(
-            "Probe",
-            Reply::message(&v1::ProbeResponse { ready: Some(true) }),
-        );
-        other.answer("CreateVolume", |_| {
-            Reply::message(&v1::CreateVolumeResponse::default())
-        });
+        other.on("GetPluginInfo", info("other.example"));
+        other.on("Probe", r#"{"ready": true}"#);
+        other.on("CreateVolume", "{}");
         let line = format!(
             "-e {} replay r.jsonl --no-folders --html p.html",
             other.endpoint()
@@ -125,7 +119,7 @@ impl Made {
 
     pub fn hostile_check() -> Self {
         let driver = ScriptedDriver::unix();
-        driver.on("GetPluginInfo", Reply::message(&info(HOSTILE)));
+        driver.on("GetPluginInfo", info(HOSTILE));
         driver.on("Probe", Reply::error(Code::Internal, HOSTILE));
         let csi = Csi::at(driver.endpoint());
         csi.run("sanity --filter identity/ --paths=false --html p.html")
@@ -144,7 +138,7 @@ impl Made {
 
     pub fn hostile_recording() -> Self {
         let driver = ScriptedDriver::unix();
-        driver.on("GetPluginInfo", Reply::message(&info(HOSTILE)));
+        driver.on("GetPluginInfo", info(HOSTILE));
         driver.on("Probe", Reply::error(Code::Internal, HOSTILE));
         // A proxy writes no such bytes; a file that somebody hands over may have them.
         let line = "{\"call\":9,\"at\":1.5,\"method\":\"/\u{fffd}<b>\u{202e}\",\"request\":{\"a\":\"</script>\u{202e}\"},\
@@ -163,19 +157,15 @@ impl Made {
     }
 }
 
-fn info(name: &str) -> v1::GetPluginInfoResponse {
-    v1::GetPluginInfoResponse {
-        name: name.into(),
-        vendor_version: "1.0".into(),
-        ..Default::default()
-    }
+fn info(name: &str) -> Reply {
+    Reply::json(json!({"name": name, "vendorVersion": "1.0"}))
 }
 
 /// A home with the recording `r.jsonl` and its page `p.html`.
 fn recorded() -> (Csi, ScriptedDriver) {
     let driver = ScriptedDriver::unix();
     driver.answer("GetPluginInfo", |_| {
-        Reply::message(&info("own.example")).after(Duration::from_millis(40))
+        info("own.example").after(Duration::from_millis(40))
     });
     driver.on(
         "Probe",
@@ -183,17 +173,12 @@ fn recorded() -> (Csi, ScriptedDriver) {
     );
     driver.answer("CreateVolume", |request| {
         let request: v1::CreateVolumeRequest = request.decode();
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(v1::Volume {
-                volume_id: format!("id-{}", request.name),
-                capacity_bytes: 1 << 30,
-                volume_context: [("server".to_owned(), "10.0.0.4".to_owned())].into(),
-                ..Default::default()
-            }),
-        })
-        .after(Duration::from_millis(25))
+        let id = format!("id-{}", request.name);
+        let context = json!({"server": "10.0.0.4"});
+        let volume = json!({"volumeId": id, "capacityBytes": 1 << 30, "volumeContext": context});
+        Reply::json(json!({ "volume": volume })).after(Duration::from_millis(25))
     });
-    driver.on("DeleteVolume", Reply::bytes(Vec::new()));
+    driver.on("DeleteVolume", "{}");
     let csi = Csi::new();
     let line = format!(
         "proxy --listen unix:p.sock --to {} --record r.jsonl --html p.html --quiet --fail delete-volume=UNAVAILABLE:1",

@@ -81,7 +81,7 @@ fn a_driver_with_every_step_is_led_through_all_of_them() {
     driver.answer("NodeStageVolume", |request| {
         let request: v1::NodeStageVolumeRequest = request.decode();
         match Path::new(&request.staging_target_path).is_dir() {
-            true => Reply::bytes(Vec::new()),
+            true => Reply::json("{}"),
             false => Reply::error(Code::FailedPrecondition, "no such folder"),
         }
     });

@@ -56,7 +56,7 @@ fn a_limit_of_calls_in_a_time_leaves_nothing() {
         let id = request.decode::<v1::DeleteVolumeRequest>().volume_id;
         match refused.insert(id) {
             true => Reply::error(Code::ResourceExhausted, "too many calls"),
-            false => Reply::bytes(Vec::new()),
+            false => Reply::json("{}"),
         }
     });
     let csi = Csi::at(driver.endpoint());
@@ -279,7 +279,7 @@ fn what_a_failed_cycle_has_made_is_taken_back_while_the_load_goes_on() {
             match failed.lock().unwrap().get_or_insert(id.clone()) {
                 // It may be published all the same.
                 first if *first == id => Reply::error(Code::Internal, "on fire"),
-                _ => Reply::bytes(Vec::new()),
+                _ => Reply::json("{}"),
             }
         }
     });
@@ -342,7 +342,7 @@ fn a_driver_that_is_frozen_holds_the_clean_up_for_so_long_and_the_commands_are_s
         .says("nothing could be taken back at unix://")
         .says(" for 300ms\n")
         .says("3 things that this run made, or asked for, could not be taken back");
-    driver.on("DeleteVolume", Reply::bytes(Vec::new()));
+    driver.on("DeleteVolume", "{}");
     let commands = run.stderr.lines();
     let commands = commands.filter_map(|line| line.strip_prefix("left: a volume: csi "));
     let commands: Vec<_> = commands.collect();

@@ -8,7 +8,7 @@ use csi_proto::v1::{
 
 goldens! {
     get_metadata_allocated: "snapshot-metadata get-metadata-allocated snap-1 --starting-offset 4096 --max-results 2",
-        Reply::messages(&[
+        Reply::encoded(&[
             GetMetadataAllocatedResponse {
                 block_metadata_type: BlockMetadataType::VariableLength.into(),
                 volume_capacity_bytes: 1 << 30,
@@ -23,7 +23,7 @@ goldens! {
         OutOfRange "starting_offset is beyond the volume's end";
 
     get_metadata_delta: "snapshot-metadata get-metadata-delta snap-1 snap-2 --starting-offset 4096 --max-results 2",
-        Reply::messages(&[GetMetadataDeltaResponse {
+        Reply::encoded(&[GetMetadataDeltaResponse {
             block_metadata_type: BlockMetadataType::FixedLength.into(),
             volume_capacity_bytes: 1 << 30,
             block_metadata: vec![block(4096, 4096), block(8192, 4096)],

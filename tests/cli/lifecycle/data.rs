@@ -7,7 +7,6 @@ use crate::support::process::Process;
 use crate::support::program::{Csi, Output};
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::Signal;
@@ -24,20 +23,20 @@ fn publishes_device(driver: &ScriptedDriver, content: &'static str) -> mpsc::Rec
     driver.answer("NodePublishVolume", move |request| {
         let request: v1::NodePublishVolumeRequest = request.decode();
         fs::write(request.target_path, content).unwrap();
-        Reply::bytes(Vec::new())
+        Reply::json("{}")
     });
     driver.answer("NodeUnpublishVolume", move |request| {
         let request: v1::NodeUnpublishVolumeRequest = request.decode();
         let _ = unpublished.send(fs::read(&request.target_path).unwrap());
         fs::remove_file(request.target_path).unwrap();
-        Reply::bytes(Vec::new())
+        Reply::json("{}")
     });
     found
 }
 
 #[test]
 fn the_device_of_another_is_only_read() {
-    let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver("CREATE_DELETE_VOLUME", "");
     let found = publishes_device(&driver, "precious");
     let csi = Csi::at(driver.endpoint());
     let run = |flags: &str| -> Output {
@@ -63,7 +62,7 @@ fn the_device_of_another_is_only_read() {
 
 #[test]
 fn nothing_is_written_where_the_access_mode_allows_no_writes() {
-    let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver("CREATE_DELETE_VOLUME", "");
     let found = publishes_device(&driver, "precious");
     let csi = Csi::at(driver.endpoint());
     let output = csi.run("lifecycle --cap SINGLE_NODE_READER_ONLY,block");
@@ -119,14 +118,14 @@ fn publishes_silence(driver: &ScriptedDriver) -> mpsc::Receiver<Option<Silent>> 
     driver.answer("NodePublishVolume", move |request| {
         let request: v1::NodePublishVolumeRequest = request.decode();
         let _ = published.send(Silent::mount(Path::new(&request.target_path)));
-        Reply::bytes(Vec::new())
+        Reply::json("{}")
     });
     target
 }
 
 #[test]
 fn nothing_is_unpublished_while_it_is_written_to() {
-    let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver("CREATE_DELETE_VOLUME", "");
     let target = publishes_silence(&driver);
     let silent: Arc<Mutex<Option<Silent>>> = Arc::default();
     driver.answer("NodeUnpublishVolume", {
@@ -137,7 +136,7 @@ fn nothing_is_unpublished_while_it_is_written_to() {
                 .take()
                 .is_none_or(|silent| silent.device.lock().unwrap().is_none());
             match answers {
-                true => Reply::bytes(Vec::new()),
+                true => Reply::json("{}"),
                 false => Reply::error(Code::Internal, "target is busy"),
             }
         }
@@ -167,7 +166,7 @@ fn nothing_is_unpublished_while_it_is_written_to() {
 
 #[test]
 fn storage_that_never_answers_holds_up_neither_deadline_nor_signals() {
-    let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver("CREATE_DELETE_VOLUME", "");
     let target = publishes_silence(&driver);
     let csi = Csi::at(driver.endpoint());
     let (process, mounted) = up_to_a_limit("a volume is written to", |limit| {

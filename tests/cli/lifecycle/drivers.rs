@@ -1,60 +1,23 @@
 //! The drivers of these tests: scripted, each with what a test needs to go wrong.
 
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
-use csi_proto::v1::{self, plugin_capability};
+use serde_json::json;
 use tonic::Code;
 
-/// A driver that has what it takes to get a volume to a node, and says OK to everything.
-pub fn driver(controller: &[ControllerCapability], node: &[NodeCapability]) -> ScriptedDriver {
-    let service = plugin_capability::Service {
-        r#type: plugin_capability::service::Type::ControllerService.into(),
-    };
-    let plugin = v1::GetPluginCapabilitiesResponse {
-        capabilities: vec![v1::PluginCapability {
-            r#type: Some(plugin_capability::Type::Service(service)),
-        }],
-    };
-    let controller = controller.iter().map(|one| {
-        let rpc = v1::controller_service_capability::Rpc {
-            r#type: (*one).into(),
-        };
-        v1::ControllerServiceCapability {
-            r#type: Some(v1::controller_service_capability::Type::Rpc(rpc)),
-        }
-    });
-    let controller = v1::ControllerGetCapabilitiesResponse {
-        capabilities: controller.collect(),
-    };
-    let node = node.iter().map(|one| {
-        let rpc = v1::node_service_capability::Rpc {
-            r#type: (*one).into(),
-        };
-        v1::NodeServiceCapability {
-            r#type: Some(v1::node_service_capability::Type::Rpc(rpc)),
-        }
-    });
-    let node = v1::NodeGetCapabilitiesResponse {
-        capabilities: node.collect(),
-    };
+/// A driver that has what it takes to get a volume to a node, and says OK to everything. It advertises these capabilities.
+pub fn driver(controller: &str, node: &str) -> ScriptedDriver {
     let driver = ScriptedDriver::unix();
-    let info = v1::GetPluginInfoResponse {
-        name: "half.example.org".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    };
-    let node_info = v1::NodeGetInfoResponse {
-        node_id: "node-1".into(),
-        ..Default::default()
-    };
+    let plugin = r#"{"capabilities": [{"service": {"type": "CONTROLLER_SERVICE"}}]}"#;
     driver
-        .on("GetPluginInfo", Reply::message(&info))
-        .on("GetPluginCapabilities", Reply::message(&plugin))
-        .on("Probe", Reply::message(&v1::ProbeResponse::default()))
-        .on("ControllerGetCapabilities", Reply::message(&controller))
-        .on("NodeGetCapabilities", Reply::message(&node))
-        .on("NodeGetInfo", Reply::message(&node_info))
+        .on(
+            "GetPluginInfo",
+            r#"{"name": "half.example.org", "vendorVersion": "1"}"#,
+        )
+        .on("GetPluginCapabilities", plugin)
+        .on("Probe", "{}")
+        .on("ControllerGetCapabilities", Reply::capabilities(controller))
+        .on("NodeGetCapabilities", Reply::capabilities(node))
+        .on("NodeGetInfo", r#"{"nodeId": "node-1"}"#)
         .on("CreateVolume", created("vol-7"));
     for rpc in [
         "ControllerPublishVolume",
@@ -66,23 +29,18 @@ pub fn driver(controller: &[ControllerCapability], node: &[NodeCapability]) -> S
         "DeleteVolume",
     ] {
         // These replies may be empty.
-        driver.on(rpc, Reply::bytes(Vec::new()));
+        driver.on(rpc, "{}");
     }
     driver
 }
 
 pub fn created(id: &str) -> Reply {
-    Reply::message(&v1::CreateVolumeResponse {
-        volume: Some(v1::Volume {
-            volume_id: id.into(),
-            ..Default::default()
-        }),
-    })
+    Reply::json(json!({"volume": {"volumeId": id}}))
 }
 
 /// A driver without staging, of whose publishing nobody knows what became.
 pub fn failing() -> ScriptedDriver {
-    let driver = driver(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver("CREATE_DELETE_VOLUME", "");
     driver.on(
         "NodePublishVolume",
         Reply::error(Code::Internal, "the mount failed"),
@@ -93,11 +51,8 @@ pub fn failing() -> ScriptedDriver {
 /// A driver with every step.
 pub fn thorough() -> ScriptedDriver {
     driver(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::PublishUnpublishVolume,
-        ],
-        &[NodeCapability::StageUnstageVolume],
+        "CREATE_DELETE_VOLUME PUBLISH_UNPUBLISH_VOLUME",
+        "STAGE_UNSTAGE_VOLUME",
     )
 }
 

@@ -6,22 +6,14 @@ use crate::support::program::Csi;
 use crate::support::reference::ReferenceDriver;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_mock::Options;
-use csi_proto::v1;
-use csi_proto::v1::controller_get_volume_response::VolumeStatus;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use rustix::process::Signal;
+use serde_json::json;
 use std::fs;
 use tonic::Code;
 
 /// A driver that makes volumes and clones, and does what else is needed for that.
 fn cloning() -> ScriptedDriver {
-    driver(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::CloneVolume,
-        ],
-        &[],
-    )
+    driver("CREATE_DELETE_VOLUME CLONE_VOLUME", "")
 }
 
 fn count(text: &str, part: &str) -> usize {
@@ -257,29 +249,12 @@ fn ctrl_c_in_a_further_step_leaves_nothing() {
 /// A driver whose volume is abnormal, as its controller says.
 fn abnormal() -> ScriptedDriver {
     let driver = driver(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::GetVolume,
-            ControllerCapability::VolumeCondition,
-            ControllerCapability::CloneVolume,
-        ],
-        &[],
+        "CREATE_DELETE_VOLUME GET_VOLUME VOLUME_CONDITION CLONE_VOLUME",
+        "",
     );
-    let condition = v1::VolumeCondition {
-        abnormal: true,
-        message: "the folder is missing".into(),
-    };
-    let volume = v1::ControllerGetVolumeResponse {
-        volume: Some(v1::Volume {
-            volume_id: "vol-7".into(),
-            ..Default::default()
-        }),
-        status: Some(VolumeStatus {
-            volume_condition: Some(condition),
-            ..Default::default()
-        }),
-    };
-    driver.on("ControllerGetVolume", Reply::message(&volume));
+    let condition = json!({"abnormal": true, "message": "the folder is missing"});
+    let volume = json!({"volume": {"volumeId": "vol-7"}, "status": {"volumeCondition": condition}});
+    driver.on("ControllerGetVolume", volume);
     driver
 }
 

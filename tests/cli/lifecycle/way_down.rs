@@ -5,7 +5,6 @@ use crate::support::PATIENCE;
 use crate::support::process::Process;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1;
 use rustix::process::Signal;
 use std::sync::mpsc;
 use tonic::Code;
@@ -27,7 +26,7 @@ fn cleans_up_after_a_failure() {
 
 #[test]
 fn a_driver_that_makes_no_volumes_has_the_code_of_what_it_lacks() {
-    let driver = driver(&[], &[]);
+    let driver = driver("", "");
     Csi::at(driver.endpoint())
         .run("lifecycle")
         .exits(64 + 12)
@@ -136,13 +135,7 @@ fn a_volume_that_was_made_although_its_reply_is_wrong_is_deleted() {
     // 1 GiB was asked for.
     driver.on(
         "CreateVolume",
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(v1::Volume {
-                volume_id: "vol-7".into(),
-                capacity_bytes: 1,
-                ..Default::default()
-            }),
-        }),
+        r#"{"volume": {"volumeId": "vol-7", "capacityBytes": 1}}"#,
     );
     Csi::at(driver.endpoint())
         .run("lifecycle --req-bytes 1Gi --with-spec-validation")
@@ -174,7 +167,7 @@ fn held(driver: &ScriptedDriver, rpc: &str) -> mpsc::Sender<()> {
     driver.answer(rpc, move |_| {
         // A test that has failed sends nothing any more.
         let _ = released.recv();
-        Reply::bytes(Vec::new())
+        Reply::json("{}")
     });
     release
 }
@@ -238,7 +231,7 @@ fn undoing_is_tried_again_and_has_time_of_its_own() {
         [
             Reply::error(Code::Aborted, "busy"),
             Reply::error(Code::Unavailable, "starting"),
-            Reply::bytes(Vec::new()),
+            Reply::json("{}"),
         ],
     );
     let output = Csi::at(driver.endpoint())

@@ -5,13 +5,12 @@ use super::{Proxy, plugin_info};
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use bytes::Bytes;
-use csi_proto::v1::ProbeResponse;
 use h2::Reason;
 
 #[test]
 fn nothing_is_added_to_the_wire() {
     let driver = ScriptedDriver::unix();
-    let reply = Reply::message(&ProbeResponse::default()).with_header("x-reply", "kept");
+    let reply = Reply::json("{}").with_header("x-reply", "kept");
     driver.on("Probe", reply);
     let proxy = Proxy::to(driver.endpoint());
     let flags = "-m x-own=1,x-own-bin=AAEC identity probe";

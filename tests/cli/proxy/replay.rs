@@ -4,11 +4,8 @@ use super::{Proxy, plugin_info};
 use crate::support::driver::Driver;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use csi_proto::v1::{
-    CreateVolumeResponse, ListVolumesResponse, ProbeResponse, Volume, list_volumes_response::Entry,
-};
 use rustix::process::Signal;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 use std::time::Duration;
 use tonic::Code;
@@ -76,27 +73,11 @@ fn recording(driver: &ScriptedDriver, commands: &[&str]) -> (Csi, PathBuf) {
     (proxy.csi, path)
 }
 
-fn volume(id: &str, size: i64) -> Volume {
-    Volume {
-        volume_id: id.into(),
-        capacity_bytes: size,
-        ..Default::default()
-    }
-}
-
 fn volumes(driver: &ScriptedDriver, id: &str, size: i64) {
-    let created = CreateVolumeResponse {
-        volume: Some(volume(id, size)),
-    };
-    driver.on("CreateVolume", Reply::message(&created));
-    let listed = ListVolumesResponse {
-        entries: vec![Entry {
-            volume: Some(volume(id, size)),
-            status: None,
-        }],
-        next_token: format!("after-{id}"),
-    };
-    driver.on("ListVolumes", Reply::message(&listed));
+    let volume = json!({"volume": {"volumeId": id, "capacityBytes": size}});
+    driver.on("CreateVolume", volume.clone());
+    let listed = json!({"entries": [volume], "nextToken": format!("after-{id}")});
+    driver.on("ListVolumes", listed);
     driver.on(
         "DeleteVolume",
         Reply::error(Code::NotFound, format!("no volume {id}")),
@@ -214,7 +195,7 @@ fn what_the_driver_never_answered_is_not_compared() {
     proxy.has_recorded(3);
     let fresh = ScriptedDriver::unix();
     plugin_info(&fresh);
-    fresh.on("Probe", Reply::message(&ProbeResponse::default()));
+    fresh.on("Probe", "{}");
     let replayed = proxy
         .csi
         .run(&format!("-e {} replay r.jsonl", fresh.endpoint()))
@@ -241,7 +222,7 @@ fn with_timing_as_many_run_at_once_as_in_the_recording() {
 fn calls_beside_each_other(slow: Duration) -> bool {
     let driver = ScriptedDriver::unix();
     plugin_info(&driver);
-    let probed = Reply::message(&ProbeResponse::default());
+    let probed = Reply::json("{}");
     driver.on("Probe", probed.after(slow));
     let proxy = Proxy::with(driver.endpoint(), "--record r.jsonl --quiet");
     let first = proxy
@@ -253,7 +234,7 @@ fn calls_beside_each_other(slow: Duration) -> bool {
     proxy.has_recorded(2);
     let fresh = ScriptedDriver::unix();
     plugin_info(&fresh);
-    let probed = Reply::message(&ProbeResponse::default());
+    let probed = Reply::json("{}");
     fresh.on("Probe", probed.after(2 * slow));
     let order = |flags: &str| {
         let out = proxy
@@ -361,10 +342,7 @@ fn no_answer_in_time_is_not_the_answer_that_a_driver_gave_by_the_same_code() {
 #[test]
 fn paths_of_another_machine() {
     let driver = ScriptedDriver::unix();
-    driver.on(
-        "NodeUnpublishVolume",
-        Reply::message(&csi_proto::v1::NodeUnpublishVolumeResponse {}),
-    );
+    driver.on("NodeUnpublishVolume", "{}");
     let (csi, path) = recording(
         &driver,
         &["node unpublish v --target-path /var/lib/kubelet/pods/x"],

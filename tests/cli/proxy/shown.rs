@@ -8,7 +8,7 @@ use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1::CreateVolumeRequest;
 use prost::Message as _;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tonic::Code;
 
 /// The lines of a text without their times and durations.
@@ -78,7 +78,6 @@ fn calls_are_shown_as_they_happen() {
 
 #[test]
 fn details_metadata_and_streams_are_shown() {
-    use csi_proto::v1::GetMetadataAllocatedResponse as Blocks;
     use tonic_types::pb;
     let driver = ScriptedDriver::unix();
     let info = pb::ErrorInfo {
@@ -94,11 +93,8 @@ fn details_metadata_and_streams_are_shown() {
     };
     let full = Reply::error_with_details(Code::ResourceExhausted, "full", status.encode_to_vec());
     driver.on("GetCapacity", full.with_header("x-never", "shown"));
-    let blocks = |size| Blocks {
-        volume_capacity_bytes: size,
-        ..Default::default()
-    };
-    let stream = Reply::messages(&[blocks(1), blocks(2)]).then_error(Code::Internal, "broke");
+    let blocks = [1, 2].map(|size| json!({ "volumeCapacityBytes": size }));
+    let stream = Reply::messages(blocks).then_error(Code::Internal, "broke");
     driver.on("GetMetadataAllocated", stream);
     let proxy = Proxy::with(driver.endpoint(), "-v");
     proxy
@@ -160,14 +156,9 @@ fn secrets_appear_nowhere_even_when_the_driver_repeats_them() {
 
 #[test]
 fn secrets_that_json_writes_otherwise_are_masked_in_replies_and_details() {
-    use csi_proto::v1::{CreateVolumeResponse, Volume};
     use tonic_types::pb;
     let password = r#"hunter2"back\slash"#;
-    let volume = Volume {
-        volume_id: "v".into(),
-        volume_context: [("options".to_owned(), format!("password={password}"))].into(),
-        ..Default::default()
-    };
+    let context = json!({"options": format!("password={password}")});
     let info = pb::ErrorInfo {
         reason: password.into(),
         ..Default::default()
@@ -182,9 +173,7 @@ fn secrets_that_json_writes_otherwise_are_masked_in_replies_and_details() {
     let driver = ScriptedDriver::unix();
     driver.on(
         "CreateVolume",
-        Reply::message(&CreateVolumeResponse {
-            volume: Some(volume),
-        }),
+        json!({"volume": {"volumeId": "v", "volumeContext": context}}),
     );
     driver.on(
         "DeleteVolume",

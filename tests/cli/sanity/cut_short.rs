@@ -11,7 +11,6 @@ use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_cli::sanity::{Observer, Settings, run_watched};
 use csi_mock::Options;
 use csi_proto::v1;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
 use rustix::process::Signal;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -128,8 +127,7 @@ fn leftovers_that_do_not_go_hold_up_no_run() {
     assert_eq!(left_in(csi.home()).len(), 1);
     assert_ne!(left_in(csi.home()), left);
 
-    let deleted = v1::DeleteVolumeResponse::default();
-    driver.on("DeleteVolume", Reply::message(&deleted));
+    driver.on("DeleteVolume", "{}");
     let run = sanity(&csi, "--filter identity/plugin-info/names").succeeds();
     assert!(run.stderr.contains("note: took down what"), "{run}");
     is_clean(&csi);
@@ -179,11 +177,7 @@ fn a_driver_that_ends_in_the_middle_ends_the_run() {
 
 /// The answer of a driver to GetPluginInfo.
 pub(super) fn info() -> Reply {
-    Reply::message(&v1::GetPluginInfoResponse {
-        name: "mortal.example.org".into(),
-        vendor_version: "1".into(),
-        ..Default::default()
-    })
+    Reply::json(r#"{"name": "mortal.example.org", "vendorVersion": "1"}"#)
 }
 
 #[test]
@@ -193,7 +187,7 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
     // The first time others could have run beside it.
     let replies = [info(), gone(), gone(), gone(), info()];
     driver.on_each("GetPluginInfo", replies);
-    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, "-o github --filter plugin-info/names-the-driver").exits(3);
     assert!(
@@ -213,7 +207,7 @@ fn a_driver_that_goes_away_during_a_call_is_not_taken_for_a_wrong_answer() {
 fn a_driver_that_goes_away_once_interrupts_a_case_that_runs_again() {
     let driver = ScriptedDriver::unix();
     driver.on_each("GetPluginInfo", [info(), Reply::disconnect(), info()]);
-    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+    driver.on("Probe", "{}");
     let csi = Csi::at(driver.endpoint());
     let filter = "--filter plugin-info/names-the-driver --filter driver-stays-there --strict";
     let run = sanity(&csi, filter).succeeds();
@@ -242,9 +236,8 @@ fn a_driver_that_goes_away_in_a_question_beside_the_steps_has_failed_no_case() {
         [info(), info(), Reply::disconnect(), info()],
     );
     driver.on("GetPluginCapabilities", with_a_controller());
-    driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
-    let none = v1::ControllerGetCapabilitiesResponse::default();
-    driver.on("ControllerGetCapabilities", Reply::message(&none));
+    driver.on("Probe", "{}");
+    driver.on("ControllerGetCapabilities", "{}");
     let csi = Csi::at(driver.endpoint());
     let case = "identity/plugin-info/is-the-same-at-the-controller";
     let run = sanity(&csi, &format!("--filter {case}")).succeeds();
@@ -255,28 +248,12 @@ fn a_driver_that_goes_away_in_a_question_beside_the_steps_has_failed_no_case() {
 
 /// The answer to GetPluginCapabilities of a driver with a controller.
 pub(super) fn with_a_controller() -> Reply {
-    let service = v1::plugin_capability::Service {
-        r#type: v1::plugin_capability::service::Type::ControllerService.into(),
-    };
-    let service = v1::PluginCapability {
-        r#type: Some(v1::plugin_capability::Type::Service(service)),
-    };
-    Reply::message(&v1::GetPluginCapabilitiesResponse {
-        capabilities: vec![service],
-    })
+    Reply::json(r#"{"capabilities": [{"service": {"type": "CONTROLLER_SERVICE"}}]}"#)
 }
 
 /// The answer to ControllerGetCapabilities of a driver that lists its volumes.
 pub(super) fn with_lists() -> Reply {
-    let listing = v1::controller_service_capability::Rpc {
-        r#type: ControllerCapability::ListVolumes.into(),
-    };
-    let listing = v1::ControllerServiceCapability {
-        r#type: Some(v1::controller_service_capability::Type::Rpc(listing)),
-    };
-    Reply::message(&v1::ControllerGetCapabilitiesResponse {
-        capabilities: vec![listing],
-    })
+    Reply::capabilities("LIST_VOLUMES")
 }
 
 #[test]
@@ -285,7 +262,7 @@ fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
     for driver in [&node, &controller] {
         driver.on("GetPluginInfo", info());
         driver.on("GetPluginCapabilities", with_a_controller());
-        driver.on("Probe", Reply::message(&v1::ProbeResponse::default()));
+        driver.on("Probe", "{}");
     }
     controller.on("ControllerGetCapabilities", with_lists());
     let (listed, is_listing) = mpsc::channel();
@@ -302,13 +279,13 @@ fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
     });
     node.answer("Probe", move |_| {
         let _ = probed.send(());
-        Reply::message(&v1::ProbeResponse::default())
+        Reply::json("{}")
     });
     let mut calls = 0;
     controller.answer("ListVolumes", move |_| {
         calls += 1;
         if calls != 2 {
-            return Reply::message(&v1::ListVolumesResponse::default());
+            return Reply::json("{}");
         }
         listed.send(()).unwrap();
         received("the loss is known", &is_lost);
@@ -332,7 +309,7 @@ fn a_case_that_fails_while_the_driver_goes_away_in_another_runs_again() {
 #[test]
 fn a_clean_up_that_is_cut_off_accuses_nobody_unless_it_is_cut_off_again() {
     let case = "controller/create-volume/is-idempotent";
-    let deleted = || Reply::message(&v1::DeleteVolumeResponse::default());
+    let deleted = || Reply::json("{}");
     let more = format!(
         "--volume-size 1Gi --cap SINGLE_NODE_WRITER,mount --filter {case} --filter stays-there"
     );
@@ -430,7 +407,7 @@ fn out_of_range_is_no_answer_where_not_found_is_demanded() {
 #[test]
 fn what_is_left_makes_a_run_incomplete() {
     let driver = crate::lifecycle::thorough_driver();
-    let deleted = Reply::message(&v1::DeleteVolumeResponse {});
+    let deleted = Reply::json("{}");
     // It works until the case comes.
     let unavailable = Reply::error(Code::Unavailable, "not now");
     driver.on_each("DeleteVolume", [deleted, unavailable]);
@@ -449,7 +426,7 @@ fn an_rpc_that_hangs_has_less_time_until_it_answers() {
         let driver = crate::lifecycle::thorough_driver();
         // The third in a row that takes something down, one case after the other, and the one within a case.
         let lost = std::iter::repeat_with(Reply::never).take(4);
-        let deleted = Reply::message(&v1::DeleteVolumeResponse {});
+        let deleted = Reply::json("{}");
         driver.on_each("DeleteVolume", lost.chain([deleted]));
         let csi = Csi::at(driver.endpoint());
         let more = format!(
@@ -469,11 +446,7 @@ fn an_rpc_that_hangs_has_less_time_until_it_answers() {
 #[test]
 fn what_was_made_while_sizes_were_tried_is_taken_down_later() {
     let driver = crate::lifecycle::thorough_driver();
-    let volume = Some(v1::Volume {
-        volume_id: "vol-7".into(),
-        ..Default::default()
-    });
-    let created = Reply::message(&v1::CreateVolumeResponse { volume });
+    let created = Reply::json(r#"{"volume": {"volumeId": "vol-7"}}"#);
     driver.on_each("CreateVolume", [Reply::disconnect(), created]);
     let csi = Csi::at(driver.endpoint());
     sanity(&csi, "--filter create-volume/is-idempotent");
@@ -491,11 +464,7 @@ fn what_was_made_while_sizes_were_tried_is_taken_down_later() {
 #[test]
 fn a_signal_before_the_cases_ends_the_run_at_once() {
     for (rpc, before) in [("GetPluginInfo", 0), ("ListVolumes", 1)] {
-        let capabilities = [
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::ListVolumes,
-        ];
-        let driver = crate::lifecycle::driver_with(&capabilities, &[]);
+        let driver = crate::lifecycle::driver_with("CREATE_DELETE_VOLUME LIST_VOLUMES", "");
         driver.on(rpc, Reply::never());
         let csi = Csi::at(driver.endpoint());
         let more = "--filter create-volume/is-idempotent --timeout 1h";
@@ -511,16 +480,11 @@ fn a_signal_before_the_cases_ends_the_run_at_once() {
 #[test]
 fn a_driver_that_dies_after_an_answer_is_accused_of_that_once() {
     let driver = crate::lifecycle::thorough_driver();
-    let volume = Some(v1::Volume {
-        volume_id: "vol-7".into(),
-        capacity_bytes: 1 << 20,
-        ..Default::default()
-    });
-    let created = Reply::message(&v1::CreateVolumeResponse { volume });
+    let created = Reply::json(r#"{"volume": {"volumeId": "vol-7", "capacityBytes": 1048576}}"#);
     driver.on("CreateVolume", created.then_gone());
     // It is under way when the driver goes, where nobody waits before it: the first time for certain, also where the driver had
     // gone before.
-    let deleted = Reply::message(&v1::DeleteVolumeResponse {}).after(Duration::from_millis(200));
+    let deleted = Reply::json("{}").after(Duration::from_millis(200));
     driver.on_each("DeleteVolume", [Reply::disconnect(), deleted]);
     let csi = Csi::at(driver.endpoint());
     let more = "--filter make-and-remove --filter delete-volume/is-idempotent --filter stays-there --cap 1,mount --volume-size 1Mi --jobs 1 -o json";

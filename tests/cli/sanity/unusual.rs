@@ -5,11 +5,10 @@ use crate::lifecycle::driver_with;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use csi_proto::v1;
-use csi_proto::v1::controller_service_capability::rpc::Type as ControllerCapability;
-use csi_proto::v1::node_service_capability::rpc::Type as NodeCapability;
 use csi_proto::v1::volume_capability::AccessType;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_content_source::Type as Source;
+use serde_json::{Value as Json, json};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -26,9 +25,7 @@ impl Volumes {
 
     fn make(&self, name: &str) -> Reply {
         self.list().insert(name.to_owned());
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(volume(name)),
-        })
+        Reply::json(json!({"volume": volume(name)}))
     }
 
     /// The driver deletes those that there are.
@@ -37,17 +34,13 @@ impl Volumes {
         driver.answer("DeleteVolume", move |request| {
             let request: v1::DeleteVolumeRequest = request.decode();
             volumes.list().remove(&request.volume_id);
-            Reply::bytes(Vec::new())
+            Reply::json("{}")
         });
     }
 }
 
-fn volume(id: &str) -> v1::Volume {
-    v1::Volume {
-        volume_id: id.to_owned(),
-        capacity_bytes: 1 << 20,
-        ..v1::Volume::default()
-    }
+fn volume(id: &str) -> Json {
+    json!({"volumeId": id, "capacityBytes": 1 << 20})
 }
 
 /// The arguments of a run of some cases.
@@ -58,13 +51,7 @@ fn cases(mode: Mode, filter: &str) -> String {
 
 #[test]
 fn modes_that_a_driver_does_not_have_are_not_demanded() {
-    let driver = driver_with(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::PublishUnpublishVolume,
-        ],
-        &[],
-    );
+    let driver = driver_with("CREATE_DELETE_VOLUME PUBLISH_UNPUBLISH_VOLUME", "");
     let own = Mode::MultiNodeReaderOnly;
     driver.answer("CreateVolume", move |request| {
         let request: v1::CreateVolumeRequest = request.decode();
@@ -85,7 +72,7 @@ fn modes_that_a_driver_does_not_have_are_not_demanded() {
 
 #[test]
 fn volumes_that_are_made_as_they_are_published_may_have_any_id() {
-    let driver = driver_with(&[], &[]);
+    let driver = driver_with("", "");
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, "--filter node/publish/with-a-hostile-id").succeeds();
     let told = "recommended: NodePublishVolume is refused\n";
@@ -95,7 +82,7 @@ fn volumes_that_are_made_as_they_are_published_may_have_any_id() {
 
 #[test]
 fn readonly_is_not_judged_of_volumes_that_nobody_may_write() {
-    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver_with("CREATE_DELETE_VOLUME", "");
     let csi = Csi::at(driver.endpoint());
     let line = cases(Mode::MultiNodeReaderOnly, "publish/with-another-readonly");
     let run = sanity(&csi, &line).succeeds();
@@ -106,13 +93,9 @@ fn readonly_is_not_judged_of_volumes_that_nobody_may_write() {
 
 #[test]
 fn a_full_pool_may_have_no_largest_size() {
-    let driver = driver_with(&[ControllerCapability::GetCapacity], &[]);
-    let full = v1::GetCapacityResponse {
-        available_capacity: 0,
-        maximum_volume_size: Some(0),
-        minimum_volume_size: Some(1 << 20),
-    };
-    driver.on("GetCapacity", Reply::message(&full));
+    let driver = driver_with("GET_CAPACITY", "");
+    let full = r#"{"availableCapacity": 0, "maximumVolumeSize": 0, "minimumVolumeSize": 1048576}"#;
+    driver.on("GetCapacity", full);
     let csi = Csi::at(driver.endpoint());
     let run = sanity(&csi, "--filter get-capacity/answers").succeeds();
     assert!(run.stdout.contains("\n1 passed "), "{run}");
@@ -120,7 +103,7 @@ fn a_full_pool_may_have_no_largest_size() {
 
 #[test]
 fn a_process_without_the_controller_tells_that_the_plugin_has_one() {
-    let driver = driver_with(&[], &[]);
+    let driver = driver_with("", "");
     for rpc in ["ControllerGetCapabilities", "ValidateVolumeCapabilities"] {
         driver.on(rpc, Reply::error(Code::Unimplemented, "it is elsewhere"));
     }
@@ -134,7 +117,7 @@ fn a_process_without_the_controller_tells_that_the_plugin_has_one() {
 
 #[test]
 fn a_driver_of_block_volumes_alone_is_asked_for_those() {
-    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver_with("CREATE_DELETE_VOLUME", "");
     driver.answer("CreateVolume", |request| {
         let request = request.decode::<v1::CreateVolumeRequest>();
         match request.volume_capabilities[0].access_type {
@@ -153,13 +136,7 @@ fn a_driver_of_block_volumes_alone_is_asked_for_those() {
 
 #[test]
 fn a_list_is_begun_again_whose_token_has_become_invalid() {
-    let driver = driver_with(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::ListVolumes,
-        ],
-        &[],
-    );
+    let driver = driver_with("CREATE_DELETE_VOLUME LIST_VOLUMES", "");
     let volumes = Volumes::default();
     let made = volumes.clone();
     driver.answer("CreateVolume", move |request| {
@@ -180,10 +157,6 @@ fn a_list_is_begun_again_whose_token_has_become_invalid() {
         if !after.is_empty() && list % 2 == 1 {
             return Reply::error(Code::Aborted, "starting_token is not valid any more");
         }
-        let list_of = |id: &String| v1::list_volumes_response::Entry {
-            volume: Some(volume(id)),
-            status: None,
-        };
         let most = match request.max_entries {
             0 => usize::MAX,
             most => usize::try_from(most).unwrap(),
@@ -199,10 +172,7 @@ fn a_list_is_begun_again_whose_token_has_become_invalid() {
             Some(last) if page.len() < rest.len() => format!("{list} {last}"),
             _ => String::new(),
         };
-        Reply::message(&v1::ListVolumesResponse {
-            entries: page.iter().map(list_of).collect(),
-            next_token,
-        })
+        Reply::volumes(page, next_token)
     });
     let csi = Csi::at(driver.endpoint());
     let filter = "list-volumes/page-by-page --filter list-volumes/while";
@@ -213,29 +183,14 @@ fn a_list_is_begun_again_whose_token_has_become_invalid() {
 
 /// A page of a list: these volumes, each with a condition, and the next token.
 fn page(ids: &[&str], next_token: &str) -> Reply {
-    let entry = |id: &&str| v1::list_volumes_response::Entry {
-        volume: Some(volume(id)),
-        status: Some(v1::list_volumes_response::VolumeStatus {
-            volume_condition: Some(v1::VolumeCondition::default()),
-            ..Default::default()
-        }),
-    };
-    Reply::message(&v1::ListVolumesResponse {
-        entries: ids.iter().map(entry).collect(),
-        next_token: next_token.to_owned(),
-    })
+    let entry = |id: &&str| json!({"volume": volume(id), "status": {"volumeCondition": {}}});
+    let entries: Vec<_> = ids.iter().map(entry).collect();
+    Reply::json(json!({"entries": entries, "nextToken": next_token}))
 }
 
 #[test]
 fn a_list_that_changes_while_it_is_read_may_leave_volumes_out() {
-    let driver = driver_with(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::ListVolumes,
-            ControllerCapability::VolumeCondition,
-        ],
-        &[],
-    );
+    let driver = driver_with("CREATE_DELETE_VOLUME LIST_VOLUMES VOLUME_CONDITION", "");
     // By offset: a volume before it went between the first two pages.
     let mut lists = 0;
     driver.answer("ListVolumes", move |request| {
@@ -268,32 +223,21 @@ fn a_list_that_changes_while_it_is_read_may_leave_volumes_out() {
 
 #[test]
 fn a_size_that_is_told_later_is_no_other_one() {
-    let driver = driver_with(
-        &[
-            ControllerCapability::CreateDeleteVolume,
-            ControllerCapability::GetVolume,
-        ],
-        &[],
-    );
+    let driver = driver_with("CREATE_DELETE_VOLUME GET_VOLUME", "");
     let volumes = Volumes::default();
     let made = volumes.clone();
     driver.answer("CreateVolume", move |request| {
         let request: v1::CreateVolumeRequest = request.decode();
         let mut volume = volume(&request.name);
         if made.list().insert(request.name) {
-            volume.capacity_bytes = 0;
+            volume["capacityBytes"] = json!(0);
         }
-        Reply::message(&v1::CreateVolumeResponse {
-            volume: Some(volume),
-        })
+        json!({ "volume": volume })
     });
     volumes.deleted_by(&driver);
     driver.answer("ControllerGetVolume", |request| {
         let request: v1::ControllerGetVolumeRequest = request.decode();
-        Reply::message(&v1::ControllerGetVolumeResponse {
-            volume: Some(volume(&request.volume_id)),
-            status: Some(Default::default()),
-        })
+        json!({"volume": volume(&request.volume_id), "status": {}})
     });
     let csi = Csi::at(driver.endpoint());
     let filter = "create-volume/is-idempotent --filter get-volume/answers";
@@ -308,7 +252,7 @@ fn a_clone_that_is_not_advertised_is_a_failure_where_it_may_be_empty() {
         (true, "\n1 passed (1 with a warning), 0 failed"),
         (false, "\n0 passed (0 with warnings), 1 failed"),
     ] {
-        let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+        let driver = driver_with("CREATE_DELETE_VOLUME", "");
         driver.answer("CreateVolume", move |request| {
             let request: v1::CreateVolumeRequest = request.decode();
             let source = request.volume_content_source;
@@ -317,10 +261,10 @@ fn a_clone_that_is_not_advertised_is_a_failure_where_it_may_be_empty() {
                 return Reply::error(Code::InvalidArgument, "there are no snapshots");
             }
             let mut volume = volume(&request.name);
-            volume.content_source = source.filter(|_| names_source);
-            Reply::message(&v1::CreateVolumeResponse {
-                volume: Some(volume),
-            })
+            if names_source && let Some(Source::Volume(source)) = kind {
+                volume["contentSource"] = json!({"volume": {"volumeId": source.volume_id}});
+            }
+            Reply::json(json!({ "volume": volume }))
         });
         let csi = Csi::at(driver.endpoint());
         let filter = "from-a-source-that-is-not-advertised";
@@ -332,24 +276,13 @@ fn a_clone_that_is_not_advertised_is_a_failure_where_it_may_be_empty() {
 
 #[test]
 fn more_may_be_used_and_available_than_the_size() {
-    let driver = driver_with(
-        &[ControllerCapability::CreateDeleteVolume],
-        &[NodeCapability::GetVolumeStats],
-    );
+    let driver = driver_with("CREATE_DELETE_VOLUME", "GET_VOLUME_STATS");
     driver.answer("CreateVolume", |request| {
         Volumes::default().make(&request.decode::<v1::CreateVolumeRequest>().name)
     });
-    let usage = v1::VolumeUsage {
-        unit: v1::volume_usage::Unit::Bytes.into(),
-        total: 1 << 20,
-        used: 2 << 20,
-        available: 1 << 40,
-    };
-    let stats = v1::NodeGetVolumeStatsResponse {
-        usage: vec![usage],
-        volume_condition: None,
-    };
-    driver.on("NodeGetVolumeStats", Reply::message(&stats));
+    let usage =
+        json!({"unit": "BYTES", "total": 1 << 20, "used": 2 << 20, "available": 1_i64 << 40});
+    driver.on("NodeGetVolumeStats", json!({"usage": [usage]}));
     let csi = Csi::at(driver.endpoint());
     let filter = "node/stats/are-of-the-volume --paths=false";
     let run = sanity(&csi, &cases(Mode::SingleNodeWriter, filter)).succeeds();
@@ -359,16 +292,11 @@ fn more_may_be_used_and_available_than_the_size() {
 
 #[test]
 fn a_node_that_expands_alone_gives_more_or_refuses() {
-    let volume = v1::NodeExpandVolumeResponse {
-        capacity_bytes: 1 << 20,
-    };
-    let same = Reply::message(&volume);
+    let size = 1 << 20;
+    let same = Reply::json(json!({"capacityBytes": size}));
     let none = Reply::error(Code::OutOfRange, "there is no more");
     for (more, code) in [(same.clone(), 3), (none, 0)] {
-        let driver = driver_with(
-            &[ControllerCapability::CreateDeleteVolume],
-            &[NodeCapability::ExpandVolume],
-        );
+        let driver = driver_with("CREATE_DELETE_VOLUME", "EXPAND_VOLUME");
         driver.answer("CreateVolume", |request| {
             Volumes::default().make(&request.decode::<v1::CreateVolumeRequest>().name)
         });
@@ -376,7 +304,7 @@ fn a_node_that_expands_alone_gives_more_or_refuses() {
         driver.answer("NodeExpandVolume", move |request| {
             let request: v1::NodeExpandVolumeRequest = request.decode();
             let asked = request.capacity_range.unwrap_or_default().required_bytes;
-            match asked > volume.capacity_bytes {
+            match asked > size {
                 true => more.clone(),
                 false => same.clone(),
             }
@@ -390,7 +318,7 @@ fn a_node_that_expands_alone_gives_more_or_refuses() {
 
 #[test]
 fn a_limit_of_calls_in_a_time_is_no_failure() {
-    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver_with("CREATE_DELETE_VOLUME", "");
     let volumes = Volumes::default();
     let made = volumes.clone();
     driver.answer("CreateVolume", move |request| {
@@ -405,7 +333,7 @@ fn a_limit_of_calls_in_a_time_is_no_failure() {
         }
         let request: v1::DeleteVolumeRequest = request.decode();
         volumes.list().remove(&request.volume_id);
-        Reply::bytes(Vec::new())
+        Reply::json("{}")
     });
     let csi = Csi::at(driver.endpoint());
     let line = cases(Mode::SingleNodeWriter, "delete-volume/is-idempotent");
@@ -417,7 +345,7 @@ fn a_limit_of_calls_in_a_time_is_no_failure() {
 
 #[test]
 fn what_a_call_makes_that_was_given_up_goes_when_it_comes_late() {
-    let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+    let driver = driver_with("CREATE_DELETE_VOLUME", "");
     let (volumes, late) = (Volumes::default(), Volumes::default());
     let (made, mut begun, under_way) = (volumes.clone(), HashSet::new(), late.clone());
     driver.answer("CreateVolume", move |request| {
@@ -435,7 +363,7 @@ fn what_a_call_makes_that_was_given_up_goes_when_it_comes_late() {
         let id = request.decode::<v1::DeleteVolumeRequest>().volume_id;
         here.list().remove(&id);
         here.list().extend(late.list().take(&id));
-        Reply::bytes(Vec::new())
+        Reply::json("{}")
     });
     let csi = Csi::at(driver.endpoint());
     let line = cases(Mode::SingleNodeWriter, "create-volume/given-up");
@@ -456,12 +384,7 @@ fn a_driver_that_goes_away_once_while_block_is_tried_is_not_taken_to_have_that()
             Some(AccessType::Block(_)) => {
                 Reply::error(Code::InvalidArgument, "volumes are folders")
             }
-            _ => Reply::message(&v1::CreateVolumeResponse {
-                volume: Some(v1::Volume {
-                    volume_id: "vol-1".into(),
-                    ..Default::default()
-                }),
-            }),
+            _ => Reply::json(r#"{"volume": {"volumeId": "vol-1"}}"#),
         }
     });
     let csi = Csi::at(driver.endpoint());

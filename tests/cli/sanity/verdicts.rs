@@ -9,6 +9,7 @@ use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
 use csi_proto::v1;
 use rustix::process::geteuid;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -60,16 +61,10 @@ fn a_call_that_the_driver_says_goes_on_is_made_again() {
         let mut asked = BTreeSet::new();
         driver.answer("CreateVolume", move |request| {
             let request: v1::CreateVolumeRequest = request.decode();
-            let volume = v1::Volume {
-                volume_id: request.name.clone(),
-                capacity_bytes: 1 << 20,
-                ..v1::Volume::default()
-            };
+            let volume = json!({"volumeId": request.name, "capacityBytes": 1 << 20});
             match asked.insert(request.name) {
                 true => Reply::error(code, "it goes on"),
-                false => Reply::message(&v1::CreateVolumeResponse {
-                    volume: Some(volume),
-                }),
+                false => Reply::json(json!({ "volume": volume })),
             }
         });
         let mut deleted = BTreeSet::new();
@@ -77,7 +72,7 @@ fn a_call_that_the_driver_says_goes_on_is_made_again() {
             let request: v1::DeleteVolumeRequest = request.decode();
             match deleted.insert(request.volume_id) {
                 true => Reply::error(code, "it goes on"),
-                false => Reply::bytes(Vec::new()),
+                false => Reply::json("{}"),
             }
         });
         let csi = Csi::at(driver.endpoint());

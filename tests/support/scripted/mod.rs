@@ -182,13 +182,15 @@ impl ScriptedDriver {
     }
 
     /// Lets every call of the RPC of that name, such as `CreateVolume`, be answered so.
-    pub fn on(&self, rpc: &str, reply: Reply) -> &Self {
+    pub fn on(&self, rpc: &str, reply: impl Into<Reply>) -> &Self {
+        let reply = reply.into().of(named(rpc));
         self.answer(rpc, move |_| reply.clone())
     }
 
     /// Lets the calls of an RPC be answered one after the other; the last reply stays.
-    pub fn on_each(&self, rpc: &str, replies: impl IntoIterator<Item = Reply>) -> &Self {
-        let mut replies: Vec<Reply> = replies.into_iter().collect();
+    pub fn on_each(&self, rpc: &str, replies: impl IntoIterator<Item: Into<Reply>>) -> &Self {
+        let replies = replies.into_iter();
+        let mut replies: Vec<Reply> = replies.map(|reply| reply.into().of(named(rpc))).collect();
         replies.reverse();
         self.answer(rpc, move |_| match replies.len() {
             0 => panic!("no reply was given"),
@@ -198,15 +200,13 @@ impl ScriptedDriver {
     }
 
     /// Lets calls of an RPC be answered by a function of the request.
-    pub fn answer(
+    pub fn answer<R: Into<Reply>>(
         &self,
         rpc: &str,
-        script: impl FnMut(&Request) -> Reply + Send + 'static,
+        mut script: impl FnMut(&Request) -> R + Send + 'static,
     ) -> &Self {
-        assert!(
-            csi_proto::methods::by_name(rpc).is_some(),
-            "{rpc} is no RPC of CSI"
-        );
+        let method = named(rpc);
+        let script = move |request: &Request| script(request).into().of(method);
         let mut scripts = self.shared.scripts.lock().expect("no script has panicked");
         scripts.insert(rpc.to_owned(), Box::new(script));
         self
@@ -272,6 +272,10 @@ impl ScriptedDriver {
             seen.cancelled
         );
     }
+}
+
+fn named(rpc: &str) -> &'static Method {
+    methods::by_name(rpc).unwrap_or_else(|| panic!("{rpc} is no RPC of CSI"))
 }
 
 impl Drop for ScriptedDriver {

@@ -1,8 +1,12 @@
 //! What a scripted driver answers to one call: steps, most of which a gRPC library would not let one take.
 
 use base64::Engine as _;
+use csi_proto::json;
+use csi_proto::schema::Method;
 use prost::Message;
 use prost::bytes::{BufMut as _, Bytes, BytesMut};
+use serde_json::{Value as Json, json};
+use std::fmt::Display;
 use std::time::Duration;
 use tonic::Code;
 
@@ -15,6 +19,8 @@ pub struct Reply {
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
+    /// A message that is not encoded yet.
+    Json(Json),
     /// Bytes of the reply's body: one message with gRPC's five bytes before it.
     Frame(Bytes),
     /// Nothing for that long.
@@ -44,7 +50,47 @@ impl Reply {
         }
     }
 
-    /// One message and OK.
+    /// One message of the RPC that is answered, in JSON, and OK.
+    pub fn json(message: impl Display) -> Self {
+        let message = message.to_string();
+        let json = serde_json::from_str(&message);
+        let json = json.unwrap_or_else(|error| panic!("{message}: {error}"));
+        Self::new(vec![Step::Json(json)])
+    }
+
+    /// The capabilities of a controller or of a node, with blanks between their names.
+    pub fn capabilities(names: &str) -> Self {
+        let names = names.split_whitespace();
+        let all: Vec<_> = names.map(|name| json!({"rpc": {"type": name}})).collect();
+        Self::json(json!({ "capabilities": all }))
+    }
+
+    /// A page of a list: the ids of volumes, and the token of the next page.
+    pub fn volumes<I: AsRef<str>>(
+        ids: impl IntoIterator<Item = I>,
+        next_token: impl Display,
+    ) -> Self {
+        let ids = ids.into_iter();
+        let entries: Vec<_> = ids
+            .map(|id| json!({"volume": {"volumeId": id.as_ref()}}))
+            .collect();
+        Self::json(json!({"entries": entries, "nextToken": next_token.to_string()}))
+    }
+
+    /// The same for this RPC, with its messages encoded.
+    pub(super) fn of(mut self, rpc: &Method) -> Self {
+        for step in &mut self.steps {
+            if let Step::Json(json) = step {
+                let message = json::encode(rpc.response, json);
+                let message =
+                    message.unwrap_or_else(|error| panic!("a reply of {}: {error}", rpc.name));
+                *step = Step::Frame(frame(&message));
+            }
+        }
+        self
+    }
+
+    /// One message, and OK.
     pub fn message(message: &impl Message) -> Self {
         Self::bytes(message.encode_to_vec())
     }
@@ -54,12 +100,16 @@ impl Reply {
         Self::new(vec![Step::Frame(frame(&message.into()))])
     }
 
-    /// A stream of messages and OK.
-    pub fn messages<'a, M: Message + 'a>(messages: impl IntoIterator<Item = &'a M>) -> Self {
-        let frames = messages
-            .into_iter()
-            .map(|message| frame(&message.encode_to_vec()));
-        Self::new(frames.map(Step::Frame).collect())
+    /// A stream of messages in JSON, and OK.
+    pub fn messages(messages: impl IntoIterator<Item: Display>) -> Self {
+        let replies = messages.into_iter().map(Self::json);
+        Self::new(replies.flat_map(|one| one.steps).collect())
+    }
+
+    /// A stream of messages, and OK.
+    pub fn encoded<'a, M: Message + 'a>(messages: impl IntoIterator<Item = &'a M>) -> Self {
+        let replies = messages.into_iter().map(Self::message);
+        Self::new(replies.flat_map(|one| one.steps).collect())
     }
 
     /// A status other than OK, and no message.
@@ -141,6 +191,18 @@ impl Reply {
     fn then(mut self, step: Step) -> Self {
         self.steps.push(step);
         self
+    }
+}
+
+impl From<&str> for Reply {
+    fn from(json: &str) -> Self {
+        Self::json(json)
+    }
+}
+
+impl From<Json> for Reply {
+    fn from(json: Json) -> Self {
+        Self::json(json)
     }
 }
 

@@ -156,7 +156,7 @@ async fn respond(
                 unfinished.finish();
                 return status.only();
             }
-            Some(Step::Frame(_)) | None => break,
+            Some(Step::Frame(_) | Step::Json(_)) | None => break,
         }
         steps.next();
     }
@@ -185,6 +185,7 @@ async fn respond(
                     disconnect.notify_one();
                     return unfinished.finish();
                 }
+                Step::Json(_) => panic!("a reply is encoded for its RPC"),
                 Step::Http(..) => panic!("an answer of HTTP stands alone"),
             };
             if frames.send(Ok(frame)).await.is_err() {
