@@ -104,8 +104,7 @@ fn ids_of_any_letters_arrive_from_every_shell() {
                 let before = driver.requests().len();
                 shell.press(&format!("kubectl-csi controller rm {begun}\t"));
                 driver.wait_for_requests(before + 1);
-                shell.press("\r");
-                shell.expect("$> ");
+                shell.enter("", ["$> "]);
                 let last = driver.requests().pop();
                 last.is_some_and(|last| last.path.ends_with("/DeleteVolume"))
             });
@@ -123,19 +122,22 @@ fn columns_formats_and_defects_complete_in_every_shell() {
     let csi = Csi::at(driver.endpoint()).called("csi");
     for program in SHELLS {
         let mut shell = shell(program, &csi, "csi");
-        shell.press("csi controller list-volumes --columns capacity,cond\t\r");
-        shell.expect("\nCAPACITY   CONDITION");
-        shell.expect("$> ");
+        shell.enter(
+            "csi controller list-volumes --columns capacity,cond\t",
+            ["\nCAPACITY   CONDITION", "$> "],
+        );
         // The usual one comes first, whatever more may follow behind others.
         if program == "zsh" {
-            shell.press("csi controller list-volumes -o \t\t\r");
-            shell.expect("\nVOLUME ID");
-            shell.expect("$> ");
+            shell.enter(
+                "csi controller list-volumes -o \t\t",
+                ["\nVOLUME ID", "$> "],
+            );
         }
         // More follows in the same word.
-        shell.press("csi controller list-volumes -o custom-col\tX:.volume.volume_id\r");
-        shell.expect("\nX");
-        shell.expect("$> ");
+        shell.enter(
+            "csi controller list-volumes -o custom-col\tX:.volume.volume_id",
+            ["\nX", "$> "],
+        );
         shell.press("csi mock --list-defects --defect ListVolumesLosesEnt\t");
         shell.expect("ListVolumesLosesEntries");
     }
@@ -147,8 +149,7 @@ fn a_context_completes_whatever_the_name_of_its_driver() {
     csi.run("context add dirctx -e unix:///s/").succeeds();
     for program in SHELLS {
         let mut shell = shell(program, &csi, "csi");
-        shell.press("csi context show dirc\t\r");
-        shell.expect("\nname:     dirctx");
+        shell.enter("csi context show dirc\t", ["\nname:     dirctx"]);
     }
 }
 

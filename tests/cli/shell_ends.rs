@@ -1,6 +1,6 @@
 //! How `csi shell` ends, and where its lines do: signals at any moment, in the background too, and output without a line break.
 
-use crate::shell_terminal::{prompted, scripted, shell, volumes};
+use crate::shell_terminal::{PROMPT, prompted, prompted_by, scripted, shell, volumes};
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
 use crate::support::terminal::Terminal;
@@ -29,9 +29,8 @@ fn job() -> (ScriptedDriver, Terminal) {
     let mut terminal = Terminal::start(&shell, 80, 24);
     terminal.expect("job control: ");
     terminal.press(&format!("{} shell\r", csi.get_program().display()));
-    prompted(&mut terminal);
-    terminal.press("defer controller delete-volume a\r");
-    terminal.expect("\nscripted.example.com> ");
+    prompted_by(&mut terminal, "scripted.example.com");
+    terminal.enter("defer controller delete-volume a", [PROMPT]);
     (driver, terminal)
 }
 
@@ -49,8 +48,7 @@ fn what_was_deferred_runs_when_a_signal_ends_a_shell_in_the_background() {
     let (_driver, mut terminal) = job();
     terminal.press(CTRL_Z);
     terminal.expect("Stopped");
-    terminal.press("bg; wait %1; jobs\r");
-    terminal.expect("Stopped");
+    terminal.enter("bg; wait %1; jobs", ["Stopped"]);
     terminal.press("kill %1; wait -f %1; echo no more\r");
     has_ended(&mut terminal);
     // Whether the call's end or the shell's is seen first must not matter.
@@ -72,13 +70,9 @@ fn what_was_deferred_arrives_in_its_file_when_the_terminal_is_gone() {
         driver.on("ListVolumes", volumes(&["vol-1"]));
         let csi = Csi::at(driver.endpoint());
         let file = csi.home().join("listed");
-        let mut shell = shell(&csi);
-        prompted(&mut shell);
-        shell.press(&format!(
-            "defer list-volumes -o name > {}\r",
-            file.display()
-        ));
-        shell.expect("\nscripted.example.com> ");
+        let mut shell = prompted(shell(&csi));
+        let line = format!("defer list-volumes -o name > {}", file.display());
+        shell.enter(&line, [PROMPT]);
         shell.hang_up();
         let _ = shell.ends();
         assert_eq!(std::fs::read_to_string(file).unwrap(), "vol-1\n");
@@ -155,13 +149,16 @@ fn what_ends_without_a_line_break_is_seen() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1"]));
     driver.on("Probe", "{}");
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
-    shell.press("controller list-volumes -o jsonpath={.entries[0].volume.volumeId}\r");
-    shell.expect("\nvol-1\nscripted.example.com> ");
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
+    shell.enter(
+        "controller list-volumes -o jsonpath={.entries[0].volume.volumeId}",
+        ["\nvol-1\nscripted.example.com> "],
+    );
     // What went elsewhere was not shown.
-    shell.press("controller list-volumes -o jsonpath={.entries[0].volume.volumeId} > /dev/null\r");
-    shell.expect("> /dev/null\nscripted.example.com> ");
+    shell.enter(
+        "controller list-volumes -o jsonpath={.entries[0].volume.volumeId} > /dev/null",
+        ["> /dev/null\nscripted.example.com> "],
+    );
     // Of what a program has shown nothing is known: blanks fill the line, and the prompt begins the one that they reach.
     shell.press("print x | tr -d '\\n'\r");
     let blanks = " ".repeat(80);
@@ -171,6 +168,5 @@ fn what_ends_without_a_line_break_is_seen() {
         "{}",
         shell.raw()
     );
-    shell.press("identity probe -o name\r");
-    shell.expect("\ntrue\nscripted.example.com> ");
+    shell.enter("identity probe -o name", ["\ntrue\nscripted.example.com> "]);
 }

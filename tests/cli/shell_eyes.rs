@@ -1,8 +1,8 @@
 //! Tests of `csi shell` for a person's eyes and hands: pager, colours, suggestions, drafts, and what it says of itself.
 
 use crate::shell_terminal::{
-    CTRL_C, CTRL_D, learns_ids, leaves_no_requests, prompted, scripted, shell, shell_of_size,
-    volumes,
+    CTRL_D, PROMPT, completes, learns_ids, leaves_no_requests, prompted, scripted, shell,
+    shell_of_size, volumes,
 };
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
@@ -22,21 +22,22 @@ fn what_is_not_taken_is_opened_again() {
         "EDITOR",
         "sed -i 's/\"name\": \"\\(x*\\)\"/\"name\": \"\\1x\"/'",
     );
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("edit controller create-volume\r");
-    shell.expect("UNIMPLEMENTED");
-    shell.expect("`edit create-volume` opens it again");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter(
+        "edit controller create-volume",
+        [
+            "UNIMPLEMENTED",
+            "`edit create-volume` opens it again",
+            PROMPT,
+        ],
+    );
     driver.on("CreateVolume", "{}");
-    shell.press("edit c new\r");
-    shell.expect("VOLUME ID");
-    shell.expect("\nscripted.example.com> ");
+    shell.enter("edit c new", ["VOLUME ID", PROMPT]);
     // What was taken is not opened again, nor what is to be new.
     for line in ["edit CreateVolume\r", "edit --new CreateVolume\r"] {
         shell.press(line);
         shell.expect("VOLUME ID");
-        shell.expect("\nscripted.example.com> ");
+        shell.expect(PROMPT);
     }
     let requests = driver.requests();
     let names: Vec<String> = requests
@@ -49,8 +50,7 @@ fn what_is_not_taken_is_opened_again() {
     // One that somebody has removed is begun anew.
     driver.on("CreateVolume", Reply::error(Code::Internal, "no"));
     for _ in 0..2 {
-        shell.press("edit CreateVolume\r");
-        shell.expect("INTERNAL: no");
+        shell.enter("edit CreateVolume", ["INTERNAL: no"]);
         let kept = shell.expect(".json)");
         let (_, draft) = kept.rsplit_once('(').unwrap();
         std::fs::remove_file(format!("{draft}.json")).unwrap();
@@ -65,26 +65,24 @@ fn what_does_not_fit_goes_through_the_pager() {
     driver.on("ListVolumes", volumes(&ids));
     // What it gets is marked.
     let csi = Csi::at(driver.endpoint()).env("PAGER", "sed 's/^/~ /'");
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&csi));
     shell.press("help\r");
     assert!(!shell.expect("Ctrl-D leaves.").contains("~ "));
-    shell.expect("\nscripted.example.com> ");
-    shell.press("help controller create-volume\r");
-    shell.expect("~ Usage: controller create-volume");
-    shell.expect(": --help-all");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller ls -o name\r");
-    shell.expect("~ vol-00\n~ vol-01\n");
-    shell.expect("~ vol-39");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
+    shell.enter(
+        "help controller create-volume",
+        ["~ Usage: controller create-volume", ": --help-all", PROMPT],
+    );
+    shell.enter(
+        "controller ls -o name",
+        ["~ vol-00\n~ vol-01\n", "~ vol-39", PROMPT],
+    );
     // Not where the output goes elsewhere, nor without being wanted.
-    shell.press("controller ls -o name | tail -n 30\r");
-    shell.expect("\nvol-10\n");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("set pager off; controller ls -o name\r");
-    shell.expect("\nvol-00\n");
-    shell.expect("\nscripted.example.com> ");
+    shell.enter("controller ls -o name | tail -n 30", ["\nvol-10\n", PROMPT]);
+    shell.enter(
+        "set pager off; controller ls -o name",
+        ["\nvol-00\n", PROMPT],
+    );
 }
 
 #[test]
@@ -97,11 +95,11 @@ fn heads_conditions_and_codes_are_coloured_for_a_person() {
     let entries = [entry("vol-1", false), entry("vol-2", true)];
     driver.on("ListVolumes", json!({ "entries": entries }));
     let typed = |csi: &Csi| {
-        let mut shell = shell(csi);
-        prompted(&mut shell);
-        shell.press("controller ls -o wide; controller get-volume x\r");
-        shell.expect("UNIMPLEMENTED");
-        shell.expect("\nscripted.example.com> ");
+        let mut shell = prompted(shell(csi));
+        shell.enter(
+            "controller ls -o wide; controller get-volume x",
+            ["UNIMPLEMENTED", PROMPT],
+        );
         shell.press(CTRL_D);
         assert!(shell.ends().success());
         shell.raw()
@@ -127,17 +125,12 @@ fn heads_conditions_and_codes_are_coloured_for_a_person() {
 #[test]
 fn what_was_typed_before_is_suggested() {
     let driver = scripted();
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
-    shell.press("identity probe -o jsonl\r");
-    shell.expect("\n{}");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
+    shell.enter("identity probe -o jsonl", ["\n{}", PROMPT]);
     shell.press("ident");
     shell.expect("ity probe -o jsonl");
     // The right arrow takes it.
-    shell.press("\x1b[C\r");
-    shell.expect("\n{}");
-    shell.expect("\nscripted.example.com> ");
+    shell.enter("\x1b[C", ["\n{}", PROMPT]);
     assert_eq!(
         driver
             .calls()
@@ -183,10 +176,8 @@ fn a_dead_endpoint_says_why_at_the_prompt() {
 fn what_was_deferred_runs_when_the_shell_is_left() {
     let driver = scripted();
     driver.on("DeleteVolume", "{}");
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
-    shell.press("defer controller delete-volume a\r");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
+    shell.enter("defer controller delete-volume a", [PROMPT]);
     shell.press(CTRL_D);
     shell.expect("deferred: controller delete-volume a\na deleted\n");
     assert!(shell.ends().success());
@@ -194,11 +185,9 @@ fn what_was_deferred_runs_when_the_shell_is_left() {
 
 /// A shell in which the deletion of two volumes is deferred, b before a.
 fn with_deferred(driver: &ScriptedDriver) -> Terminal {
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     for id in ["a", "b"] {
-        shell.press(&format!("defer controller delete-volume {id}\r"));
-        shell.expect("\nscripted.example.com> ");
+        shell.enter(&format!("defer controller delete-volume {id}"), [PROMPT]);
     }
     shell
 }
@@ -235,12 +224,9 @@ fn what_was_deferred_runs_when_a_signal_ends_the_shell() {
     assert_eq!(deleted(&driver), ["b", "a"].repeat(3));
     // So is a pager, which waits for a person.
     let csi = Csi::at(driver.endpoint()).env("PAGER", "sh -c 'echo reading; exec sleep 1000'");
-    let mut shell = self::shell(&csi);
-    prompted(&mut shell);
-    shell.press("defer controller delete-volume c\r");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("help controller create-volume\r");
-    shell.expect("reading");
+    let mut shell = prompted(self::shell(&csi));
+    shell.enter("defer controller delete-volume c", [PROMPT]);
+    shell.enter("help controller create-volume", ["reading"]);
     shell.signal(Signal::TERM);
     shell.expect("deferred: controller delete-volume c\nc deleted\n");
     assert_eq!(shell.ends().code(), Some(130), "{}", shell.all());
@@ -278,8 +264,7 @@ fn what_was_deferred_has_a_bounded_time_after_a_signal() {
 fn an_id_is_offered_once_on_a_line() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     let offered = "delete-volume vol-1 vol-2 ";
     learns_ids(
         &mut shell,
@@ -287,10 +272,12 @@ fn an_id_is_offered_once_on_a_line() {
         offered,
         "scripted.example.com",
     );
-    shell.press("delete-volume vol-1 \t");
-    shell.expect("delete-volume vol-1 vol-2 ");
-    shell.press(CTRL_C);
-    shell.expect("\nscripted.example.com> ");
+    completes(
+        &mut shell,
+        "delete-volume vol-1 \t",
+        "delete-volume vol-1 vol-2 ",
+        PROMPT,
+    );
     shell.press("wait volume vol-2 \x17\x17volume \t");
     shell.expect("wait volume vol-");
 }
@@ -342,13 +329,15 @@ fn the_columns_of_a_session_are_shown_where_a_reply_has_them() {
     ])
     .exits(2)
     .says("no column \"volume-id\"");
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("set columns volume-id,capac\t\r");
-    shell.expect("set columns volume-id,capacity");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller ls\r");
-    shell.expect("VOLUME ID   CAPACITY\nvol-1       <unset>\n");
+    let mut shell = prompted(shell(&csi));
+    shell.enter(
+        "set columns volume-id,capac\t",
+        ["set columns volume-id,capacity", PROMPT],
+    );
+    shell.enter(
+        "controller ls",
+        ["VOLUME ID   CAPACITY\nvol-1       <unset>\n"],
+    );
 }
 
 #[test]
@@ -357,8 +346,7 @@ fn long_ids_are_listed_in_a_narrow_terminal() {
     let start = "v".repeat(50);
     let ids = ["a", "b", "c"].map(|end| format!("{start}-{end}"));
     driver.on("ListVolumes", volumes(&ids.each_ref().map(String::as_str)));
-    let mut shell = shell_of_size(&Csi::at(driver.endpoint()), 40, 15);
-    prompted(&mut shell);
+    let mut shell = prompted(shell_of_size(&Csi::at(driver.endpoint()), 40, 15));
     let end = "v".repeat(35);
     let last = format!("…{end}-c\n");
     learns_ids(

@@ -12,6 +12,10 @@ use tonic::Code;
 
 pub const CTRL_C: &str = "\x03";
 pub const CTRL_D: &str = "\x04";
+/// The prompt with the name of the scripted driver.
+pub const PROMPT: &str = "\nscripted.example.com> ";
+/// That with the name of the NFS driver.
+const NFS_PROMPT: &str = "\nnfs.csi.internal> ";
 const PARAMS: &str = "--cap 5,mount --params server=localhost,share=/share";
 
 /// A shell in a terminal of 80 columns and 24 rows.
@@ -20,8 +24,9 @@ pub fn shell(csi: &Csi) -> Terminal {
 }
 
 /// Waits for the first prompt with the name of the scripted driver.
-pub fn prompted(shell: &mut Terminal) {
-    prompted_by(shell, "scripted.example.com");
+pub fn prompted(mut shell: Terminal) -> Terminal {
+    prompted_by(&mut shell, "scripted.example.com");
+    shell
 }
 
 /// Waits for the first prompt with the name of a driver. On a busy machine the shell shows another one before, since it does not
@@ -53,6 +58,15 @@ pub fn shell_of_size(csi: &Csi, columns: u16, rows: u16) -> Terminal {
         }
     }
     Terminal::start(&command, columns, rows)
+}
+
+/// These keys complete to that, in a line that is left then.
+#[track_caller]
+pub fn completes(shell: &mut Terminal, keys: &str, completed: &str, prompt: &str) {
+    shell.press(keys);
+    shell.expect(completed);
+    shell.press(CTRL_C);
+    shell.expect(prompt);
 }
 
 /// No file with a request is left where the editor had it.
@@ -97,27 +111,27 @@ fn tab_offers_verbs_flags_values_and_the_driver_s_ids() {
     // The only volume is completed whole.
     shell.press("\t");
     shell.expect(&id[id.len() - 16..]);
-    shell.press("--req-bytes 1 -o na\t\r");
-    shell.expect("-o name ");
-    shell.expect(&id);
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("controller create-volume --req-\t");
-    shell.expect("--req-bytes ");
-    shell.press(CTRL_C);
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("controller create-volume --params server=x,sh\t");
-    shell.expect("server=x,share=");
-    shell.press(CTRL_C);
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("controller create-volume --cap SINGLE_NODE_W\t");
-    shell.expect("SINGLE_NODE_WRITER");
-    shell.press(CTRL_C);
-    shell.expect("\nnfs.csi.internal> ");
+    shell.enter("--req-bytes 1 -o na\t", ["-o name ", &id, NFS_PROMPT]);
+    completes(
+        &mut shell,
+        "controller create-volume --req-\t",
+        "--req-bytes ",
+        NFS_PROMPT,
+    );
+    completes(
+        &mut shell,
+        "controller create-volume --params server=x,sh\t",
+        "server=x,share=",
+        NFS_PROMPT,
+    );
+    completes(
+        &mut shell,
+        "controller create-volume --cap SINGLE_NODE_W\t",
+        "SINGLE_NODE_WRITER",
+        NFS_PROMPT,
+    );
     // What a command wants is hinted at.
-    shell.press("controller delete-volume ");
-    shell.expect("<ID…>");
-    shell.press(CTRL_C);
-    shell.expect("\nnfs.csi.internal> ");
+    completes(&mut shell, "controller delete-volume ", "<ID…>", NFS_PROMPT);
     shell.press(CTRL_D);
     assert!(shell.ends().success());
 }
@@ -128,19 +142,11 @@ fn what_psql_types_is_done_and_completes() {
     driver.on("ListVolumes", volumes(&["vol-1"]));
     let csi = Csi::at(driver.endpoint());
     csi.file("set-up.csi", "print made-it $1\n");
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("\\d\r");
-    shell.expect("\nvol-1 ");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter("\\d", ["\nvol-1 ", PROMPT]);
     // The file, and what the command takes then.
-    shell.press("\\i set\tpvc-1\r");
-    shell.expect("\nmade-it pvc-1");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("\\d \t");
-    shell.expect("\\d vol-1");
-    shell.press(CTRL_C);
-    shell.expect("\nscripted.example.com> ");
+    shell.enter("\\i set\tpvc-1", ["\nmade-it pvc-1", PROMPT]);
+    completes(&mut shell, "\\d \t", "\\d vol-1", PROMPT);
     // Their names, and what follows some.
     for (typed, completed) in [
         ("\\conni\t", "\\conninfo "),
@@ -148,19 +154,14 @@ fn what_psql_types_is_done_and_completes() {
         ("\\pset f\tya\t", "\\pset format yaml "),
         ("\\x of\t", "\\x off "),
     ] {
-        shell.press(typed);
-        shell.expect(completed);
-        shell.press(CTRL_C);
-        shell.expect("\nscripted.example.com> ");
+        completes(&mut shell, typed, completed, PROMPT);
     }
     shell.press("\\\t\t");
     shell.expect("\\conninfo");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     shell.press(CTRL_C);
-    shell.expect("\nscripted.example.com> ");
-    shell.press("\\o out\r");
-    shell.expect("\\o is psql's; here: > FILE");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
+    shell.enter("\\o out", ["\\o is psql's; here: > FILE", PROMPT]);
     shell.press("\\q\r");
     assert!(shell.ends().success());
 }
@@ -172,10 +173,11 @@ fn variables_and_values_of_settings_complete_and_no_flags_that_nobody_types() {
     let csi = Csi::at(driver.endpoint());
     csi.run("context add laboratory --endpoint mock:")
         .succeeds();
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("all = list-volumes -o name\r");
-    shell.expect("\nvol-1\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter(
+        "all = list-volumes -o name",
+        ["\nvol-1\nscripted.example.com> "],
+    );
     for (typed, completed) in [
         ("print $all.ent\t", "$all.entries"),
         ("print \"all: $all.ent\t", "\"all: $all.entries"),
@@ -185,13 +187,10 @@ fn variables_and_values_of_settings_complete_and_no_flags_that_nobody_types() {
         ("connect lab\t", "connect laboratory "),
         ("connect mo\t", "connect mock:"),
     ] {
-        shell.press(typed);
-        shell.expect(completed);
-        shell.press(CTRL_C);
-        shell.expect("\nscripted.example.com> ");
+        completes(&mut shell, typed, completed, PROMPT);
     }
     shell.press("assert \t\t1\r");
-    let shown = shell.expect("\nscripted.example.com> ");
+    let shown = shell.expect(PROMPT);
     assert!(!shown.contains("--"), "{shown}");
 }
 
@@ -201,12 +200,11 @@ fn ids_of_any_letters_complete_and_arrive() {
         let driver = scripted();
         driver.on("ListVolumes", volumes(&[id]));
         driver.on("DeleteVolume", "{}");
-        let mut shell = shell(&Csi::at(driver.endpoint()));
-        prompted(&mut shell);
+        let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
         // A completion has a limit of its own, which a busy machine may pass: then there is no id.
         until("the command arrives with the id", || {
             shell.press("controller rm \t\r");
-            let shown = shell.expect("\nscripted.example.com> ");
+            let shown = shell.expect(PROMPT);
             shown.contains("deleted")
         });
         let requests = driver.requests();
@@ -221,8 +219,7 @@ fn ids_of_any_letters_complete_and_arrive() {
 fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-1", "vol-2"]));
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     learns_ids(
         &mut shell,
         "controller rm \t\t",
@@ -235,7 +232,7 @@ fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
     shell.expect("vol-1  vol-2");
     shell.expect("controller rm vol-");
     shell.press(CTRL_C);
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     // ListSnapshots is not served; nothing is said of it.
     shell.press("controller delete-snapshot \t");
     driver.wait_for_call("ListSnapshots");
@@ -248,11 +245,8 @@ fn several_ids_are_listed_and_a_driver_that_cannot_list_is_silent() {
 fn an_id_seen_in_a_reply_is_offered_though_the_driver_cannot_list() {
     let driver = scripted();
     driver.on("CreateVolume", r#"{"volume": {"volumeId": "seen-1"}}"#);
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
-    shell.press("controller create-volume x\r");
-    shell.expect("seen-1");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
+    shell.enter("controller create-volume x", ["seen-1", PROMPT]);
     shell.press("node stats \t");
     shell.expect("node stats seen-1");
 }
@@ -267,18 +261,23 @@ fn replies_are_values() {
         "vol = controller create-volume größe-1 {PARAMS}\r"
     ));
     shell.expect("VOLUME ID");
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("controller get-volume $vol.vol\t.volume_i\t --columns CONTEXT --no-headers\r");
-    shell.expect("größe-1");
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("controller get-volume $vol.volume.id\r");
-    shell.expect("$vol.volume has no field \"id\"; it has capacity_bytes, volume_id");
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("vars\r");
-    shell.expect("$vol  CreateVolumeResponse");
-    shell.expect("\nnfs.csi.internal> ");
-    shell.press("assert $_.volume.volumeId == $vol.volume.volume_id\r");
-    shell.expect("\nnfs.csi.internal> ");
+    shell.expect(NFS_PROMPT);
+    shell.enter(
+        "controller get-volume $vol.vol\t.volume_i\t --columns CONTEXT --no-headers",
+        ["größe-1", NFS_PROMPT],
+    );
+    shell.enter(
+        "controller get-volume $vol.volume.id",
+        [
+            "$vol.volume has no field \"id\"; it has capacity_bytes, volume_id",
+            NFS_PROMPT,
+        ],
+    );
+    shell.enter("vars", ["$vol  CreateVolumeResponse", NFS_PROMPT]);
+    shell.enter(
+        "assert $_.volume.volumeId == $vol.volume.volume_id",
+        [NFS_PROMPT],
+    );
     shell.press("exit\r");
     assert!(shell.ends().success());
     assert!(!shell.all().contains("assertion failed"));
@@ -287,14 +286,13 @@ fn replies_are_values() {
 #[test]
 fn what_is_typed_ahead_is_done_in_its_order() {
     let driver = scripted();
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     // At once, as a paste that is not bracketed.
     shell.press("print o-ne\rprint t-wo\rprint th-ree\r");
     for shown in ["\no-ne", "\nt-wo", "\nth-ree"] {
         shell.expect(shown);
     }
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     // While a call runs: it is over when its answer comes.
     let (answer, answered) = mpsc::channel();
     driver.answer("GetCapacity", move |_| {
@@ -309,7 +307,7 @@ fn what_is_typed_ahead_is_done_in_its_order() {
     }
     answer.send(()).unwrap();
     shell.expect("INTERNAL");
-    for shown in ["\nfo-ur", "\nfi-ve", "\nscripted.example.com> "] {
+    for shown in ["\nfo-ur", "\nfi-ve", PROMPT] {
         shell.expect(shown);
     }
     shell.press(CTRL_D);
@@ -320,22 +318,21 @@ fn what_is_typed_ahead_is_done_in_its_order() {
 fn ctrl_c_throws_away_what_is_typed_ahead() {
     let driver = scripted();
     driver.on("GetCapacity", Reply::never());
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     // One line comes with the call's own, the other while it runs.
     shell.press("controller get-capacity\rprint with-it\r");
     driver.wait_for_call("GetCapacity");
     shell.press("print mean-while\r");
     shell.press(CTRL_C);
     shell.expect("interrupted");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     shell.press("print after-wards\r");
     let shown = shell.expect("\nafter-wards");
     assert!(
         !shown.contains("\nwith-it") && !shown.contains("\nmean-while"),
         "{shown}"
     );
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     shell.press(CTRL_D);
     assert!(shell.ends().success());
 }
@@ -344,20 +341,17 @@ fn ctrl_c_throws_away_what_is_typed_ahead() {
 fn ctrl_c_drops_a_line_and_cancels_a_call() {
     let driver = scripted();
     driver.on("GetCapacity", Reply::never());
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     shell.press("no such line");
     shell.press(CTRL_C);
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     shell.press("controller get-capacity\r");
     driver.wait_for_call("GetCapacity");
     shell.press(CTRL_C);
     shell.expect("interrupted");
     driver.wait_for_cancellation("GetCapacity");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("identity probe\r");
-    shell.expect("READY\ntrue");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
+    shell.enter("identity probe", ["READY\ntrue", PROMPT]);
     shell.press(CTRL_D);
     assert!(shell.ends().success());
     assert!(!shell.all().contains("unrecognized"), "{}", shell.all());
@@ -368,49 +362,41 @@ fn a_driver_may_go_and_come_back() {
     let mut driver = Driver::with_local_share();
     let mut shell = shell(&Csi::at(&driver.endpoint()));
     prompted_by(&mut shell, "nfs.csi.internal");
-    shell.press("identity probe\r");
-    shell.expect("READY");
-    shell.expect("\nnfs.csi.internal> ");
+    shell.enter("identity probe", ["READY", NFS_PROMPT]);
     driver.kill();
-    shell.press("identity probe\r");
-    shell.expect("UNAVAILABLE");
-    shell.expect("(no answer)> ");
+    shell.enter("identity probe", ["UNAVAILABLE", "(no answer)> "]);
     driver.restart();
-    shell.press("identity probe\r");
-    shell.expect("READY");
-    shell.expect("\nnfs.csi.internal> ");
+    shell.enter("identity probe", ["READY", NFS_PROMPT]);
 }
 
 #[test]
 fn a_secret_is_in_no_history() {
     let driver = scripted();
     let csi = Csi::at(driver.endpoint());
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("controller create-volume x --request '{\"secrets\": {\"key\": \"hunter2\"}}'\r");
-    shell.expect("holds secrets");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller create-volume x --params password=hunter2\r");
-    shell.expect("UNIMPLEMENTED");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("\\set password hunter2\r");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller create-volume y --secrets-prompt key\r");
-    shell.expect("key: ");
-    shell.press("hunter2\r");
-    shell.expect("UNIMPLEMENTED");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter(
+        "controller create-volume x --request '{\"secrets\": {\"key\": \"hunter2\"}}'",
+        ["holds secrets", PROMPT],
+    );
+    shell.enter(
+        "controller create-volume x --params password=hunter2",
+        ["UNIMPLEMENTED", PROMPT],
+    );
+    shell.enter("\\set password hunter2", [PROMPT]);
+    shell.enter("controller create-volume y --secrets-prompt key", ["key: "]);
+    shell.enter("hunter2", ["UNIMPLEMENTED", PROMPT]);
     shell.press("history\r");
     let listed = shell.expect("history\n");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     assert!(!listed.contains("hunter2"));
     // Recall finds the last line that was kept.
-    shell.press("!con\r");
-    shell.expect("controller create-volume y --secrets-prompt key");
-    shell.expect("key: ");
+    shell.enter(
+        "!con",
+        ["controller create-volume y --secrets-prompt key", "key: "],
+    );
     shell.press(CTRL_C);
     shell.expect("interrupted");
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     shell.press(CTRL_D);
     assert!(shell.ends().success());
     let kept = history(&csi);
@@ -420,10 +406,8 @@ fn a_secret_is_in_no_history() {
     let mode = file.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // The next session knows it.
-    let mut next = self::shell(&csi);
-    prompted(&mut next);
-    next.press("history\r");
-    next.expect("--secrets-prompt key");
+    let mut next = prompted(self::shell(&csi));
+    next.enter("history", ["--secrets-prompt key"]);
 }
 
 #[test]
@@ -431,39 +415,28 @@ fn lines_go_on_and_output_goes_elsewhere() {
     let driver = scripted();
     driver.on("ListVolumes", volumes(&["vol-2", "vol-1"]));
     let csi = Csi::at(driver.endpoint());
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("identity \\\r");
-    shell.expect("...> ");
-    shell.press("probe # really\r");
-    shell.expect("READY");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller ls -o name | sort | head -n 1\r");
-    shell.expect("\nvol-1");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller ls -o name > ids\r");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("timing on; identity probe\r");
-    shell.expect("time: ");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("controller ls | no-such-program\r");
-    shell.expect("no-such-program cannot be started");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("set output json\r");
-    shell.expect("\nscripted.example.com> ");
-    shell.press("set\r");
-    shell.expect("output        json");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter("identity \\", ["...> "]);
+    shell.enter("probe # really", ["READY", PROMPT]);
+    shell.enter(
+        "controller ls -o name | sort | head -n 1",
+        ["\nvol-1", PROMPT],
+    );
+    shell.enter("controller ls -o name > ids", [PROMPT]);
+    shell.enter("timing on; identity probe", ["time: ", PROMPT]);
+    shell.enter(
+        "controller ls | no-such-program",
+        ["no-such-program cannot be started", PROMPT],
+    );
+    shell.enter("set output json", [PROMPT]);
+    shell.enter("set", ["output        json", PROMPT]);
     // The end of the input drops a line that goes on, and not the shell.
-    shell.press("print 'a\r");
-    shell.expect("...> ");
+    shell.enter("print 'a", ["...> "]);
     shell.press(CTRL_D);
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     // Each line that goes on has a prompt of its own, and Tab knows those before.
-    shell.press("identity \\\r");
-    shell.expect("\n                 ...> ");
-    shell.press("pro\t\r");
-    shell.expect("\n{}");
+    shell.enter("identity \\", ["\n                 ...> "]);
+    shell.enter("pro\t", ["\n{}"]);
     let ids = std::fs::read_to_string(csi.home().join("ids")).unwrap();
     assert_eq!(ids, "vol-2\nvol-1\n");
 }
@@ -475,17 +448,22 @@ fn watch_shows_until_ctrl_c() {
         "ListVolumes",
         [volumes(&["vol-1"]), volumes(&["vol-1", "vol-2"])],
     );
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
-    shell.press("watch -n 0.1 controller ls -o name\r");
-    shell.expect("every 0.1 s: controller ls -o name\n\n  vol-1\n");
-    shell.expect("  vol-1\n* vol-2\n");
-    shell.expect("  vol-1\n  vol-2\n");
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
+    shell.enter(
+        "watch -n 0.1 controller ls -o name",
+        [
+            "every 0.1 s: controller ls -o name\n\n  vol-1\n",
+            "  vol-1\n* vol-2\n",
+            "  vol-1\n  vol-2\n",
+        ],
+    );
     shell.press(CTRL_C);
-    shell.expect("\nscripted.example.com> ");
+    shell.expect(PROMPT);
     // Nor is there anybody who watches behind a program that has ended.
-    shell.press("watch -n 0.1 controller ls -o name | true\r");
-    shell.expect("scripted.example.com> ");
+    shell.enter(
+        "watch -n 0.1 controller ls -o name | true",
+        ["scripted.example.com> "],
+    );
 }
 
 #[test]
@@ -496,11 +474,8 @@ fn an_edited_request_is_sent() {
         "EDITOR",
         "sed -i 's/\"name\": \"\"/\"name\": \"edited\"/; s/\"secrets\": {}/\"secrets\": {\"k\": \"hunter2\"}/'",
     );
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("edit create-volume\r");
-    shell.expect("VOLUME ID");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter("edit create-volume", ["VOLUME ID", PROMPT]);
     let requests = driver.requests();
     let request = requests.last().unwrap().decode::<v1::CreateVolumeRequest>();
     assert_eq!(request.name, "edited");
@@ -521,15 +496,9 @@ fn any_terminal_will_do() {
         ("X", "", 40, 15),
     ] {
         let csi = Csi::at(driver.endpoint()).env(name, value);
-        let mut shell = shell_of_size(&csi, columns, rows);
-        prompted(&mut shell);
-        shell.press("controller ls\r");
-        shell.expect("VOLUME ID");
-        shell.expect("vol-1");
-        shell.expect("\nscripted.example.com> ");
-        shell.press("help\r");
-        shell.expect("Ctrl-D leaves.");
-        shell.expect("\nscripted.example.com> ");
+        let mut shell = prompted(shell_of_size(&csi, columns, rows));
+        shell.enter("controller ls", ["VOLUME ID", "vol-1", PROMPT]);
+        shell.enter("help", ["Ctrl-D leaves.", PROMPT]);
         shell.press(CTRL_D);
         assert!(shell.ends().success(), "{name} {columns}");
     }
@@ -540,11 +509,14 @@ fn a_table_that_is_too_wide_becomes_records() {
     let driver = scripted();
     let long = "v".repeat(70);
     driver.on("ListVolumes", volumes(&[&long, "vol-2"]));
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
-    shell.press("controller ls\r");
-    shell.expect(&format!("VOLUME ID   {long}\nCAPACITY"));
-    shell.expect("\n\nVOLUME ID   vol-2\n");
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
+    shell.enter(
+        "controller ls",
+        [
+            &format!("VOLUME ID   {long}\nCAPACITY"),
+            "\n\nVOLUME ID   vol-2\n",
+        ],
+    );
 }
 
 #[test]
@@ -553,9 +525,10 @@ fn a_termination_at_the_prompt_ends_it_also_after_a_lifecycle() {
     let csi = Csi::at(&driver.endpoint());
     let mut terminal = shell(&csi);
     terminal.expect("> ");
-    terminal.press("lifecycle --params server=localhost,share=/share\r");
-    terminal.expect("controller delete-volume");
-    terminal.expect("> ");
+    terminal.enter(
+        "lifecycle --params server=localhost,share=/share",
+        ["controller delete-volume", "> "],
+    );
     terminal.signal(rustix::process::Signal::TERM);
     assert!(!terminal.ends().success());
 }

@@ -1,6 +1,6 @@
 //! Signals end `csi` where something stands still: a file that it reads, a program that it waits for, a pipe that nobody empties.
 
-use crate::shell_terminal::{CTRL_C, prompted, scripted, shell};
+use crate::shell_terminal::{CTRL_C, PROMPT, prompted, scripted, shell};
 use crate::support::PATIENCE;
 use crate::support::executable;
 use crate::support::patience::until;
@@ -177,18 +177,18 @@ fn what_stands_still_arrives_when_it_moves() {
 #[test]
 fn ctrl_c_ends_a_command_that_reads_the_terminal() {
     let driver = scripted();
-    let mut shell = shell(&Csi::at(driver.endpoint()));
-    prompted(&mut shell);
+    let mut shell = prompted(shell(&Csi::at(driver.endpoint())));
     for _ in 0..2 {
-        shell.press("print ready; controller create-volume x --request -\r");
-        shell.expect("\nready\n");
+        shell.enter(
+            "print ready; controller create-volume x --request -",
+            ["\nready\n"],
+        );
         shell.press(CTRL_C);
         shell.expect("interrupted");
         shell.expect("scripted.example.com> ");
     }
     // What is typed then is a line of the shell's again.
-    shell.press("print still here\r");
-    shell.expect("\nstill here\n");
+    shell.enter("print still here", ["\nstill here\n"]);
 }
 
 #[test]
@@ -212,10 +212,8 @@ fn a_signal_ends_the_editor_and_then_the_shell() {
     let driver = scripted();
     let csi = Csi::at(driver.endpoint()).env("EDITOR", "./stubborn");
     stubborn(&csi);
-    let mut shell = shell(&csi);
-    prompted(&mut shell);
-    shell.press("defer print deferred\r");
-    shell.expect("\nscripted.example.com> ");
+    let mut shell = prompted(shell(&csi));
+    shell.enter("defer print deferred", [PROMPT]);
     shell.press("edit CreateVolume\r");
     let program = started(&csi);
     shell.signal(Signal::TERM);

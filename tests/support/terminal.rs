@@ -139,6 +139,15 @@ impl Terminal {
         new[..at].to_owned()
     }
 
+    /// Types a line, and waits until each of these texts is shown, one after the other.
+    #[track_caller]
+    pub fn enter<const N: usize>(&mut self, line: &str, shown: [&str; N]) {
+        self.press(&format!("{line}\r"));
+        for text in shown {
+            self.expect(text);
+        }
+    }
+
     /// Everything shown so far.
     pub fn all(&self) -> String {
         let state = self.shown.0.lock().unwrap_or_else(PoisonError::into_inner);
