@@ -202,7 +202,7 @@ fn every_kind_of_endpoint_on_either_side() {
 #[test]
 fn tls_flags_hold_for_the_driver() {
     let certificates = crate::support::certificates::Certificates::new();
-    let driver = ScriptedDriver::tls(&certificates, true);
+    let driver = ScriptedDriver::tls(&certificates);
     plugin_info(&driver);
     let flag = |name: &str| certificates.file(name).display().to_string();
     let flags = format!(

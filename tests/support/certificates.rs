@@ -46,8 +46,8 @@ impl Certificates {
         std::fs::write(self.file(name), pem).expect("a file in a new folder");
     }
 
-    /// What a server needs to speak TLS with ALPN `h2`.
-    pub(super) fn server_config(&self, client_auth: bool) -> Arc<ServerConfig> {
+    /// What a server needs to speak TLS with ALPN `h2` to clients of this authority.
+    pub(super) fn server_config(&self) -> Arc<ServerConfig> {
         let certificate = |name: &str| {
             CertificateDer::from_pem_file(self.file(name)).expect("a certificate as PEM")
         };
@@ -56,17 +56,13 @@ impl Certificates {
         let config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
             .expect("versions that the provider has");
-        let config = if client_auth {
-            let mut roots = RootCertStore::empty();
-            roots.add(certificate("ca.pem")).expect("an authority");
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                .build()
-                .expect("an authority for clients");
-            config.with_client_cert_verifier(verifier)
-        } else {
-            config.with_no_client_auth()
-        };
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate("ca.pem")).expect("an authority");
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .expect("an authority for clients");
         let mut config = config
+            .with_client_cert_verifier(verifier)
             .with_single_cert(vec![certificate("server.pem")], key)
             .expect("a key that fits its certificate");
         config.alpn_protocols = vec![b"h2".to_vec()];

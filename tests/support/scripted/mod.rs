@@ -131,10 +131,10 @@ impl ScriptedDriver {
         Self::start(|_| Listener::tcp())
     }
 
-    /// A driver on a free TCP port of 127.0.0.1 that speaks TLS as the server of `certificates`; with `client_auth` it
-    /// accepts only clients of the same authority.
-    pub fn tls(certificates: &Certificates, client_auth: bool) -> Self {
-        let config = certificates.server_config(client_auth);
+    /// A driver on a free TCP port of 127.0.0.1 that speaks TLS as the server of `certificates`, and accepts only clients of
+    /// the same authority.
+    pub fn tls(certificates: &Certificates) -> Self {
+        let config = certificates.server_config();
         Self::start(|_| Listener::tls(config))
     }
 
