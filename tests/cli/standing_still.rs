@@ -63,6 +63,7 @@ fn a_second_signal_ends_a_tool_that_nobody_reads() {
         "-e mock: sanity",
         "-e mock: bench identity probe --count 50",
         "-e mock: lifecycle",
+        "-e mock: identity plugin-info",
     ] {
         let csi = Csi::new();
         let (_output, stdout) = full_pipe();

@@ -1,13 +1,9 @@
 //! Words and manners: helps, waiting, useless flags, and how a stuck program ends.
 
-use crate::support::patience::{in_time, up_to_a_limit};
+use crate::support::patience::up_to_a_limit;
 use crate::support::program::Csi;
 use crate::support::scripted::{Reply, ScriptedDriver};
-use rustix::process::Signal;
 use serde_json::json;
-use std::io::{BufRead, BufReader};
-use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
 
 #[test]
 fn few_open_files_are_told_and_no_panic() {
@@ -270,28 +266,6 @@ fn json_carries_nothing_that_a_terminal_acts_on() {
         assert!(output.stdout.contains("a\\u009b31m\\u202ez"), "{output}");
         assert_eq!(output.json()["name"], name);
     }
-}
-
-#[test]
-fn a_second_signal_ends_a_program_that_nobody_reads_from() {
-    let driver = ScriptedDriver::unix();
-    let ids = (0..10_000).map(|number| format!("volume-{number:0>100}"));
-    driver.on("ListVolumes", Reply::volumes(ids, ""));
-    let csi = Csi::at(driver.endpoint());
-    let mut command = csi.command();
-    command
-        .args(["controller", "list-volumes", "--no-headers"])
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let pid = rustix::process::Pid::from_child(&child);
-    // One line has come, the pipe is full, and more is not read: the program sits in its write.
-    let mut out = BufReader::with_capacity(64, child.stdout.take().unwrap());
-    out.read_line(&mut String::new()).unwrap();
-    for signal in [Signal::TERM, Signal::INT] {
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-    let status = in_time("two signals end it", move || child.wait().unwrap());
-    assert!(matches!(status.signal(), Some(2 | 15)), "{status}");
 }
 
 #[test]
