@@ -16,16 +16,6 @@ fn a_lifecycle_uses_every_capability_and_leaves_nothing() {
 }
 
 #[test]
-fn a_driver_that_only_publishes_is_enough_for_a_lifecycle_of_a_volume_that_exists() {
-    let driver = ReferenceDriver::start(Options::minimal());
-    let csi = Csi::at(&driver.endpoint());
-    csi.run("controller list-volumes")
-        .exits(64 + 12)
-        .says("UNIMPLEMENTED");
-    csi.run("node get-info").succeeds();
-}
-
-#[test]
 fn volumes_outlive_a_restart() {
     let mut driver = ReferenceDriver::start(Options::default());
     let csi = Csi::at(&driver.endpoint());
