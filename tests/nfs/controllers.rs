@@ -1,35 +1,47 @@
 //! Two controllers of one share, as after a move or in a split cluster. Each has an NFS mount with a superblock of its
 //! own, hence caches of its own: otherwise they would see each other's files through one cache and test nothing.
 
-use crate::scene::{HOSTILE_OPTIONS, Share, Version, list, try_create, volume};
+use crate::scene::{
+    HOSTILE_OPTIONS, Share, Version, Volume, call, list, refused, try_create, try_delete,
+};
 use crate::support::driver::Driver;
-use crate::support::program::Csi;
+use csi_proto::v1::{ControllerGetVolumeRequest, ControllerGetVolumeResponse};
 use rustix::fs::{Dev, stat, statfs};
 use std::collections::BTreeSet;
 use std::fs;
+use tonic::{Code, Status};
 
-struct Controller {
-    driver: Driver,
-    csi: Csi,
-}
+struct Controller(Driver);
 
 fn two_controllers(share: &Share) -> [Controller; 2] {
     let version = share.options().split(',').next().unwrap();
     let named = format!("test=127.0.0.1:{},{version}", share.path());
-    [(), ()].map(|()| {
-        let driver = Driver::with_args(&["--mode", "controller", "--share", &named]);
-        Controller {
-            csi: Csi::patiently_at(&driver.endpoint()),
-            driver,
-        }
-    })
+    let arguments = ["--mode", "controller", "--share", &named];
+    [(), ()].map(|()| Controller(Driver::with_args(&arguments)))
 }
 
 impl Controller {
+    fn create(&self, share: &Share, name: &str) -> Volume {
+        try_create(&self.0, share, name).unwrap()
+    }
+
+    fn delete(&self, volume: &Volume) {
+        try_delete(&self.0, volume).unwrap();
+    }
+
+    fn get(&self, volume: &Volume) -> Result<ControllerGetVolumeResponse, Status> {
+        let volume_id = volume.id.clone();
+        call(&self.0, ControllerGetVolumeRequest { volume_id })
+    }
+
+    fn list(&self) -> Vec<String> {
+        list(&self.0)
+    }
+
     /// The devices of the NFS mounts that the controller has open.
     fn superblocks(&self) -> BTreeSet<Dev> {
         const NFS_SUPER_MAGIC: u64 = 0x6969;
-        let pid = self.driver.process().pid().as_raw_nonzero();
+        let pid = self.0.process().pid().as_raw_nonzero();
         let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         descriptors
             .flatten()
@@ -48,20 +60,18 @@ fn find_what_the_other_has_made_anew(version: Version) {
     let controllers = two_controllers(&share);
     // From here on each has opened the share with the options of volumes.
     for (number, controller) in controllers.iter().enumerate() {
-        try_create(&controller.csi, &share, &format!("stays-{number}")).succeeds();
+        controller.create(&share, &format!("stays-{number}"));
     }
     for round in 0..4 {
         let (one, other) = (&controllers[round % 2], &controllers[(round + 1) % 2]);
-        let call =
-            |who: &Controller, rpc: &str, id: &str| who.csi.run_args(["controller", rpc, id]);
         let name = format!("pvc-{}", round / 2);
-        let old = volume(&try_create(&one.csi, &share, &name).succeeds());
-        call(other, "get-volume", &old.id).succeeds();
-        call(one, "delete-volume", &old.id).succeeds();
-        let new = volume(&try_create(&one.csi, &share, &name).succeeds());
-        call(other, "get-volume", &new.id).succeeds();
-        call(other, "delete-volume", &new.id).succeeds();
-        call(one, "get-volume", &new.id).exits(64 + 5);
+        let old = one.create(&share, &name);
+        other.get(&old).unwrap();
+        one.delete(&old);
+        let new = one.create(&share, &name);
+        other.get(&new).unwrap();
+        other.delete(&new);
+        refused(one.get(&new), Code::NotFound, &[]);
         let left = share.entries();
         assert_eq!(left.len(), 2, "round {round}: {left:?}");
     }
@@ -82,8 +92,8 @@ fn see_each_others_work_at_once() {
     let share = Share::new("two", Version::V4_2);
     let [first, second] = two_controllers(&share);
     // Both look before, so that each has cached that there is nothing.
-    assert_eq!(list(&first.csi), [""; 0]);
-    assert_eq!(list(&second.csi), [""; 0]);
+    assert_eq!(first.list(), [""; 0]);
+    assert_eq!(second.list(), [""; 0]);
 
     for round in 0..4 {
         let (one, other) = if round % 2 == 0 {
@@ -91,16 +101,12 @@ fn see_each_others_work_at_once() {
         } else {
             (&second, &first)
         };
-        let created = volume(&try_create(&one.csi, &share, "pvc-1").succeeds());
-        assert_eq!(list(&other.csi), [created.id.as_str()], "round {round}");
-        assert_eq!(
-            volume(&try_create(&other.csi, &share, "pvc-1").succeeds()),
-            created
-        );
-        let delete = ["controller", "delete-volume", &created.id];
-        other.csi.run_args(delete).succeeds();
-        assert_eq!(list(&one.csi), [""; 0], "round {round}");
-        one.csi.run_args(delete).succeeds();
+        let created = one.create(&share, "pvc-1");
+        assert_eq!(other.list(), [created.id.as_str()], "round {round}");
+        assert_eq!(other.create(&share, "pvc-1"), created);
+        other.delete(&created);
+        assert_eq!(one.list(), [""; 0], "round {round}");
+        one.delete(&created);
     }
 
     let (first, second) = (first.superblocks(), second.superblocks());

@@ -1,11 +1,13 @@
 //! Servers and shares that are not there: the error comes in time and names what is wrong, and nothing stays mounted.
 
-use crate::scene::{Scene, Version, Volume};
+use crate::scene::{Scene, Version, Volume, refused};
+use crate::support::calls::{self, Map};
 use crate::support::patience::until;
-use crate::support::program::{Csi, Output};
 use crate::support::unserved;
+use csi_proto::v1::{CreateVolumeRequest, NodePublishVolumeRequest};
 use std::fs;
 use std::net::TcpListener;
+use tonic::{Code, Status};
 
 /// The time that the driver has for a mount in these tests; the kernel's own is some minutes.
 const MOUNT_TIMEOUT: &str = "3s";
@@ -14,40 +16,31 @@ fn scene(name: &str) -> Scene {
     Scene::with_driver(name, Version::V4_2, &["--mount-timeout", MOUNT_TIMEOUT])
 }
 
-/// Creating and publishing from there fail with messages of the driver's that contain `named`: before the deadline of the
-/// call, of which the client would say so.
+/// A volume that was made by hand, with these options of mount.
+fn by_hand(server: &str, share: &str, options: &str) -> Volume {
+    let (id, options) = ("by-hand".to_owned(), ("mountOptions", options));
+    let context = calls::map(&[("server", server), ("share", share), options]);
+    Volume { id, context }
+}
+
+/// Creating and publishing from there fail with messages of the driver's that contain `named`.
 fn fails_naming(scene: &Scene, server: &str, share: &str, options: &str, named: &str) {
-    let fails = |output: Output| {
-        assert!(output.code > 64, "{output}");
-        let output = output.says(named);
-        assert!(!output.stderr.contains("within the deadline"), "{output}");
+    let fails = |status: Status| {
+        assert!(status.message().contains(named), "{status}");
     };
-    let volume = Volume {
-        id: "somewhere".into(),
-        context: vec![
-            format!("server={server}"),
-            format!("share={share}"),
-            format!("mountOptions={options}"),
-        ],
-    };
-    fails(scene.try_publish(&volume, "target", &[]));
+    let volume = by_hand(server, share, options);
+    fails(scene.try_publish(&volume, "target").unwrap_err());
     scene.has_no_mounts();
     // The helper that was to mount may be on its way to its end still, on a busy machine.
     until("it is unpublished", || {
-        let output = scene.try_unpublish(&volume, "target");
-        assert!([0, 64 + 10].contains(&output.code), "{output}");
-        output.code == 0
+        let answer = scene.try_unpublish(&volume, "target");
+        if let Err(status) = &answer {
+            assert_eq!(status.code(), Code::Aborted, "{status}");
+        }
+        answer.is_ok()
     });
-    let params = format!("server={server},share={share},mountOptions={options}");
-    fails(scene.csi.run_args([
-        "controller",
-        "create-volume",
-        "pvc-1",
-        "--cap",
-        "5,mount",
-        "--params",
-        &params,
-    ]));
+    let request = calls::volume("pvc-1", &volume.context);
+    fails(scene.call(request).unwrap_err());
 }
 
 #[test]
@@ -114,45 +107,36 @@ fn an_export_whose_folder_was_made_anew() {
     until("it is gone", || fs::remove_dir_all(folder).is_ok());
     fs::create_dir(folder).unwrap();
     // What is there now is seen at once: a share without records, where there were some.
-    let failed = scene.try_delete(&volume).exits(64 + 9);
-    failed.says("missing on the share");
+    let missing = scene.try_delete(&volume);
+    refused(missing, Code::FailedPrecondition, &["missing on the share"]);
     assert!(scene.share.entries().is_empty());
 }
 
 /// Kerberos without its daemon, and with one that has no key. One test, because all see the same daemon.
 #[test]
 fn kerberos_that_does_not_work_here() {
-    let refused = |scene: &Scene, option: &str, says: &[&str]| {
+    let is_refused = |scene: &Scene, option: &str, says: &[&str]| {
         let options = format!("vers=4.2,sec={option}");
-        let volume = Volume {
-            id: "by-hand".into(),
-            context: vec![
-                format!("server=127.0.0.1,share={}", scene.share.path()),
-                format!("\"mountOptions={options}\""),
-            ],
-        };
-        let output = scene.try_publish(&volume, "target", &[]).exits(64 + 9);
-        says.iter().fold(output, |output, word| output.says(word));
+        let volume = by_hand("127.0.0.1", scene.share.path(), &options);
+        let published = scene.try_publish(&volume, "target");
+        refused(published, Code::FailedPrecondition, says);
         scene.has_no_mounts();
-        let params = format!("server=127.0.0.1,share={}", scene.share.path());
-        let params = format!("{params},\"mountOptions={options}\"");
-        let mut create = vec!["controller", "create-volume", "pvc-1", "--cap", "5,mount"];
-        create.extend(["--params", params.as_str()]);
-        scene.csi.run_args(create).exits(64 + 9).says(says[0]);
+        let created = scene.call(calls::volume("pvc-1", &volume.context));
+        refused(created, Code::FailedPrecondition, &says[..1]);
     };
     // The kernel asks for the daemon before it refuses, which takes a busy machine longer than a server that is not there.
     let scene = Scene::new("kerberos", Version::V4_2);
     for option in ["krb5", "krb5i", "krb5p"] {
-        refused(
+        is_refused(
             &scene,
             option,
             &["rpc.gssd, which does not run", "nfs-common"],
         );
     }
     let daemon = Daemon::start();
-    refused(&scene, "krb5", &["rpc.gssd", "/etc/krb5.keytab"]);
+    is_refused(&scene, "krb5", &["rpc.gssd", "/etc/krb5.keytab"]);
     drop(daemon);
-    refused(&scene, "krb5", &["rpc.gssd, which does not run"]);
+    is_refused(&scene, "krb5", &["rpc.gssd, which does not run"]);
 }
 
 /// The kernel repeats pieces of what it does not understand, and options come from secrets too.
@@ -171,6 +155,19 @@ fn no_part_of_an_options_value_is_told() {
         ("hunter2", "hunter2"),
         (&format!("port={port}"), port.as_str()),
     ];
+    let place = [("server", "127.0.0.1"), ("share", scene.share.path())];
+    let volume = Volume {
+        id: "by-hand".to_owned(),
+        context: calls::map(&place),
+    };
+    let secret = |option: &str| -> Map {
+        let options = format!("vers=4.2,{option}");
+        calls::map(&[("mountOptions", &options)])
+    };
+    let creating = |secrets: Map| CreateVolumeRequest {
+        secrets,
+        ..calls::volume("v", &volume.context)
+    };
     for (option, value) in shapes {
         // A name that no client knows may be a word of a secret too.
         let name = option.split('=').next().unwrap();
@@ -179,36 +176,23 @@ fn no_part_of_an_options_value_is_told() {
         } else {
             name
         };
-        let csi = Csi::patiently_at(&scene.driver.endpoint()).env(
-            "X_CSI_SECRETS",
-            format!("\"mountOptions=vers=4.2,{option}\""),
-        );
-        let place = format!("server=127.0.0.1,share={}", scene.share.path());
-        let target = scene.driver.target("target").to_str().unwrap().to_owned();
-        let publish = ["node", "publish", "by-hand", "--target-path", &target];
-        let publish = [&publish[..], &["--vol-context", &place]].concat();
-        let create = ["controller", "create-volume", "v", "--params", &place];
-        for call in [&publish[..], &create] {
-            let failed = csi.run_args([call, &["--cap", "5,mount"]].concat());
-            assert!(failed.code > 64, "{option}: {failed}");
-            assert!(!tells(&failed.stderr, value), "{option}: {failed}");
-            assert!(failed.stderr.contains(told), "{option}: {failed}");
+        let secret = secret(option);
+        let publishing = NodePublishVolumeRequest {
+            secrets: secret.clone(),
+            ..scene.publishing(&volume, "target")
+        };
+        let creating = creating(secret);
+        for failed in [
+            scene.call(publishing).unwrap_err(),
+            scene.call(creating).unwrap_err(),
+        ] {
+            let said = failed.message();
+            assert!(!tells(said, value), "{option}: {said}");
+            assert!(said.contains(told), "{option}: {said}");
         }
     }
     // One that the kernel takes, and shows.
-    let csi = Csi::patiently_at(&scene.driver.endpoint());
-    let place = format!("server=127.0.0.1,share={}", scene.share.path());
-    csi.env("X_CSI_SECRETS", "\"mountOptions=vers=4.2,rsize=77824\"")
-        .run_args([
-            "controller",
-            "create-volume",
-            "v",
-            "--params",
-            &place,
-            "--cap",
-            "5,mount",
-        ])
-        .succeeds();
+    scene.call(creating(secret("rsize=77824"))).unwrap();
     // Lines are written behind the answers, one after the other.
     scene.driver.process().wait_for_error_output("rsize=");
     let log = scene.driver.log();

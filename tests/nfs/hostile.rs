@@ -1,7 +1,7 @@
 //! Shares that are full, read-only, squash root, or have lost their records: a clear error, nothing left behind, and all is
 //! well again when the cause is gone.
 
-use crate::scene::{Share, Version};
+use crate::scene::{Share, Version, refused};
 use crate::server::Server;
 use crate::support::calls::{self, Calls, repeated};
 use crate::support::disk::{Disk, Expected};
@@ -11,7 +11,7 @@ use crate::support::placed::of_volume;
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use tonic::{Code, Status};
+use tonic::Code;
 
 /// The driver goes first in the end, before its server.
 struct Scene {
@@ -26,18 +26,6 @@ fn scene(name: &str, options: &str, disk: Option<&str>) -> Scene {
         share: server.share(),
         driver: Driver::with_args(&[]),
         server,
-    }
-}
-
-#[track_caller]
-fn refused<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code, words: &[&str]) {
-    let status = answer.unwrap_err();
-    assert_eq!(status.code(), code, "{status}");
-    for word in words {
-        assert!(
-            status.message().contains(word),
-            "{word:?} is not said: {status}"
-        );
     }
 }
 

@@ -8,12 +8,12 @@
 
 use crate::scene::{Scene, Version, Volume, repeated};
 use crate::support::patience::until;
-use crate::support::program::Output;
 use crate::support::strace::{Kills, TRIES, counts, has_killed, kill_before, numbers, words};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use tonic::Status;
 
 /// System calls that mount and unmount, and that remove what was mounted on. Those that a processor does not have are left out
 /// by strace.
@@ -51,17 +51,24 @@ impl<'a> Try<'a> {
         }
     }
 
-    fn call(&self) -> Output {
+    /// The volume that there is, or is made.
+    fn call(&self) -> Result<Volume, Status> {
         match (self.operation, &self.volume) {
-            (Operation::Publish, Some(volume)) => self.scene.try_publish(volume, "target", &[]),
-            (Operation::Unpublish, Some(volume)) => self.scene.try_unpublish(volume, "target"),
+            (Operation::Publish, Some(volume)) => {
+                let published = self.scene.try_publish(volume, "target");
+                published.map(|()| volume.clone())
+            }
+            (Operation::Unpublish, Some(volume)) => {
+                let unpublished = self.scene.try_unpublish(volume, "target");
+                unpublished.map(|()| volume.clone())
+            }
             _ => self.scene.try_create(&self.name),
         }
     }
 
     /// Repeats the call, looks at what is there, and takes it back.
     fn finish(self) {
-        let output = repeated(|| self.call());
+        let volume = repeated(|| self.call());
         // A driver that has only mounted a share since its start has no list of it.
         if self.operation == Operation::Create {
             assert_eq!(self.scene.list().len(), 1);
@@ -72,12 +79,8 @@ impl<'a> Try<'a> {
         assert_eq!(mounts.len(), usize::from(is_published), "{mounts:?}");
         let target = self.scene.driver.target("target");
         assert_eq!(target.exists(), is_published);
-        let volume = match self.operation {
-            Operation::Create => crate::scene::volume(&output),
-            _ => self.volume.clone().unwrap(),
-        };
-        self.scene.try_unpublish(&volume, "target").succeeds();
-        self.scene.try_delete(&volume).succeeds();
+        self.scene.try_unpublish(&volume, "target").unwrap();
+        self.scene.try_delete(&volume).unwrap();
         assert!(!target.exists());
         assert_eq!(self.scene.driver.mounts(), [] as [PathBuf; 0]);
         assert_eq!(self.scene.list(), [] as [String; 0]);
@@ -102,7 +105,7 @@ fn calls_of(
         .driver
         .restart_under(&words(log, MOUNTING, None));
     let before = counts(log);
-    undisturbed.call().succeeds();
+    undisturbed.call().unwrap();
     undisturbed.scene.driver.kill();
     until("the end of the tracer", || has_killed(log));
     undisturbed.scene.driver.restart();
@@ -132,7 +135,7 @@ fn survives_every_kill(operation: Operation) {
     let log = scene.driver.target("strace");
     // Then the share has its records folder, in the undisturbed run as in all others.
     let first = scene.create("first");
-    scene.try_delete(&first).succeeds();
+    scene.try_delete(&first).unwrap();
     let calls = calls_of(scene, operation, &log);
     assert!(!calls.is_empty());
     let mut tries = 0;

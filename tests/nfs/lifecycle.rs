@@ -4,7 +4,7 @@ use crate::scene::{Scene, Version};
 use crate::support::PATIENCE;
 use crate::support::executable;
 use crate::support::process::Process;
-use crate::support::program::BINARY;
+use crate::support::program::{BINARY, Csi};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
@@ -17,10 +17,8 @@ fn over_nfs() {
     for version in [Version::V3, Version::V4_2] {
         let scene = Scene::new("lifecycle", version);
         let params = scene.share.params();
-        scene
-            .csi
-            .run_args(["lifecycle", "--params", &params])
-            .succeeds();
+        let csi = Csi::patiently_at(&scene.driver.endpoint());
+        csi.run_args(["lifecycle", "--params", &params]).succeeds();
         scene.has_no_mounts();
         scene.share.wait_until_empty("none");
         assert_eq!(scene.list(), [""; 0]);

@@ -54,16 +54,14 @@ fn measured_as_by_du(version: Version) {
         let counted = [&found["bytes"], &found["files"], &found["folders"]];
         counted.map(|it| it.as_u64()) == [Some(du(&folder)), Some(303), Some(3)]
     });
-    let shown = scene
-        .csi
-        .run_args(["controller", "get-volume", &volume.id, "-o", "json"]);
-    let shown = shown.succeeds().stdout;
+    let status = scene.try_get(&volume).unwrap().status.unwrap();
+    let shown = status.volume_condition.unwrap().message;
     assert!(
         shown.contains(" in 306 files and folders measured "),
         "{shown}"
     );
-    scene.try_unpublish(&volume, "target").succeeds();
-    scene.try_delete(&volume).succeeds();
+    scene.try_unpublish(&volume, "target").unwrap();
+    scene.try_delete(&volume).unwrap();
     scene.share.wait_until_empty("sparse");
     // A measure that comes too late goes again.
     until("no records and no measures", || {

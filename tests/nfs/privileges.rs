@@ -1,8 +1,9 @@
 //! Controller and node as two processes, each with the capabilities of its mode: all of it works, and no helper has more.
 
-use crate::scene::{Scene, Share, Version, Volume};
+use crate::scene::{Scene, Share, Version, Volume, call, try_create_with, try_delete};
+use crate::support::calls;
 use crate::support::driver::Driver;
-use crate::support::program::Csi;
+use csi_proto::v1::{CreateSnapshotRequest, DeleteSnapshotRequest, VolumeContentSource};
 use rustix::fs::{FileType, Mode, makedev, mknodat};
 use rustix::process::Signal;
 use std::fs::{self, Permissions};
@@ -31,12 +32,9 @@ fn set(pid: i32, name: &str) -> u64 {
 fn two_processes_do_all_with_little() {
     for version in [Version::V3, Version::V4_2] {
         let controller = Driver::with_args(&["--mode", "controller"]);
-        let at = Csi::patiently_at(&controller.endpoint());
-        let node = Driver::with_args(&["--mode", "node"]);
         let node = Scene {
             share: Share::new("privileges", version),
-            csi: Csi::patiently_at(&node.endpoint()),
-            driver: node,
+            driver: Driver::with_args(&["--mode", "node"]),
         };
         let (its, own) = (controller.process().pid(), node.driver.process().pid());
         let (its, own) = (its.as_raw_pid(), own.as_raw_pid());
@@ -45,45 +43,46 @@ fn two_processes_do_all_with_little() {
         assert_eq!(set(own, "CapEff"), 0);
         assert_eq!(set(own, "CapBnd"), SYS_CHROOT | SYS_ADMIN);
 
-        let params = format!(
-            "uid=1000,gid=1001,mountPermissions=2770,{}",
-            node.share.params()
-        );
-        let create = |name: &str, more: &[&str]| {
-            let mut args = vec!["controller", "create-volume", name, "--cap", "5,mount"];
-            args.extend(["-o", "json", "--params", &params]);
-            args.extend(more);
-            crate::scene::volume(&at.run_args(args).succeeds())
+        let mut parameters = node.share.parameters();
+        let owned = [
+            ("uid", "1000"),
+            ("gid", "1001"),
+            ("mountPermissions", "2770"),
+        ];
+        parameters.extend(calls::map(&owned));
+        let create = |name: &str, source: Option<VolumeContentSource>| {
+            let mut request = calls::volume(name, &parameters);
+            request.volume_content_source = source;
+            try_create_with(&controller, request).unwrap()
         };
-        let volume = create("pvc-1", &[]);
+        let volume = create("pvc-1", None);
         let mount = node.publish(&volume, "target");
         let folder = mount.metadata().unwrap();
         assert_eq!((folder.uid(), folder.gid()), (1000, 1001));
         assert_eq!(folder.mode() & 0o7777, 0o2770);
         fill(&mount);
 
-        let snapshot = ["controller", "create-snapshot", "snap", "-o", "json"];
-        let args = snapshot
-            .iter()
-            .copied()
-            .chain(["--source-volume", &volume.id]);
-        let args: Vec<_> = args.collect();
-        let reply = at.run_args(&args).succeeds().json();
-        assert_eq!(reply["snapshot"]["readyToUse"], true, "{reply}");
-        let id = reply["snapshot"]["snapshotId"].as_str().unwrap().to_owned();
-        let copy = create("pvc-2", &["--source-snapshot", &id]);
+        let made = CreateSnapshotRequest {
+            name: "snap".to_owned(),
+            source_volume_id: volume.id.clone(),
+            ..Default::default()
+        };
+        let snapshot = call(&controller, made).unwrap().snapshot.unwrap();
+        assert!(snapshot.ready_to_use, "{snapshot:?}");
+        let copy = create("pvc-2", calls::of_snapshot(&snapshot.snapshot_id));
         let restored = node.publish(&copy, "restored");
         is_filled(&restored);
-        for target in ["target", "restored"] {
-            node.try_unpublish(&volume, target);
-            node.try_unpublish(&copy, target);
+        for (volume, target) in [(&volume, "target"), (&copy, "restored")] {
+            node.try_unpublish(volume, target).unwrap();
         }
         node.has_no_mounts();
-        at.run_args(["controller", "delete-snapshot", &id])
-            .succeeds();
+        let gone = DeleteSnapshotRequest {
+            snapshot_id: snapshot.snapshot_id,
+            ..Default::default()
+        };
+        call(&controller, gone).unwrap();
         for volume in [&volume, &copy] {
-            let delete = ["controller", "delete-volume", &volume.id];
-            at.run_args(delete).succeeds();
+            try_delete(&controller, volume).unwrap();
         }
         node.share.wait_until_empty("theirs");
     }
@@ -140,15 +139,13 @@ fn a_helper_has_what_mounting_takes() {
         let scene = Scene::with_driver(&name, Version::V4_2, &flags);
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let options = format!("vers=4.2,port={}", silent.local_addr().unwrap().port());
-        let volume = Volume {
+        let mut volume = Volume {
             id: "somewhere".into(),
-            context: vec![
-                format!("server=127.0.0.1,share={}", scene.share.path()),
-                format!("\"mountOptions={options}\""),
-            ],
+            context: scene.share.parameters(),
         };
+        volume.context.insert("mountOptions".into(), options);
         std::thread::scope(|threads| {
-            threads.spawn(|| scene.try_publish(&volume, "target", &[]));
+            threads.spawn(|| scene.try_publish(&volume, "target"));
             let ending = Ending(&scene.driver);
             // It has knocked, and mounts now.
             drop(silent.accept().unwrap());

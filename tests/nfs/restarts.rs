@@ -1,7 +1,8 @@
 //! SIGKILL of the driver after each call: what was done stays done. [`crate::killed`] kills in the middle of a call.
 
-use crate::scene::{Scene, Version};
+use crate::scene::{Scene, Version, refused};
 use std::fs;
+use tonic::Code;
 
 /// Its volumes have `vers=3` in their mount options, without which the server's export has another path.
 #[test]
@@ -24,40 +25,28 @@ fn killed_after_each_call() {
     scene.publish(&created, "target");
     assert_eq!(scene.driver.mounts(), [mount.as_path()]);
     // What a second publish may differ in is remembered too.
-    scene
-        .try_publish(&created, "target", &["--read-only"])
-        .exits(64 + 6);
-    let stats = format!("{}:{}", created.id, mount.display());
-    scene.csi.run_args(["node", "stats", &stats]).succeeds();
+    let read_only = scene.try_publish_read_only(&created, "target");
+    refused(read_only, Code::AlreadyExists, &[]);
+    scene.try_stats(&created, "target").unwrap();
 
-    let expand = [
-        "controller",
-        "expand-volume",
-        &created.id,
-        "--req-bytes",
-        "3Gi",
-        "-o",
-        "name",
-    ];
-    scene.csi.run_args(expand).succeeds();
+    scene.try_expand(&created, 3 << 30).unwrap();
     restart(&mut scene);
-    scene.csi.run_args(expand).succeeds();
-    let get = ["controller", "get-volume", &created.id, "-o", "json"];
-    let capacity = scene.csi.run_args(get).succeeds().json()["volume"]["capacityBytes"].clone();
-    assert_eq!(capacity, (3_u64 << 30).to_string());
+    scene.try_expand(&created, 3 << 30).unwrap();
+    let found = scene.try_get(&created).unwrap().volume.unwrap();
+    assert_eq!(found.capacity_bytes, 3 << 30);
 
-    scene.try_unpublish(&created, "target").succeeds();
+    scene.try_unpublish(&created, "target").unwrap();
     restart(&mut scene);
-    scene.try_unpublish(&created, "target").succeeds();
+    scene.try_unpublish(&created, "target").unwrap();
     scene.has_no_mounts();
 
-    scene.try_delete(&created).succeeds();
+    scene.try_delete(&created).unwrap();
     restart(&mut scene);
-    scene.try_delete(&created).succeeds();
+    scene.try_delete(&created).unwrap();
     // The restarted driver has to use the share before it can list or clean it.
     let other = scene.create("pvc-2");
     assert_ne!(other.id, created.id);
     assert_eq!(scene.list(), [other.id.as_str()]);
-    scene.try_delete(&other).succeeds();
+    scene.try_delete(&other).unwrap();
     scene.share.wait_until_empty("kept.txt");
 }

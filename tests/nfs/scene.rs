@@ -1,12 +1,13 @@
-//! What the tests of this program start from: a share of the kernel's NFS server, a driver, a client, and what they leave.
+//! What the tests of this program start from: a share of the kernel's NFS server, a driver, and what they leave.
 
-use crate::support::calls::{self, Map};
+use crate::support::calls::{self, Calls, Map};
 use crate::support::driver::Driver;
 use crate::support::patience::Patience;
-use crate::support::program::{Csi, Output};
+use csi_proto::v1::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use tonic::{Code, Status};
 
 /// A version of NFS, as the mount option `vers` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,19 +155,23 @@ pub fn find(folder: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A share with a driver and a client.
+/// A share with a driver. Tests call it themselves: to start the client takes a guest longer than most calls do, and what the client
+/// is to do with them is looked at where the client is the subject (`lifecycle.rs`).
 pub struct Scene {
     pub share: Share,
     pub driver: Driver,
-    pub csi: Csi,
 }
 
-/// A volume as CreateVolume answered it.
+/// A volume as CreateVolume answered it, or one that was made by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     pub id: String,
-    /// `k=v` for each entry of the volume context.
-    pub context: Vec<String>,
+    pub context: Map,
+}
+
+/// One call to a driver.
+pub fn call<Q: csi_proto::Request>(driver: &Driver, request: Q) -> Result<Q::Reply, Status> {
+    calls::runtime().block_on(async { Calls::to(&driver.endpoint()).call(request).await })
 }
 
 impl Scene {
@@ -177,11 +182,9 @@ impl Scene {
 
     /// The same, the driver with more arguments.
     pub fn with_driver(name: &str, version: Version, args: &[&str]) -> Self {
-        let driver = Driver::with_args(args);
         Self {
+            driver: Driver::with_args(args),
             share: Share::new(name, version),
-            csi: Csi::patiently_at(&driver.endpoint()),
-            driver,
         }
     }
 
@@ -191,39 +194,73 @@ impl Scene {
         Self { share, ..self }
     }
 
-    /// `csi controller create-volume` on the share, of 1 GiB.
-    pub fn try_create(&self, name: &str) -> Output {
-        try_create(&self.csi, &self.share, name)
+    /// One call to the driver.
+    pub fn call<Q: csi_proto::Request>(&self, request: Q) -> Result<Q::Reply, Status> {
+        call(&self.driver, request)
+    }
+
+    /// CreateVolume on the share, of 1 GiB.
+    pub fn try_create(&self, name: &str) -> Result<Volume, Status> {
+        try_create(&self.driver, &self.share, name)
     }
 
     /// The same, and it must succeed.
     pub fn create(&self, name: &str) -> Volume {
-        volume(&self.try_create(name).succeeds())
+        self.try_create(name).unwrap()
     }
 
-    /// `csi node publish` at the target of that name.
-    pub fn try_publish(&self, volume: &Volume, target: &str, more: &[&str]) -> Output {
-        let target = self.target(target);
-        let mut args = vec!["node", "publish", &volume.id, "--target-path", &target];
-        args.extend(["--cap", "MULTI_NODE_MULTI_WRITER,mount"]);
-        for entry in &volume.context {
-            args.extend(["--vol-context", entry]);
+    /// The request to publish a volume at the target of that name.
+    pub fn publishing(&self, volume: &Volume, target: &str) -> NodePublishVolumeRequest {
+        NodePublishVolumeRequest {
+            volume_id: volume.id.clone(),
+            volume_context: volume.context.clone(),
+            target_path: self.target(target),
+            volume_capability: Some(calls::capability()),
+            ..Default::default()
         }
-        args.extend(more);
-        self.csi.run_args(args)
     }
 
-    /// The same, and it must succeed. The mount's path.
+    /// NodePublishVolume at the target of that name.
+    pub fn try_publish(&self, volume: &Volume, target: &str) -> Result<(), Status> {
+        self.call(self.publishing(volume, target)).map(drop)
+    }
+
+    /// The same, read-only.
+    pub fn try_publish_read_only(&self, volume: &Volume, target: &str) -> Result<(), Status> {
+        let readonly = true;
+        let request = NodePublishVolumeRequest {
+            readonly,
+            ..self.publishing(volume, target)
+        };
+        self.call(request).map(drop)
+    }
+
+    /// NodePublishVolume, and it must succeed. The mount's path.
     pub fn publish(&self, volume: &Volume, target: &str) -> PathBuf {
-        self.try_publish(volume, target, &[]).succeeds();
+        self.try_publish(volume, target).unwrap();
         self.driver.target(target)
     }
 
-    /// `csi node unpublish`.
-    pub fn try_unpublish(&self, volume: &Volume, target: &str) -> Output {
-        let target = self.target(target);
-        self.csi
-            .run_args(["node", "unpublish", &volume.id, "--target-path", &target])
+    /// NodeUnpublishVolume.
+    pub fn try_unpublish(&self, volume: &Volume, target: &str) -> Result<(), Status> {
+        let request = NodeUnpublishVolumeRequest {
+            volume_id: volume.id.clone(),
+            target_path: self.target(target),
+        };
+        self.call(request).map(drop)
+    }
+
+    /// NodeGetVolumeStats of the target of that name.
+    pub fn try_stats(
+        &self,
+        volume: &Volume,
+        target: &str,
+    ) -> Result<NodeGetVolumeStatsResponse, Status> {
+        self.call(NodeGetVolumeStatsRequest {
+            volume_id: volume.id.clone(),
+            volume_path: self.target(target),
+            ..Default::default()
+        })
     }
 
     /// The staging folder of the driver's only staged volume.
@@ -231,36 +268,57 @@ impl Scene {
         self.target("staging")
     }
 
-    /// `csi node stage` in the staging folder, which is made for it.
-    pub fn try_stage(&self, volume: &Volume) -> Output {
+    /// NodeStageVolume in the staging folder, which is made for it.
+    pub fn try_stage(&self, volume: &Volume) -> Result<(), Status> {
         let staging = self.staging();
         fs::create_dir_all(&staging).unwrap();
-        let path = ["--staging-target-path", &staging];
-        let mut args = vec!["node", "stage", &volume.id, path[0], path[1]];
-        args.extend(["--cap", "MULTI_NODE_MULTI_WRITER,mount"]);
-        for entry in &volume.context {
-            args.extend(["--vol-context", entry]);
-        }
-        self.csi.run_args(args)
+        let request = NodeStageVolumeRequest {
+            volume_id: volume.id.clone(),
+            volume_context: volume.context.clone(),
+            staging_target_path: staging,
+            volume_capability: Some(calls::capability()),
+            ..Default::default()
+        };
+        self.call(request).map(drop)
     }
 
-    /// `csi node unstage`.
-    pub fn try_unstage(&self, volume: &Volume) -> Output {
-        let staging = self.staging();
-        let path = ["--staging-target-path", &staging];
-        self.csi
-            .run_args(["node", "unstage", &volume.id, path[0], path[1]])
+    /// NodeUnstageVolume.
+    pub fn try_unstage(&self, volume: &Volume) -> Result<(), Status> {
+        let request = NodeUnstageVolumeRequest {
+            volume_id: volume.id.clone(),
+            staging_target_path: self.staging(),
+        };
+        self.call(request).map(drop)
     }
 
-    /// `csi controller delete-volume`.
-    pub fn try_delete(&self, volume: &Volume) -> Output {
-        self.csi
-            .run_args(["controller", "delete-volume", &volume.id])
+    /// ControllerGetVolume.
+    pub fn try_get(&self, volume: &Volume) -> Result<ControllerGetVolumeResponse, Status> {
+        self.call(ControllerGetVolumeRequest {
+            volume_id: volume.id.clone(),
+        })
     }
 
-    /// The ids that `csi controller list-volumes --all` prints.
+    /// ControllerExpandVolume; the size that it has then.
+    pub fn try_expand(&self, volume: &Volume, bytes: i64) -> Result<i64, Status> {
+        let request = ControllerExpandVolumeRequest {
+            volume_id: volume.id.clone(),
+            capacity_range: Some(CapacityRange {
+                required_bytes: bytes,
+                limit_bytes: 0,
+            }),
+            ..Default::default()
+        };
+        self.call(request).map(|reply| reply.capacity_bytes)
+    }
+
+    /// DeleteVolume.
+    pub fn try_delete(&self, volume: &Volume) -> Result<(), Status> {
+        try_delete(&self.driver, volume)
+    }
+
+    /// The ids of ListVolumes.
     pub fn list(&self) -> Vec<String> {
-        list(&self.csi)
+        list(&self.driver)
     }
 
     /// Demands that nothing is mounted any more, by this driver or of this share, in any process that this one sees.
@@ -292,50 +350,56 @@ impl Scene {
 }
 
 /// Repeats a call until it is answered with OK, for as long as an orchestrator would.
-pub fn repeated(call: impl Fn() -> Output) -> Output {
+pub fn repeated<T>(call: impl Fn() -> Result<T, Status>) -> T {
     let mut patience = Patience::default();
-    let mut output = call();
-    while output.code != 0 {
-        assert!(patience.lasts(), "{output}");
+    loop {
+        match call() {
+            Ok(answer) => return answer,
+            Err(status) => assert!(patience.lasts(), "{status}"),
+        }
         std::thread::sleep(patience.pause());
-        output = call();
-    }
-    output
-}
-
-/// `csi controller create-volume` on a share, of 1 GiB.
-pub fn try_create(csi: &Csi, share: &Share, name: &str) -> Output {
-    let params = share.params();
-    csi.run_args([
-        "controller",
-        "create-volume",
-        name,
-        "--req-bytes",
-        "1Gi",
-        "--cap",
-        "MULTI_NODE_MULTI_WRITER,mount",
-        "--params",
-        &params,
-        "-o",
-        "json",
-    ])
-}
-
-/// The volume that a successful [`try_create`] has printed.
-pub fn volume(output: &Output) -> Volume {
-    let reply = output.json();
-    let volume = &reply["volume"];
-    let entries = volume["volumeContext"].as_object().unwrap().iter();
-    Volume {
-        id: volume["volumeId"].as_str().unwrap().to_owned(),
-        context: entries
-            .map(|(key, value)| format!("{key}={}", value.as_str().unwrap()))
-            .collect(),
     }
 }
 
-/// The ids that `csi controller list-volumes --all` prints.
-pub fn list(csi: &Csi) -> Vec<String> {
-    let output = csi.run("controller list-volumes --all -o name").succeeds();
-    output.stdout.lines().map(str::to_owned).collect()
+/// Demands that a call is refused, with this code and a message that has these words.
+#[track_caller]
+pub fn refused<T: std::fmt::Debug>(answer: Result<T, Status>, code: Code, words: &[&str]) {
+    let status = answer.unwrap_err();
+    assert_eq!(status.code(), code, "{status}");
+    for word in words {
+        assert!(
+            status.message().contains(word),
+            "{word:?} is not said: {status}"
+        );
+    }
+}
+
+/// CreateVolume on a share, of 1 GiB.
+pub fn try_create(driver: &Driver, share: &Share, name: &str) -> Result<Volume, Status> {
+    try_create_with(driver, calls::volume(name, &share.parameters()))
+}
+
+/// CreateVolume.
+pub fn try_create_with(driver: &Driver, request: CreateVolumeRequest) -> Result<Volume, Status> {
+    let volume = call(driver, request)?.volume.unwrap();
+    Ok(Volume {
+        id: volume.volume_id,
+        context: volume.volume_context,
+    })
+}
+
+/// DeleteVolume.
+pub fn try_delete(driver: &Driver, volume: &Volume) -> Result<(), Status> {
+    let request = DeleteVolumeRequest {
+        volume_id: volume.id.clone(),
+        ..Default::default()
+    };
+    call(driver, request).map(drop)
+}
+
+/// The ids of ListVolumes.
+pub fn list(driver: &Driver) -> Vec<String> {
+    let listed = call(driver, ListVolumesRequest::default()).unwrap();
+    let volumes = listed.entries.into_iter().filter_map(|entry| entry.volume);
+    volumes.map(|volume| volume.volume_id).collect()
 }

@@ -1,18 +1,21 @@
 //! Staging over NFS: one mount a volume and node, bind mounts for pods, also when the server forgets the volume or is gone.
 
-use crate::scene::{Scene, Version, Volume, repeated};
+use crate::scene::{Scene, Version, Volume, refused, repeated};
 use crate::server::{Away, Server};
+use crate::support::calls;
 use crate::support::driver::binary;
 use crate::support::patience::until;
 use crate::support::process::children;
-use crate::support::program::Output;
+use crate::support::program::Csi;
 use crate::upstream;
+use csi_proto::v1::NodePublishVolumeRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use tonic::{Code, Status};
 
 fn scene(name: &str, version: Version) -> Scene {
     Scene::with_driver(name, version, &["--stage"])
@@ -20,8 +23,17 @@ fn scene(name: &str, version: Version) -> Scene {
 
 /// Stages a volume. The staging folder.
 fn stage(scene: &Scene, volume: &Volume) -> String {
-    scene.try_stage(volume).succeeds();
+    scene.try_stage(volume).unwrap();
     scene.staging()
+}
+
+/// NodePublishVolume from a staging folder.
+fn try_publish(scene: &Scene, volume: &Volume, target: &str, from: &str) -> Result<(), Status> {
+    let request = NodePublishVolumeRequest {
+        staging_target_path: from.to_owned(),
+        ..scene.publishing(volume, target)
+    };
+    scene.call(request).map(drop)
 }
 
 /// The device of the mount at a path, which tells one mount of the server from another.
@@ -41,10 +53,13 @@ fn whole_life_of_a_staged_volume() {
         let mut scene = scene("staged", version);
         let volume = scene.create("pvc-1");
         let staging = stage(&scene, &volume);
-        let from = ["--staging-target-path", staging.as_str()];
-        scene.try_publish(&volume, "first", &from).succeeds();
-        let read_only = [from[0], from[1], "--read-only"];
-        scene.try_publish(&volume, "second", &read_only).succeeds();
+        try_publish(&scene, &volume, "first", &staging).unwrap();
+        let read_only = NodePublishVolumeRequest {
+            staging_target_path: staging.clone(),
+            readonly: true,
+            ..scene.publishing(&volume, "second")
+        };
+        scene.call(read_only).unwrap();
         let (first, second) = (scene.driver.target("first"), scene.driver.target("second"));
         fs::write(first.join("written.txt"), "x").unwrap();
         assert_eq!(fs::read(second.join("written.txt")).unwrap(), b"x");
@@ -54,22 +69,23 @@ fn whole_life_of_a_staged_volume() {
 
         scene.driver.kill();
         scene.driver.restart();
-        scene.try_publish(&volume, "first", &from).succeeds();
+        try_publish(&scene, &volume, "first", &staging).unwrap();
         assert_eq!(stage(&scene, &volume), staging);
         assert_eq!(scene.driver.mounts().len(), 3);
-        let stats = format!("{}:{staging}", volume.id);
-        scene.csi.run_args(["node", "stats", &stats]).succeeds();
-        scene.try_publish(&volume, "third", &[]).exits(64 + 9);
+        scene.try_stats(&volume, "staging").unwrap();
+        let unstaged = scene.try_publish(&volume, "third");
+        refused(unstaged, Code::FailedPrecondition, &[]);
 
-        scene.try_unstage(&volume).exits(64 + 9);
+        let in_use = scene.try_unstage(&volume);
+        refused(in_use, Code::FailedPrecondition, &[]);
         for target in ["first", "second"] {
-            scene.try_unpublish(&volume, target).succeeds();
+            scene.try_unpublish(&volume, target).unwrap();
         }
         for _ in 0..2 {
-            scene.try_unstage(&volume).succeeds();
+            scene.try_unstage(&volume).unwrap();
         }
         scene.has_no_mounts();
-        scene.try_delete(&volume).succeeds();
+        scene.try_delete(&volume).unwrap();
     }
 }
 
@@ -77,7 +93,8 @@ fn whole_life_of_a_staged_volume() {
 fn csi_lifecycle_stages() {
     let scene = scene("staged-lifecycle", Version::V4_2);
     let params = scene.share.params();
-    let ended = scene.csi.run_args(["lifecycle", "--params", &params]);
+    let csi = Csi::patiently_at(&scene.driver.endpoint());
+    let ended = csi.run_args(["lifecycle", "--params", &params]);
     let ended = ended.succeeds();
     let staged = ended
         .stdout
@@ -95,8 +112,7 @@ fn a_stale_staged_volume_is_mounted_anew() {
         let scene = scene(&format!("stale-{again}"), Version::V4_2);
         let volume = scene.create("pvc-1");
         let staging = stage(&scene, &volume);
-        let from = ["--staging-target-path", staging.as_str()];
-        scene.try_publish(&volume, "old", &from).succeeds();
+        try_publish(&scene, &volume, "old", &staging).unwrap();
         let folder = scene.share.folder().join(&scene.share.entries()[0]);
         fs::remove_dir_all(&folder).unwrap();
         fs::create_dir(&folder).unwrap();
@@ -105,13 +121,13 @@ fn a_stale_staged_volume_is_mounted_anew() {
             stage(&scene, &volume);
             assert_eq!(fs::read_dir(&staging).unwrap().count(), 1);
         }
-        scene.try_publish(&volume, "new", &from).succeeds();
+        try_publish(&scene, &volume, "new", &staging).unwrap();
         let new = scene.driver.target("new");
         assert_eq!(fs::read_to_string(new.join("new.txt")).unwrap(), "new");
         for target in ["old", "new"] {
-            scene.try_unpublish(&volume, target).succeeds();
+            scene.try_unpublish(&volume, target).unwrap();
         }
-        scene.try_unstage(&volume).succeeds();
+        scene.try_unstage(&volume).unwrap();
         scene.has_no_mounts();
     }
 }
@@ -122,32 +138,32 @@ fn a_staged_volume_whose_folder_is_away_comes_back_with_it() {
     let scene = scene("away", Version::V4_2);
     let volume = scene.create("pvc-1");
     let staging = stage(&scene, &volume);
-    let from = ["--staging-target-path", staging.as_str()];
-    scene.try_publish(&volume, "old", &from).succeeds();
+    try_publish(&scene, &volume, "old", &staging).unwrap();
     let folder = scene.share.folder().join(&scene.share.entries()[0]);
     fs::remove_dir(&folder).unwrap();
     let new = scene.driver.target("new");
     for _ in 0..3 {
-        let refused = scene.try_publish(&volume, "new", &from).exits(64 + 5);
-        refused.says("has no folder pvc-1");
+        let missing = try_publish(&scene, &volume, "new", &staging);
+        refused(missing, Code::NotFound, &["has no folder pvc-1"]);
         assert!(!new.exists());
     }
     // Also by a driver that has started since.
     let mut scene = scene;
     scene.driver.kill();
     scene.driver.restart();
-    scene.try_publish(&volume, "new", &from).exits(64 + 5);
+    let missing = try_publish(&scene, &volume, "new", &staging);
+    refused(missing, Code::NotFound, &[]);
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("back.txt"), "back").unwrap();
     for target in ["new", "old"] {
-        scene.try_publish(&volume, target, &from).succeeds();
+        try_publish(&scene, &volume, target, &staging).unwrap();
         let back = scene.driver.target(target).join("back.txt");
         assert_eq!(fs::read_to_string(back).unwrap(), "back");
     }
     for target in ["old", "new"] {
-        scene.try_unpublish(&volume, target).succeeds();
+        scene.try_unpublish(&volume, target).unwrap();
     }
-    scene.try_unstage(&volume).succeeds();
+    scene.try_unstage(&volume).unwrap();
     scene.has_no_mounts();
 }
 
@@ -157,17 +173,16 @@ fn without_a_record_only_the_volumes_own_mount_is_published_from() {
     let mut scene = scene("lost", Version::V4_2);
     let (volume, other) = (scene.create("pvc-1"), scene.create("pvc-2"));
     let staging = stage(&scene, &volume);
-    let from = ["--staging-target-path", staging.as_str()];
     scene.driver.kill();
     let work = scene.driver.plan().with_file_name("work");
     fs::remove_dir_all(work.join("stages")).unwrap();
     scene.driver.restart();
-    let refused = scene.try_publish(&other, "other", &from).exits(64 + 9);
-    refused.says("pvc-1");
+    let foreign = try_publish(&scene, &other, "other", &staging);
+    refused(foreign, Code::FailedPrecondition, &["pvc-1"]);
     assert!(!scene.driver.target("other").exists());
-    scene.try_publish(&volume, "own", &from).succeeds();
-    scene.try_unpublish(&volume, "own").succeeds();
-    scene.try_unstage(&volume).succeeds();
+    try_publish(&scene, &volume, "own", &staging).unwrap();
+    scene.try_unpublish(&volume, "own").unwrap();
+    scene.try_unstage(&volume).unwrap();
     scene.has_no_mounts();
 }
 
@@ -182,10 +197,9 @@ fn a_work_folder_over_nfs_is_as_good() {
     server.mount(&work);
     scene.driver.restart();
     let staging = scene.staging();
-    let more = ["--staging-target-path", staging.as_str()];
     repeated(|| scene.try_stage(&volume));
     for _ in 0..2 {
-        repeated(|| scene.try_publish(&volume, "target", &more));
+        repeated(|| try_publish(&scene, &volume, "target", &staging));
     }
     repeated(|| scene.try_unpublish(&volume, "target"));
     repeated(|| scene.try_unstage(&volume));
@@ -203,20 +217,18 @@ fn a_staging_path_is_no_target() {
     fs::create_dir(&other).unwrap();
     // Named as its own source, and as that of another publish.
     for from in [staging.as_str(), other.to_str().unwrap()] {
-        let from = ["--staging-target-path", from];
-        let refused = scene.try_publish(&volume, "staging", &from).exits(64 + 9);
-        refused.says("staged there");
+        let answer = try_publish(&scene, &volume, "staging", from);
+        refused(answer, Code::FailedPrecondition, &["staged there"]);
     }
     assert_eq!(scene.driver.mounts(), [Path::new(&staging)]);
     // Also when the mount is lost, which every publish makes anew before it looks at the rest.
     rustix::mount::unmount(&staging, rustix::mount::UnmountFlags::DETACH).unwrap();
-    let from = ["--staging-target-path", staging.as_str()];
-    let refused = scene.try_publish(&volume, "staging", &from).exits(64 + 9);
-    refused.says("staged there");
-    scene.try_publish(&volume, "target", &from).succeeds();
+    let answer = try_publish(&scene, &volume, "staging", &staging);
+    refused(answer, Code::FailedPrecondition, &["staged there"]);
+    try_publish(&scene, &volume, "target", &staging).unwrap();
     assert_eq!(scene.driver.mounts().len(), 2);
-    scene.try_unpublish(&volume, "target").succeeds();
-    scene.try_unstage(&volume).succeeds();
+    scene.try_unpublish(&volume, "target").unwrap();
+    scene.try_unstage(&volume).unwrap();
     scene.has_no_mounts();
 }
 
@@ -227,29 +239,26 @@ fn a_staged_volume_goes_when_its_server_is_gone() {
     let mut server = Server::new("staged-dead");
     let volume = Volume {
         id: "by-hand".to_owned(),
-        context: vec![
-            format!("server={}", server.address()),
-            "share=/".to_owned(),
-            "mountOptions=vers=4.2".to_owned(),
-        ],
+        context: server.share().parameters(),
     };
     let staging = stage(&scene, &volume);
-    let from = ["--staging-target-path", staging.as_str()];
-    scene.try_publish(&volume, "target", &from).succeeds();
+    try_publish(&scene, &volume, "target", &staging).unwrap();
     let short = ["--unmount-timeout", "6s", "--stats-timeout", "3s"];
     scene
         .driver
         .restart_with(&[&["--stage"], &short[..]].concat());
     server.leave(Away::CutOff);
-    scene.try_publish(&volume, "second", &from).exits(64 + 4);
+    let late = try_publish(&scene, &volume, "second", &staging);
+    refused(late, Code::DeadlineExceeded, &[]);
     assert!(!scene.driver.target("second").exists());
     // An unmount that waits for the server never ends, however often it is tried: its deadline would come each time.
-    let at_last = |what: &str, call: &dyn Fn() -> Output| {
+    let at_last = |what: &str, call: &dyn Fn() -> Result<(), Status>| {
         until(what, || {
-            let output = call();
-            let is_late = [4, 10, 14].contains(&(output.code - 64));
-            assert!(output.code == 0 || is_late, "{output}");
-            output.code == 0
+            let answer = call();
+            if let Err(late) = &answer {
+                assert!(calls::may_be_repeated(late), "{late}");
+            }
+            answer.is_ok()
         });
     };
     at_last("it is unpublished", &|| {
@@ -285,32 +294,26 @@ fn a_call_on_a_volume_starts_one_helper() {
     let share = scene.share.path().trim_start_matches('/');
     let volume = Volume {
         id: format!("127.0.0.1#{share}#pvc-1##"),
-        context: vec![
-            format!("{},subDir=pvc-1", scene.share.params()),
-            "mountPermissions=0750".to_owned(),
-        ],
+        context: upstream::context(&scene.share),
     };
     let before = Cell::new(helpers_started(&http));
-    let starts_one = |call: &str, output: Output| {
-        output.succeeds();
+    let starts_one = |call: &str, answer: Result<(), Status>| {
+        answer.unwrap();
         let started = helpers_started(&http);
         assert_eq!(started - before.replace(started), 1, "{call}");
     };
     starts_one("stage", scene.try_stage(&volume));
     let staging = scene.staging();
-    let from = ["--staging-target-path", staging.as_str()];
     assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o750);
     for publish in ["publish", "the same publish"] {
-        starts_one(publish, scene.try_publish(&volume, "target", &from));
+        starts_one(publish, try_publish(&scene, &volume, "target", &staging));
     }
-    let target = scene.driver.target("target");
-    let stats = format!("{}:{}", volume.id, target.display());
-    let ask = || scene.csi.run_args(["node", "stats", &stats]);
+    let ask = || scene.try_stats(&volume, "target").map(drop);
     starts_one("stats", ask());
     // A helper that has answered waits for more questions, for a while.
     // On a busy machine that may be over before the next one.
     let starts_none = |_| {
-        ask().succeeds();
+        ask().unwrap();
         let started = helpers_started(&http);
         started == before.replace(started)
     };
@@ -323,9 +326,9 @@ fn a_call_on_a_volume_starts_one_helper() {
     starts_one("stats", ask());
     // On a busy machine an unmount may take seconds: then another helper makes it a lazy one.
     let lazy = || scene.driver.log().matches(" lazy unmount ").count();
-    let takes_away = |call: &str, unmount: &dyn Fn() -> Output| {
+    let takes_away = |call: &str, unmount: &dyn Fn() -> Result<(), Status>| {
         let lazy_before = lazy();
-        unmount().succeeds();
+        unmount().unwrap();
         let started = helpers_started(&http);
         let more = started - before.replace(started);
         until(call, || more == 1 + (lazy() - lazy_before) as u64);

@@ -1,10 +1,11 @@
 //! Whoever writes to a share must not lead a publish out of it.
 
-use crate::scene::{Scene, Version, Volume};
+use crate::scene::{Scene, Version, Volume, refused};
+use crate::support::calls;
 use crate::support::driver::Driver;
-use crate::support::program::Csi;
 use std::fs;
 use std::os::unix::fs::symlink;
+use tonic::Code;
 
 #[test]
 fn no_symlink_is_followed_over_v3() {
@@ -28,9 +29,11 @@ fn no_symlink_is_followed(version: Version) {
     ] {
         symlink(to, root.join("tenant").join(link)).unwrap();
     }
-    let volume = |sub_dir: &str| Volume {
-        id: "by-hand".to_owned(),
-        context: vec![format!("{},subDir={sub_dir}", scene.share.params())],
+    let volume = |sub_dir: &str| {
+        let mut context = scene.share.parameters();
+        context.insert("subDir".to_owned(), sub_dir.to_owned());
+        let id = "by-hand".to_owned();
+        Volume { id, context }
     };
     for sub_dir in [
         "relative",
@@ -40,10 +43,8 @@ fn no_symlink_is_followed(version: Version) {
         "inside/deep",
     ] {
         let volume = volume(&format!("tenant/{sub_dir}"));
-        scene
-            .try_publish(&volume, "refused", &[])
-            .exits(64 + 9)
-            .says("symlink");
+        let answer = scene.try_publish(&volume, "refused");
+        refused(answer, Code::FailedPrecondition, &["symlink"]);
         assert!(!scene.driver.target("refused").exists(), "{sub_dir}");
     }
     let deep = volume("tenant/volume");
@@ -58,7 +59,7 @@ fn no_symlink_is_followed(version: Version) {
     for line in of_share {
         assert!(line.starts_with(&source), "{line}");
     }
-    scene.try_unpublish(&deep, "deep").succeeds();
+    scene.try_unpublish(&deep, "deep").unwrap();
     scene.has_no_mounts();
 }
 
@@ -78,29 +79,27 @@ fn inline_volumes_stay_in_what_is_allowed() {
         "--inline-mount-option",
         "vers",
     ]);
-    scene.csi = Csi::patiently_at(&scene.driver.endpoint());
     let inline = |below: &str| {
-        let options = scene.share.options();
+        let mut context = scene.share.parameters();
+        context.insert("share".to_owned(), format!("{path}{below}"));
+        context.extend(calls::map(&[("csi.storage.k8s.io/ephemeral", "true")]));
         Volume {
             id: format!("csi-{}", "0123456789abcdef".repeat(4)),
-            context: vec![
-                "csi.storage.k8s.io/ephemeral=true".to_owned(),
-                format!("server=127.0.0.1,share={path}{below},\"mountOptions={options}\""),
-            ],
+            context,
         }
     };
-    for (below, exit, says) in [
-        ("/link", 9, "symlink"),
-        ("/link/secret", 9, "symlink"),
-        ("/missing", 5, "missing"),
-        ("2", 7, "--inline-share"),
+    for (below, code, says) in [
+        ("/link", Code::FailedPrecondition, "symlink"),
+        ("/link/secret", Code::FailedPrecondition, "symlink"),
+        ("/missing", Code::NotFound, "missing"),
+        ("2", Code::PermissionDenied, "--inline-share"),
     ] {
-        let refused = scene.try_publish(&inline(below), "target", &[]);
-        refused.exits(64 + exit).says(says);
+        let answer = scene.try_publish(&inline(below), "target");
+        refused(answer, code, &[says]);
     }
     let volume = inline("/volume");
     assert!(scene.publish(&volume, "target").join("here.txt").exists());
-    scene.try_unpublish(&volume, "target").succeeds();
+    scene.try_unpublish(&volume, "target").unwrap();
     scene.has_no_mounts();
     assert!(root.join("allowed/volume/here.txt").exists());
     assert!(!root.join(".csi-nfs").exists());

@@ -1,12 +1,15 @@
 //! Our driver in the place of kubernetes-csi's, over NFS: volumes, mounts and snapshots as that driver leaves them.
 
-use crate::scene::{Scene, Version, Volume};
+use crate::scene::{Scene, Share, Version, Volume, refused, try_create_with};
+use crate::support::calls::{self, Map};
 use crate::support::placed::of_volume;
 use crate::support::strace::words;
+use csi_proto::v1::DeleteSnapshotRequest;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
+use tonic::Code;
 
 /// Those of a driver in the place of kubernetes-csi's.
 pub const FLAGS: [&str; 4] = [
@@ -15,6 +18,16 @@ pub const FLAGS: [&str; 4] = [
     "--migrate-from",
     "csi-driver-nfs",
 ];
+
+/// The context of a volume of that driver, in the folder `pvc-1`.
+pub fn context(share: &Share) -> Map {
+    let mut context = share.parameters();
+    context.extend(calls::map(&[
+        ("subDir", "pvc-1"),
+        ("mountPermissions", "0750"),
+    ]));
+    context
+}
 
 #[test]
 fn volumes_go_on_over_v3() {
@@ -36,10 +49,7 @@ fn a_helper_that_is_killed_after_its_mount_leaves_no_wrong_mode() {
     let share = scene.share.path().trim_start_matches('/');
     let volume = Volume {
         id: format!("127.0.0.1#{share}#pvc-1##"),
-        context: vec![
-            format!("{},subDir=pvc-1", scene.share.params()),
-            "mountPermissions=0750".to_owned(),
-        ],
+        context: context(&scene.share),
     };
     scene.driver.kill();
     let log = scene.driver.target("strace");
@@ -52,7 +62,7 @@ fn a_helper_that_is_killed_after_its_mount_leaves_no_wrong_mode() {
     let said = fs::read_to_string(&log).unwrap();
     assert!(said.contains("+++ killed by SIGTERM"), "{said}");
     assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o750);
-    scene.try_unpublish(&volume, "new").succeeds();
+    scene.try_unpublish(&volume, "new").unwrap();
 }
 
 fn run(command: &mut Command) {
@@ -79,14 +89,12 @@ fn volumes_go_on(version: Version) {
     fs::write(folder.join("deep/file"), "kept").unwrap();
     chown(folder.join("deep"), Some(1234), Some(4321)).unwrap();
     let share = scene.share.path().trim_start_matches('/').to_owned();
-    let volume = Volume {
+    let mut volume = Volume {
         id: format!("127.0.0.1#{share}#pvc-1##"),
-        context: vec![
-            format!("{},subDir=pvc-1", scene.share.params()),
-            "mountPermissions=0750".to_owned(),
-            "storage.kubernetes.io/csiProvisionerIdentity=x".to_owned(),
-        ],
+        context: context(&scene.share),
     };
+    let added = "storage.kubernetes.io/csiProvisionerIdentity";
+    volume.context.insert(added.to_owned(), "x".to_owned());
     let mount = scene.publish(&volume, "new");
     assert_eq!(fs::read_to_string(mount.join("deep/file")).unwrap(), "kept");
     assert_eq!(folder.metadata().unwrap().mode() & 0o7777, 0o750);
@@ -95,7 +103,7 @@ fn volumes_go_on(version: Version) {
         !flags.contains("nosuid") && !flags.contains("nodev"),
         "{flags}"
     );
-    scene.try_unpublish(&volume, "new").succeeds();
+    scene.try_unpublish(&volume, "new").unwrap();
 
     // A mount that the other driver has made is published again, and taken away, by this one.
     let old = scene.driver.target("old");
@@ -110,7 +118,7 @@ fn volumes_go_on(version: Version) {
     run(mount.arg(&old));
     scene.publish(&volume, "old");
     assert_eq!(scene.driver.mounts().len(), 1);
-    scene.try_unpublish(&volume, "old").succeeds();
+    scene.try_unpublish(&volume, "old").unwrap();
     assert!(!old.exists());
     scene.has_no_mounts();
 
@@ -128,21 +136,10 @@ fn volumes_go_on(version: Version) {
         .arg(snapshot.join("pvc-1.tar.gz"))
         .arg("."));
     let snapshot_id = format!("127.0.0.1#{share}#snapshot-1#snapshot-1#pvc-1");
-    let params = scene.share.params();
-    scene
-        .csi
-        .run_args([
-            "controller",
-            "create-volume",
-            "restored",
-            "--source-snapshot",
-            &snapshot_id,
-            "--cap",
-            "MULTI_NODE_MULTI_WRITER,mount",
-            "--params",
-            &params,
-        ])
-        .succeeds();
+    let mut request = calls::volume("restored", &scene.share.parameters());
+    request.capacity_range = None;
+    request.volume_content_source = calls::of_snapshot(&snapshot_id);
+    try_create_with(&scene.driver, request).unwrap();
     let restored = of_volume(scene.share.folder(), "restored");
     let seen = |root: &Path, path: &str| {
         let meta = root.join(path).symlink_metadata().unwrap();
@@ -157,20 +154,18 @@ fn volumes_go_on(version: Version) {
     for path in [".", "deep", "deep/file", "deep/same", "program"] {
         assert_eq!(seen(&restored, path), seen(&folder, path), "{path}");
     }
-    scene
-        .csi
-        .run_args(["controller", "delete-snapshot", &snapshot_id])
-        .succeeds();
+    let gone = DeleteSnapshotRequest {
+        snapshot_id,
+        ..Default::default()
+    };
+    scene.call(gone).unwrap();
     assert!(!snapshot.exists());
 
     // By nothing but its id, by a driver that has seen no option of this share.
     let knowing_nothing = Scene::with_driver("upstream-late", version, &FLAGS);
-    knowing_nothing.try_delete(&volume).succeeds();
-    knowing_nothing.try_delete(&volume).succeeds();
+    knowing_nothing.try_delete(&volume).unwrap();
+    knowing_nothing.try_delete(&volume).unwrap();
     assert!(!folder.exists());
-    scene
-        .csi
-        .run_args(["controller", "get-volume", &volume.id])
-        .exits(64 + 5);
+    refused(scene.try_get(&volume), Code::NotFound, &[]);
     assert_eq!(scene.list().len(), 1);
 }

@@ -1,8 +1,12 @@
 //! A volume's whole life over each version of NFS.
 
-use crate::scene::{Scene, Version};
+use crate::scene::{Scene, Version, Volume, refused, try_create_with};
+use crate::support::calls;
+use csi_proto::v1::volume_capability::{AccessType, MountVolume};
+use csi_proto::v1::{NodePublishVolumeRequest, VolumeCapability, volume_usage};
 use std::fs;
 use std::io::ErrorKind;
+use tonic::Code;
 
 #[test]
 fn life_over_v3() {
@@ -39,36 +43,32 @@ fn whole_life(version: Version) {
     flags_are(&scene, "first", "nosuid,nodev");
 
     // A second mount of it, read-only.
-    scene
-        .try_publish(&volume, "second", &["--read-only"])
-        .succeeds();
+    scene.try_publish_read_only(&volume, "second").unwrap();
     let read_only = scene.driver.target("second");
     assert_eq!(
         fs::read_to_string(read_only.join("written.txt")).unwrap(),
         "through the mount"
     );
-    let refused = fs::write(read_only.join("more.txt"), "").unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
+    let read_only = fs::write(read_only.join("more.txt"), "").unwrap_err();
+    assert_eq!(read_only.kind(), ErrorKind::ReadOnlyFilesystem);
 
     // Publishing again with the same arguments changes nothing, with others is refused.
     scene.publish(&volume, "first");
     assert_eq!(scene.driver.mounts().len(), 2);
-    scene
-        .try_publish(&volume, "first", &["--read-only"])
-        .exits(64 + 6)
-        .says("ALREADY_EXISTS");
+    let otherwise = scene.try_publish_read_only(&volume, "first");
+    refused(otherwise, Code::AlreadyExists, &[]);
 
-    stats_are_right(&scene, &volume.id);
-    expands(&scene, &volume.id);
+    stats_are_right(&scene, &volume);
+    expands(&scene, &volume);
 
     // Twice is fine, also for a target that never was.
     for target in ["first", "second", "first", "never"] {
-        scene.try_unpublish(&volume, target).succeeds();
+        scene.try_unpublish(&volume, target).unwrap();
         assert!(!scene.driver.target(target).exists(), "{target}");
     }
     scene.has_no_mounts();
-    scene.try_delete(&volume).succeeds();
-    scene.try_delete(&volume).succeeds();
+    scene.try_delete(&volume).unwrap();
+    scene.try_delete(&volume).unwrap();
     assert_eq!(scene.list(), [""; 0]);
     scene.share.wait_until_empty("written.txt");
 }
@@ -109,105 +109,72 @@ fn programs_and_devices_get_their_power_by_options() {
     let scene = Scene::new("suid-dev", Version::V4_2);
     let volume = scene.create("pvc-1");
     for (options, flags) in [("suid", "nodev"), ("dev", "nosuid"), ("suid,dev", "")] {
-        let target = scene.driver.target(options);
-        let cap = format!("mode=5,type=mount,flag=\"{options}\"");
-        let mut args = vec!["node", "publish", &volume.id, "--cap", &cap];
-        args.extend(["--target-path", target.to_str().unwrap()]);
-        for entry in &volume.context {
-            args.extend(["--vol-context", entry]);
-        }
-        scene.csi.run_args(args).succeeds();
+        let as_asked = MountVolume {
+            mount_flags: vec![options.to_owned()],
+            ..Default::default()
+        };
+        let capability = VolumeCapability {
+            access_type: Some(AccessType::Mount(as_asked)),
+            ..calls::capability()
+        };
+        let request = NodePublishVolumeRequest {
+            volume_capability: Some(capability),
+            ..scene.publishing(&volume, options)
+        };
+        scene.call(request).unwrap();
         flags_are(&scene, options, flags);
-        scene.try_unpublish(&volume, options).succeeds();
+        scene.try_unpublish(&volume, options).unwrap();
     }
     scene.has_no_mounts();
 }
 
-fn stats_are_right(scene: &Scene, id: &str) {
-    let target = scene.driver.target("first");
-    let argument = format!("{id}:{}", target.display());
-    let stats = scene
-        .csi
-        .run_args(["node", "stats", &argument, "-o", "json"])
-        .succeeds()
-        .json();
+fn stats_are_right(scene: &Scene, volume: &Volume) {
+    let stats = scene.try_stats(volume, "first").unwrap();
     let export = rustix::fs::statvfs(scene.share.folder()).unwrap();
-    let usages = stats["usage"].as_array().unwrap();
-    let number = |value: &serde_json::Value| value.as_str().unwrap().parse::<u64>().unwrap();
-    let of = |unit: &str| usages.iter().find(|usage| usage["unit"] == unit).unwrap();
+    let of = |unit: volume_usage::Unit| {
+        let mut usages = stats.usage.iter();
+        usages.find(|usage| usage.unit() == unit).unwrap()
+    };
+    let number = |value: i64| u64::try_from(value).unwrap();
     // NFS tells sizes in blocks of its own, of at most 1 MiB.
-    let total = number(&of("BYTES")["total"]);
+    let bytes = of(volume_usage::Unit::Bytes);
+    let total = number(bytes.total);
     assert!(
         total.abs_diff(export.f_blocks * export.f_frsize) < 1 << 20,
-        "{stats}"
+        "{stats:?}"
     );
-    assert_eq!(number(&of("INODES")["total"]), export.f_files);
+    let inodes = of(volume_usage::Unit::Inodes);
+    assert_eq!(number(inodes.total), export.f_files);
     // The other tests write to the same disk, too.
-    let used = number(&of("BYTES")["used"]);
-    assert!((WRITTEN..=total).contains(&used), "{stats}");
-
-    let nowhere = scene.driver.target("nowhere");
-    scene
-        .csi
-        .run_args(["node", "stats", &format!("{id}:{}", nowhere.display())])
-        .exits(64 + 5)
-        .says("NOT_FOUND");
+    let used = number(bytes.used);
+    assert!((WRITTEN..=total).contains(&used), "{stats:?}");
+    refused(scene.try_stats(volume, "nowhere"), Code::NotFound, &[]);
 }
 
-fn expands(scene: &Scene, id: &str) {
-    let expand = |size: &str| {
-        scene.csi.run_args([
-            "controller",
-            "expand-volume",
-            id,
-            "--req-bytes",
-            size,
-            "-o",
-            "json",
-        ])
-    };
-    assert_eq!(
-        expand("2Gi").succeeds().json()["capacityBytes"],
-        (2_u64 << 30).to_string()
-    );
+fn expands(scene: &Scene, volume: &Volume) {
+    assert_eq!(scene.try_expand(volume, 2 << 30).unwrap(), 2 << 30);
     // Smaller than it is already: it stays.
-    assert_eq!(
-        expand("1Gi").succeeds().json()["capacityBytes"],
-        (2_u64 << 30).to_string()
-    );
-    let volume = scene
-        .csi
-        .run_args(["controller", "get-volume", id, "-o", "json"])
-        .succeeds()
-        .json();
-    assert_eq!(volume["volume"]["capacityBytes"], (2_u64 << 30).to_string());
+    assert_eq!(scene.try_expand(volume, 1 << 30).unwrap(), 2 << 30);
+    let found = scene.try_get(volume).unwrap().volume.unwrap();
+    assert_eq!(found.capacity_bytes, 2 << 30);
 }
 
 #[test]
 fn server_and_share_from_the_publish_context() {
     let scene = Scene::new("publish-context", Version::V4_2);
-    let target = scene.driver.target("nfs");
-    let context = format!(
-        "server=127.0.0.1,share={}",
-        scene.share.path().trim_start_matches('/')
-    );
-    let target = target.to_str().unwrap();
-    let publish = [
-        "node",
-        "publish",
-        "--target-path",
-        target,
-        "--pub-context",
-        &context,
-        "nfstestvol",
-    ];
-    scene.csi.run_args(publish).succeeds();
+    let share = scene.share.path().trim_start_matches('/');
+    let volume = Volume {
+        id: "nfstestvol".to_owned(),
+        context: calls::map(&[]),
+    };
+    let request = NodePublishVolumeRequest {
+        publish_context: calls::map(&[("server", "127.0.0.1"), ("share", share)]),
+        ..scene.publishing(&volume, "nfs")
+    };
+    scene.call(request).unwrap();
     fs::write(scene.driver.target("nfs").join("here.txt"), "").unwrap();
     assert_eq!(scene.share.entries(), ["here.txt"]);
-    scene
-        .csi
-        .run_args(["node", "unpublish", "--target-path", target, "nfstestvol"])
-        .succeeds();
+    scene.try_unpublish(&volume, "nfs").unwrap();
     scene.has_no_mounts();
 }
 
@@ -224,10 +191,10 @@ fn a_server_by_its_ipv6_address() {
         for server in ["::1", "[::1]"] {
             let name = format!("ipv6-{}", server.len());
             let scene = Scene::new(&name, version);
-            let params = scene.share.params().replace("127.0.0.1", server);
-            let mut args = vec!["controller", "create-volume", "pvc-1", "--cap", "5,mount"];
-            args.extend(["-o", "json", "--params", &params]);
-            let volume = crate::scene::volume(&scene.csi.run_args(&args).succeeds());
+            let mut parameters = scene.share.parameters();
+            parameters.insert("server".to_owned(), server.to_owned());
+            let request = calls::volume("pvc-1", &parameters);
+            let volume = try_create_with(&scene.driver, request).unwrap();
             let mount = scene.publish(&volume, "target");
             fs::write(mount.join("written.txt"), "").unwrap();
             is_mounted_as(&scene, "target", version);
@@ -242,9 +209,9 @@ fn a_server_by_its_ipv6_address() {
                 .map(|host| format!("{host}:{}/", scene.share.path()));
             let mut of_share = sources.filter(|source| mounts.contains(source));
             assert!(of_share.next().is_some(), "{mounts}");
-            scene.try_unpublish(&volume, "target").succeeds();
+            scene.try_unpublish(&volume, "target").unwrap();
             scene.has_no_mounts();
-            scene.try_delete(&volume).succeeds();
+            scene.try_delete(&volume).unwrap();
             scene.share.wait_until_empty("written.txt");
         }
     }
