@@ -127,7 +127,7 @@ fn a_share_that_has_become_read_only() {
         let calls = Calls::to(&driver.endpoint());
         let request = |name: &str| calls::volume(name, &share.parameters());
         let made = calls.create(request("made")).await.unwrap();
-        server.export("ro,no_root_squash");
+        server.export_anew("ro,no_root_squash");
         let said = ["Read-only file system"];
         refused(
             calls.create(request("more")).await,
@@ -162,7 +162,7 @@ fn a_share_that_has_become_read_only() {
         calls.unpublish(&made.volume_id, &target).await.unwrap();
         disk.settles_with(&volumes(&["made"], 0));
 
-        server.export("rw,no_root_squash");
+        server.export_anew("rw,no_root_squash");
         calls.create(request("more")).await.unwrap();
         calls.delete(&made.volume_id).await.unwrap();
         disk.settles_with(&volumes(&["more"], 0));

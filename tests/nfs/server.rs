@@ -2,6 +2,7 @@
 //! kernel's, in a network namespace behind a link of its own. It speaks version 4.
 
 use crate::scene::Share;
+use crate::support::PATIENCE;
 use crate::support::process::Process;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs;
@@ -44,6 +45,16 @@ pub enum Away {
 const SHELL: &str =
     "echo ready; while read -r line; do eval \"$line\"; echo \"line $((n += 1)) gave $?\"; done";
 
+/// What a server has mounted of its own. By their sources they are told from those that it finds, which mount(8) would leave as they are.
+/// In /run the kernel looks for the port mapper, to which it would say that the main server has gone; in /var/lib/nfs the daemons
+/// of the other servers have files of their own.
+const MOUNTS: &str = "\
+own-server /proc/fs/nfsd nfsd
+own-run /run tmpfs
+own-state /var/lib/nfs tmpfs
+own-pipes /var/lib/nfs/rpc_pipefs rpc_pipefs X-mount.mkdir
+";
+
 /// How many seconds a client is waited for that holds something.
 const LEASE: u32 = 10;
 
@@ -83,29 +94,24 @@ impl Server {
         let pid = server.shell.pid().as_raw_nonzero().to_string();
         let link = server.link();
         let (client, address) = (server.client(), server.address());
-        run(&[
-            "ip", "link", "add", &link, "type", "veth", "peer", "name", "eth0", "netns", &pid,
-        ]);
-        run(&[
-            "ip",
-            "address",
-            "add",
-            &format!("{client}/30"),
-            "dev",
-            &link,
-        ]);
-        run(&["ip", "link", "set", &link, "up"]);
-        server.inside(&format!("ip address add {address}/30 dev eth0"));
-        server.inside("ip link set eth0 up && ip link set lo up");
-        server.inside("mount -t nfsd nfsd /proc/fs/nfsd");
-        // There the kernel looks for the port mapper, to which it would say that the main server has gone.
-        server.inside("mount -t tmpfs tmpfs /run");
-        // The daemons of the other servers have files of their own there.
-        server.inside("mount -t tmpfs tmpfs /var/lib/nfs && cd /var/lib/nfs");
-        server.inside("mkdir rpc_pipefs nfsdcld && touch etab rmtab state");
-        server.inside("mount -t rpc_pipefs rpc_pipefs rpc_pipefs");
+        // Programs are few: to start one takes the guest longer than what it does.
+        let lines = format!(
+            "link add {link} type veth peer name eth0 netns {pid}\naddress add {client}/30 dev {link}\nlink set {link} up\n"
+        );
+        let mut ip = Process::start(Command::new("ip").args(["-batch", "-"]));
+        ip.type_in(lines);
+        let ended = ip.wait(PATIENCE).unwrap();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        server.inside(&format!(
+            "printf '%s\\n' 'address add {address}/30 dev eth0' 'link set eth0 up' 'link set lo up' | ip -batch -"
+        ));
+        let mounts = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&mounts, MOUNTS).unwrap();
+        let mounts = mounts.path().display();
+        server.inside(&format!("mount --all --fstab {mounts}"));
+        server.inside("cd /var/lib/nfs && : >etab && : >rmtab && : >state");
         // It remembers the clients over a restart, so that nobody has to wait for those who will not come.
-        server.inside("{ nfsdcld -F -p $PWD/rpc_pipefs -s $PWD/nfsdcld & } 2>/dev/null >&2");
+        server.inside("{ nfsdcld -F -p $PWD/rpc_pipefs -s $PWD & } 2>/dev/null >&2");
         server.export(options);
         server.start();
         server.inside("{ rpc.mountd -F --no-nfs-version 3 --no-udp & } 2>/dev/null >&2");
@@ -135,24 +141,31 @@ impl Server {
         Share::whole(&self.address(), &self.folder)
     }
 
-    /// Exports the folder with other options of exports(5).
-    pub fn export(&mut self, options: &str) {
+    /// Exports the folder with these options of exports(5).
+    fn export(&mut self, options: &str) {
         let folder = self.folder.display().to_string();
         self.inside(&format!(
-            "exportfs -o {options},fsid=0,insecure,no_subtree_check '*:{folder}' && exportfs -f"
+            "exportfs -o {options},fsid=0,insecure,no_subtree_check '*:{folder}'"
         ));
     }
 
-    /// Stops the server.
-    pub fn stop(&mut self) {
-        self.inside("rpc.nfsd 0");
+    /// Exports the folder with other options, also to clients that know it already.
+    pub fn export_anew(&mut self, options: &str) {
+        self.export(options);
+        self.inside("exportfs -f");
     }
 
-    /// Starts it again.
+    /// Stops the server, as `rpc.nfsd 0` does.
+    pub fn stop(&mut self) {
+        self.inside("echo 0 >/proc/fs/nfsd/threads");
+    }
+
+    /// Starts it again, as `rpc.nfsd` does, with four threads.
     pub fn start(&mut self) {
         let lease = self.lease;
         self.inside(&format!(
-            "rpc.nfsd --no-nfs-version 3 --nfs-version 4 --grace-time 10 --lease-time {lease} 4"
+            "cd /proc/fs/nfsd && echo '-3 +4' >versions && echo 10 >nfsv4gracetime && echo {lease} >nfsv4leasetime && \
+             echo 'tcp 2049' >portlist && echo 4 >threads; at=$?; cd /var/lib/nfs; test $at = 0"
         ));
     }
 
@@ -271,7 +284,8 @@ impl Drop for Server {
     fn drop(&mut self) {
         // The kernel's threads would outlive the namespace's last process. Its clients are to be gone by now: one that ends
         // later waits for minutes.
-        self.shell.type_in("rpc.nfsd 0; echo stopped\n");
+        self.shell
+            .type_in("echo 0 >/proc/fs/nfsd/threads; echo stopped\n");
         if !std::thread::panicking() {
             self.shell.wait_for_output("stopped");
         }

@@ -243,7 +243,7 @@ fn all_mounts_of_an_export_that_was_made_anew_are_replaced() {
             fs::write(folder.join(volume).join("restored"), volume).unwrap();
         }
         fs::remove_dir_all(&old).unwrap();
-        server.export("rw,no_root_squash");
+        server.export_anew("rw,no_root_squash");
         server.start();
         for (volume, context) in &contexts {
             let target = driver.target(volume);
