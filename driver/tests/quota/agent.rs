@@ -210,7 +210,7 @@ async fn make(site: &Site, prefix: &str, count: usize, mib: u64) -> (Vec<Volume>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_volumes_have_a_limit_each_and_no_limit_is_nobodys_on_xfs() {
     let count = std::env::var("CSI_NFS_QUOTA_VOLUMES").ok();
-    let count = count.map_or(50, |count| count.parse().unwrap());
+    let count = count.map_or(16, |count| count.parse().unwrap());
     let mut site = Site::new("agent-many").await;
     let (_, without) = make(&site, "plain", count, 3).await;
     let _agent = site.agent();

@@ -7,6 +7,8 @@ use csi_nfs_store::quota::ledger::Ledger;
 use csi_nfs_store::quota::project;
 use csi_nfs_store::quota::project_id::ProjectId;
 use csi_sys::project_quota::{self, Amounts, Quota};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -166,10 +168,14 @@ impl Share {
         };
         let root = root.trim_end_matches('/');
         let source = format!("127.0.0.1:{root}/{}/{path}", self.name);
-        let options = format!("vers={version},nolock");
-        run(Command::new("mount")
-            .args(["-t", "nfs", "-o", &options, &source])
-            .arg(&target));
+        // As mount.nfs would say it to the kernel, of which it takes two programs.
+        let more = match version {
+            "3" => "nolock,mountaddr=127.0.0.1,mountproto=tcp",
+            _ => "clientaddr=127.0.0.1",
+        };
+        let options = format!("vers={version},proto=tcp,addr=127.0.0.1,{more}");
+        let options = CString::new(options).unwrap();
+        mount(source, &target, "nfs", MountFlags::empty(), &*options).unwrap();
         Mount(target)
     }
 }
@@ -177,7 +183,7 @@ impl Share {
 impl Drop for Mount {
     fn drop(&mut self) {
         // Not by force: that ends the calls of all mounts of the file system, also those of other tests.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = unmount(&self.0, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         let _ = fs::remove_dir(&self.0);
     }
 }

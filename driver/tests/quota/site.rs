@@ -2,7 +2,7 @@
 
 use crate::away::Away;
 pub use crate::patience::until;
-use crate::scene::{MIB, Mount, Share, file_system, run};
+use crate::scene::{MIB, Mount, Share, file_system};
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::quota::ability::FileSystem;
@@ -11,6 +11,7 @@ use csi_nfs_store::quota::project_id::ProjectId;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::*;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
@@ -30,7 +31,7 @@ impl Agent {
 
     /// Tells it to compare now.
     pub fn hang_up(&self) {
-        run(Command::new("kill").args(["-HUP", &self.0.id().to_string()]));
+        kill_process(Pid::from_child(&self.0), Signal::HUP).unwrap();
     }
 
     /// The same, and waits until it has.
