@@ -5,6 +5,7 @@
 
 #![allow(dead_code)] // Every test program uses a part of it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -13,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Between two looks, at least.
 pub const BETWEEN: Duration = Duration::from_secs(1);
+
+/// What a thread has found out is true for so long.
+const MOMENT: Duration = Duration::from_millis(50);
 
 /// A wait is given up when all was at rest for so long: longer than the programs themselves wait before they try again. It only
 /// matters on failure.
@@ -150,11 +154,21 @@ pub fn in_time<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 
     returned.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// How long this thread has run, or would have if it had been let.
+/// How long this thread has run, or would have if it had been let, as of the last moment: a runtime may have hundreds of waits in one
+/// thread, which look at the same time.
 fn wanted_by_this_thread() -> Duration {
+    thread_local! {
+        static LAST: Cell<Option<(Instant, Duration)>> = const { Cell::new(None) };
+    }
+    let known = LAST.get().filter(|(when, _)| when.elapsed() < MOMENT);
+    if let Some((_, wanted)) = known {
+        return wanted;
+    }
     let spent = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let spent = spent.split(' ').take(2).flat_map(str::parse::<u64>);
-    Duration::from_nanos(spent.sum())
+    let wanted = Duration::from_nanos(spent.sum());
+    LAST.set(Some((Instant::now(), wanted)));
+    wanted
 }
 
 /// Whether anybody moves, as the last look has found; there is one a second, however many wait.
