@@ -105,7 +105,9 @@ fn calls_of(
         .driver
         .restart_under(&words(log, MOUNTING, None));
     let before = counts(log);
-    undisturbed.call().unwrap();
+    let log_of_driver = || undisturbed.scene.driver.log();
+    let called = undisturbed.call();
+    called.unwrap_or_else(|status| panic!("{status}\n{}", log_of_driver()));
     undisturbed.scene.driver.kill();
     until("the end of the tracer", || has_killed(log));
     undisturbed.scene.driver.restart();
