@@ -67,6 +67,8 @@ pub struct Try {
     /// Whether the RPC that the driver lacks something for has ever answered OK, to as large a size; where another refusal is
     /// demanded, also whether the driver serves others right after.
     pub(super) has_worked: bool,
+    /// Whether that RPC has never answered OK, and a case that ran again for that found it no better.
+    pub(super) is_never_served: bool,
     /// Whether somebody else uses the storage; `None` where the driver does not tell.
     pub(super) others: Option<bool>,
     /// Whether the run has waited for room for so long that it waits no more.
@@ -150,7 +152,10 @@ fn tried(one: &Try) -> Next {
         (Lack::Service, _) if one.has_worked => PERHAPS_BESIDE,
         // It may not have come up yet.
         (Lack::Service, _) if one.is_first => BESIDE_OTHERS,
-        (Lack::Service, _) => 0,
+        // What another case has found running again it need not find.
+        (Lack::Service, _) if one.is_never_served => 0,
+        // A limit of calls in a time may be met in the first call of all.
+        (Lack::Service, _) => ALONE,
         (_, Some(true)) => BESIDE_OTHERS,
         (_, None) => PERHAPS_BESIDE,
         (_, Some(false)) => ALONE,

@@ -81,6 +81,7 @@ pub use report::{CaseOutcome, CaseResult, Counts, Report};
 pub use settings::{Access, Settings};
 
 use csi_call::endpoint::Endpoint;
+use call_counts::CallCounts;
 use csi_call::error::connection_error;
 use csi_call::session::{Connection, Session};
 use csi_error::{Error, Style};
@@ -161,7 +162,7 @@ pub async fn run_watched(
     };
     let own_driver = own.as_ref().map(|own| Arc::clone(&own.0));
     // Nothing of this run is there as yet that would have to be taken down.
-    let (node, controller, driver, limits, unanswered) = tokio::select! {
+    let (node, controller, driver, limits, unanswered, seen) = tokio::select! {
         answers = questions(&settings, own_driver.as_ref()) => answers?,
         () = trial::times(&mut asked, 1) => return Err(Error::interrupted().into()),
     };
@@ -192,7 +193,7 @@ pub async fn run_watched(
         postponed: Mutex::default(),
         given_up: Mutex::default(),
         left: Mutex::default(),
-        seen: Mutex::default(),
+        seen: Mutex::new(seen),
         given_ids: Mutex::default(),
         times: Mutex::default(),
         broken_rules: Mutex::default(),
@@ -261,11 +262,21 @@ impl Drop for UntilTheEnd {
 }
 
 /// Starts the driver, where the run has one of its own, connects, and asks what all cases have to know: also the answers that
-/// were missing.
+/// What is known before the cases: node and controller, what they can do, what they did not answer, and what has worked.
+type Answers = (
+    Connection,
+    Connection,
+    DriverInfo,
+    Limits,
+    Unanswered,
+    CallCounts,
+);
+
+/// were missing, and the RPCs that have worked.
 async fn questions(
     settings: &Settings,
     own: Option<&Arc<OwnDriver>>,
-) -> Result<(Connection, Connection, DriverInfo, Limits, Unanswered), Error> {
+) -> Result<Answers, Error> {
     if let Some(own) = own {
         own.comes_up(settings).await?;
     }
@@ -278,11 +289,12 @@ async fn questions(
         node: &node,
         controller: &controller,
         unanswered: Unanswered::new(),
+        seen: CallCounts::default(),
     };
     let driver = DriverInfo::ask(&mut ends, settings.controller_endpoint.is_some()).await?;
     let limits = Limits::ask(&mut ends, settings, &driver).await?;
-    let unanswered = ends.unanswered;
-    Ok((node, controller, driver, limits, unanswered))
+    let (unanswered, seen) = (ends.unanswered, ends.seen);
+    Ok((node, controller, driver, limits, unanswered, seen))
 }
 
 async fn open(settings: &Settings, text: &str) -> Result<Connection, Error> {

@@ -184,6 +184,7 @@ pub async fn shown(run: &Run) -> Option<BTreeSet<Vec<u8>>> {
     let session = run.controller.session.clone();
     let session = session.with_timeout(Some(run.settings.timeout));
     let pages = call(&session, method, Bytes::new()).await.ok()?;
+    lock(&run.seen).worked.insert(method.name);
     let page = pages.first()?;
     if !contents(method.response, page, "next_token")
         .concat()

@@ -34,6 +34,7 @@ use tonic::{Code, Status};
 pub struct Ends<'a> {
     pub(super) node: &'a Connection,
     pub(super) controller: &'a Connection,
+    pub(super) seen: CallCounts,
     pub(super) unanswered: Unanswered,
 }
 
@@ -72,7 +73,10 @@ impl Asks for Ends<'_> {
         let (error, passes) = loop {
             let begun = Instant::now();
             let error = match peer.session.ask(&request).await {
-                Ok(reply) => return Ok(Some(reply)),
+                Ok(reply) => {
+                    self.seen.worked.insert(rpc);
+                    return Ok(Some(reply));
+                }
                 Err(error) => error,
             };
             let code = error.status.code();
@@ -202,6 +206,12 @@ impl Run {
     pub(super) fn had(&self, shortage: &Shortage) -> bool {
         let seen = lock(&self.seen);
         seen.worked.contains(shortage.method) && shortage.size <= seen.largest
+    }
+
+    /// Whether the driver has never answered OK to the RPC that it lacks something for, and a case was given up for that.
+    pub(super) fn is_never_served(&self, shortage: &Shortage) -> bool {
+        let has_worked = lock(&self.seen).worked.contains(shortage.method);
+        !has_worked && lock(&self.lacking).contains_key(shortage.method)
     }
 
     /// Why the run is incomplete, in sentences.

@@ -19,7 +19,7 @@ use super::trial::{Ended, execute, times};
 use super::verdict::Stop;
 use csi_output::figure::counted;
 use csi_proto::lock::lock;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -34,6 +34,8 @@ struct Running<'a> {
     asked: Asked,
     /// Why the run ends early.
     cut_short: Option<String>,
+    /// The tries of cases that are to run again for what the driver did not serve, by the cases' indices.
+    unserved: HashMap<usize, Ended>,
 }
 
 /// Runs the cases; the results in the order of the list, and why the run ended early, if it did.
@@ -51,6 +53,7 @@ pub async fn run(
         observer,
         asked,
         cut_short: None,
+        unserved: HashMap::new(),
     };
     while let Some((waiting, jobs)) = phases.pop_front() {
         let again = running.phase(waiting, jobs).await;
@@ -79,6 +82,10 @@ impl Running<'_> {
                 let Some(index) = waiting.pop_front() else {
                     break;
                 };
+                if let Some(ended) = self.never_served(index) {
+                    self.ends(index, Next::Lacks, ended).await;
+                    continue;
+                }
                 let Some(one) = self.begins(index) else {
                     self.tell(false);
                     continue;
@@ -109,6 +116,8 @@ impl Running<'_> {
                     if matches!(lack, Some(Lack::Room | Lack::Places)) {
                         // There is no room for so many at a time.
                         (jobs, had_room) = ((jobs / 2).max(1), 0);
+                    } else if lack == Some(Lack::Service) {
+                        self.unserved.insert(index, ended);
                     }
                     again.push_back(index);
                 }
@@ -128,6 +137,14 @@ impl Running<'_> {
                 }
             }
         }
+    }
+
+    /// The try that stands of a case that is to run again, where another one has found meanwhile that the driver does not serve
+    /// the RPC alone either: one try more is enough of each RPC, for hundreds of cases may call it.
+    fn never_served(&mut self, index: usize) -> Option<Ended> {
+        let ended = self.unserved.remove(&index)?;
+        let is_so = |one| self.run.is_never_served(one);
+        ended.shortage().is_some_and(is_so).then_some(ended)
     }
 
     /// A case is about to run: its try, where it does. Where not, that is its result.
@@ -171,6 +188,7 @@ impl Running<'_> {
             may_come_late: shortage.is_some_and(|it| it.lack == Lack::Room)
                 && !self.run.settings.strict,
             has_worked,
+            is_never_served: shortage.is_some_and(|one| self.run.is_never_served(one)),
             others,
             run_ends: self.cut_short.is_some(),
             ..Try::default()

@@ -270,7 +270,13 @@ impl Tool for MadeItems {
             self.run.may_be_another();
         }
         let has_hung = error.is_some_and(|status| had_no_answer(status, limit, begun.elapsed()));
-        lock(&self.run.seen).had_time(method, has_hung);
+        {
+            let mut seen = lock(&self.run.seen);
+            seen.had_time(method, has_hung);
+            if answer.is_ok() {
+                seen.worked.insert(method.name);
+            }
+        }
         if has_hung && hangs {
             let name = method.name;
             let told = format!("{name} hangs: it had less time to take something down");

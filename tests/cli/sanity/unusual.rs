@@ -340,7 +340,44 @@ fn a_limit_of_calls_in_a_time_is_no_failure() {
     let run = sanity(&csi, &line).succeeds();
     let told = "\nok controller/delete-volume/is-idempotent ";
     assert!(run.stdout.contains(told), "{run}");
+    // It may be met in the first call of all.
+    let too_many = || Reply::error(Code::ResourceExhausted, "too many calls");
+    let ready = Reply::message(&v1::ProbeResponse { ready: None });
+    driver.on_each("Probe", [too_many(), ready]);
+    let run = sanity(&csi, "--filter probe/answers-ready --jobs 1").succeeds();
+    let told = "\nok identity/probe/answers-ready ";
+    assert!(run.stdout.contains(told), "{run}");
+    // And by an RPC that has worked before the cases.
+    let named = Reply::message(&v1::GetPluginInfoResponse {
+        name: "scripted.csi.example".to_owned(),
+        vendor_version: "1".to_owned(),
+        ..v1::GetPluginInfoResponse::default()
+    });
+    driver.on_each("GetPluginInfo", [named, too_many()]);
+    let run = sanity(&csi, "--filter identity/plugin-info");
+    let told = "not served now: GetPluginInfo: it answered RESOURCE_EXHAUSTED";
+    assert!(run.stdout.contains(told), "{run}");
+    assert!(!run.stdout.contains("never worked"), "{run}");
     is_clean(&csi);
+}
+
+#[test]
+fn one_case_of_all_runs_again_for_an_rpc_that_is_never_served() {
+    for jobs in [1, 8] {
+        let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+        let refusal = Reply::error(Code::ResourceExhausted, "too many calls");
+        driver.on("ValidateVolumeCapabilities", refusal);
+        let csi = Csi::at(driver.endpoint());
+        let filter = "validate/without --filter validate/with-a-long-id --filter validate/of-an";
+        let more = cases(Mode::SingleNodeWriter, filter);
+        let run = sanity(&csi, &format!("{more} --jobs {jobs}")).exits(4);
+        let told = "\nnever worked, so that nothing is known of it: ValidateVolumeCapabilities: ";
+        assert!(run.stdout.contains(told), "{run}");
+        let calls = driver.calls().into_iter();
+        let calls = calls.filter(|rpc| rpc == "ValidateVolumeCapabilities");
+        assert_eq!(calls.count(), 5, "{run}");
+        is_clean(&csi);
+    }
 }
 
 #[test]

@@ -95,6 +95,7 @@ const FAILED: Try = Try {
     may_come_late: false,
     is_first: false,
     has_worked: true,
+    is_never_served: false,
     others: Some(false),
     patience_is_over: false,
     run_ends: false,
@@ -136,6 +137,10 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
     };
     let never = |one| Try {
         has_worked: false,
+        ..one
+    };
+    let unserved = |one| Try {
+        is_never_served: true,
         ..one
     };
     let first = |one| Try {
@@ -197,7 +202,15 @@ fn a_try_counts_is_made_again_or_shows_nothing() {
         (beside(lacks(Lack::Size, 0, nobody)), Lacks),
         (lacks(Lack::Service, 1, nobody), after(100)),
         (lacks(Lack::Service, 2, nobody), Lacks),
-        (never(lacks(Lack::Service, 0, nobody)), Lacks),
+        // The first call of all may meet a limit of calls in a time; each RPC that is never served has one more try, not each case.
+        (beside(never(lacks(Lack::Service, 0, somebody))), AgainAlone),
+        (never(lacks(Lack::Service, 0, nobody)), after(50)),
+        (never(lacks(Lack::Service, 1, nobody)), Lacks),
+        (unserved(never(lacks(Lack::Service, 0, nobody))), Lacks),
+        (
+            first(unserved(never(lacks(Lack::Service, 0, nobody)))),
+            after(50),
+        ),
         // Where another refusal is demanded, it is the answer to that request when it comes each time and others are served.
         (
             beside(refusal(lacks(Lack::Service, 0, somebody))),
