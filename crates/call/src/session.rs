@@ -389,6 +389,10 @@ fn unanswered(status: Status) -> Status {
     if let Some(error) = http2.filter(|error| error.is_library()) {
         return Unreadable::status(error);
     }
+    // Nor is the end of a connection in order before it took the call, however often that was sent again.
+    if was_not_taken(&status) && status.code() != Code::Unavailable {
+        return Lost::status(false, source);
+    }
     // A stream that was reset with a reason is one.
     let is_reset = http2.is_some_and(|error| error.reason().is_some());
     match status.code() {

@@ -7,7 +7,7 @@ mod tls;
 mod unserved;
 
 use super::*;
-use crate::session::Session;
+use crate::session::{Lost, Session};
 use csi_proto::v1::identity_server::{Identity, IdentityServer};
 use csi_proto::v1::{
     GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
@@ -19,6 +19,7 @@ use std::os::unix::net as unix;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -356,6 +357,40 @@ async fn a_call_that_a_connection_does_not_take_goes_over_the_next() {
     assert!(reason.is_none(), "{reason:?}");
     let count = endpoint.connections();
     assert!(count.all > 1 && count.after_error == 0, "{count:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_no_connection_takes_is_lost_and_no_answer() {
+    let (_folder, path) = in_folder("s");
+    let listener = UnixListener::bind(&path).expect("bound");
+    let serve = async {
+        loop {
+            let (stream, _) = listener.accept().await.expect("a client");
+            // Each connection ends in order before it takes a call: SETTINGS, and GOAWAY with NO_ERROR.
+            let frames = [
+                &[0, 0, 0, 4, 0, 0, 0, 0, 0][..],
+                &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            ];
+            let mut stream = stream;
+            let _ = stream.write_all(&frames.concat()).await;
+            // What the client says is read to its end: else its bytes would be answered with a reset.
+            let _ = stream.shutdown().await;
+            let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        }
+    };
+    let endpoint = endpoint(&path);
+    let calls = async {
+        let session = Session::open(&endpoint, &ConnectOptions::default()).await;
+        let session = session.expect("connected");
+        session.ask(&ProbeRequest {}).await.expect_err("not taken")
+    };
+    let error = tokio::select! {
+        () = serve => panic!("it serves on"),
+        error = calls => error,
+    };
+    assert_eq!(error.status.code(), Code::Unavailable, "{error:?}");
+    let lost = Lost::of(&error.status);
+    assert!(lost.is_some_and(|lost| !lost.is_sent), "{error:?}");
 }
 
 #[cfg(feature = "embedded")]
