@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
+use tonic::Code;
 
 /// The exit code of a run in which cases failed.
 const CASES_FAILED: i32 = 3;
@@ -174,6 +175,39 @@ fn whatever_calls_at_the_same_time_make_is_taken_back() {
         .map(|number| format!("volume-{number}"))
         .collect();
     assert_eq!(deleted, all, "{commands:#?}\n{}", stderr(&whole));
+}
+
+#[test]
+fn ids_of_any_letters_are_in_variables_or_are_told() {
+    let case = "controller/delete-volume/is-idempotent";
+    let more = "--cap SINGLE_NODE_WRITER,mount --volume-size 1Mi";
+    for (id, line) in [
+        ("vol 4 é", "id1=$("),
+        (
+            "{\"v\":4}",
+            "# in the place of {\\\"v\\\":4}, which the driver chose, put in what it answers now",
+        ),
+    ] {
+        let driver = thorough_driver();
+        let volume = v1::Volume {
+            volume_id: id.to_owned(),
+            capacity_bytes: 1 << 20,
+            ..v1::Volume::default()
+        };
+        let made = v1::CreateVolumeResponse {
+            volume: Some(volume),
+        };
+        driver.on("CreateVolume", Reply::message(&made));
+        let gone = Reply::error(Code::NotFound, "no such volume");
+        driver.on_each("DeleteVolume", [Reply::bytes(Vec::new()), gone]);
+        let csi = Csi::at(driver.endpoint());
+        let home = csi.home().display().to_string();
+        csi.run(&format!("sanity --mount-parent {home} {more} --filter {case}"))
+            .exits(CASES_FAILED);
+        let commands = shown_commands(&csi, case);
+        let found = commands.iter().any(|one| one.starts_with(line));
+        assert!(found, "{id}: {commands:#?}");
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! so that the lines also run against a driver that chooses otherwise. Secrets are left out; the file that they come from is
 //! named.
 
+mod ids;
+
 use super::context::Context;
 use super::own_driver::{OwnDriver, Restarter, VARIABLE};
 use super::run::Run;
@@ -18,13 +20,10 @@ use csi_proto::text::escaped;
 use csi_proto::value::{Secrets, decode};
 use csi_rpc::facts::{Making, Thing};
 use csi_undo::made::leaves_it_open;
-use serde_json::Value as Json;
+use ids::{holds, in_json, is_id, is_plain, texts_in, with_variable};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use tonic::Code;
-
-/// A text of this length with a digit in it is an id wherever it stands; shorter ones are where a field says so.
-const ID_AT_LEAST: usize = 6;
 
 impl Context {
     /// The steps that took down what the case has made.
@@ -73,6 +72,7 @@ fn script(run: &Run, case: &str, steps: &[Step], taken_down: &[Step]) -> Vec<Str
         run,
         case,
         chosen: Vec::new(),
+        unheld: Vec::new(),
         lines: Vec::new(),
         set: 0,
         in_background: Vec::new(),
@@ -129,6 +129,8 @@ struct ScriptWriter<'a> {
     run: &'a Run,
     case: &'a str,
     chosen: Vec<Chosen>,
+    /// Texts that the driver chose, too, and that no variable can hold.
+    unheld: Vec<String>,
     lines: Vec<String>,
     /// How many of the variables are set.
     set: usize,
@@ -259,6 +261,7 @@ impl ScriptWriter<'_> {
         if let Some(limit) = call.limit {
             let _ = write!(line, " -t {limit:?}");
         }
+        self.tell_unheld(&request);
         let request = self.request(&request);
         // An answer that is sent on was there before.
         let is_sent = |one: &Chosen| request.contains(&format!("\"${}\"", one.variable));
@@ -390,9 +393,25 @@ impl ScriptWriter<'_> {
         text
     }
 
+    /// Says which texts that the driver chose stand in a request as they are: somebody has to put in other ones.
+    fn tell_unheld(&mut self, json: &str) {
+        let is_literal = escaped(json) != json;
+        let literal = self.chosen.iter().filter(|_| is_literal);
+        let all = literal.map(|one| &one.text).chain(&self.unheld);
+        for text in all.map(|text| in_json(text)) {
+            let line = format!(
+                "# in the place of {}, which the driver chose, put in what it answers now",
+                escaped(&text)
+            );
+            if holds(json, &text) && !self.lines.contains(&line) {
+                self.lines.push(line);
+            }
+        }
+    }
+
     /// The texts in the answer to a call that the driver chose and that later steps send again, with their paths.
     fn chosen_in<'s>(
-        &self,
+        &mut self,
         call: &Call,
         later: impl Iterator<Item = &'s Step>,
     ) -> Vec<(String, String)> {
@@ -407,8 +426,10 @@ impl ScriptWriter<'_> {
             texts_in(&json, "", &mut texts);
         }
         let own = request_text(call.method, &call.request);
-        let is_known =
-            |text: &str| holds(&own, text) || self.chosen.iter().any(|known| known.text == text);
+        let is_known = |text: &str| {
+            let mut known = self.chosen.iter().map(|known| &known.text);
+            holds(&own, &in_json(text)) || known.any(|known| known == text)
+        };
         texts.retain(|(path, text)| is_id(path, text) && !is_known(text));
         if texts.is_empty() {
             return texts;
@@ -416,10 +437,23 @@ impl ScriptWriter<'_> {
         let later = later.filter_map(Step::call);
         let later = later.map(|call| request_text(call.method, &call.request));
         let later: Vec<String> = later.collect();
-        texts.retain(|(_, text)| later.iter().any(|request| holds(request, text)));
+        let is_sent = |text: &str| later.iter().any(|request| holds(request, &in_json(text)));
+        texts.retain(|(_, text)| is_sent(text));
         let mut seen = BTreeSet::new();
         texts.retain(|(_, text)| seen.insert(text.clone()));
+        texts.retain(|(_, text)| self.can_hold(text, true));
+        let is_alone = texts.len() == 1;
+        texts.retain(|(_, text)| self.can_hold(text, is_alone));
         texts
+    }
+
+    /// Whether a variable can hold a text; notes it where none can.
+    fn can_hold(&mut self, text: &str, is_alone: bool) -> bool {
+        let can = is_plain(text, is_alone);
+        if !can && !self.unheld.iter().any(|known| known == text) {
+            self.unheld.push(text.to_owned());
+        }
+        can
     }
 }
 
@@ -453,126 +487,4 @@ fn sent(call: &Call) -> Option<String> {
     let text = request_text(call.method, &call.request);
     // Unknown fields have the names of their numbers.
     (!text.contains("\"#")).then_some(text)
-}
-
-/// The texts in a document, each with its path.
-fn texts_in(json: &Json, path: &str, texts: &mut Vec<(String, String)>) {
-    match json {
-        Json::String(text) => texts.push((path.to_owned(), text.clone())),
-        Json::Array(list) => {
-            for (index, one) in list.iter().enumerate() {
-                texts_in(one, &format!("{path}[{index}]"), texts);
-            }
-        }
-        Json::Object(fields) => {
-            for (key, value) in fields {
-                let is_plain =
-                    !key.is_empty() && key.chars().all(|letter| letter.is_ascii_alphanumeric());
-                let path = match is_plain {
-                    true => format!("{path}.{key}"),
-                    false => format!("{path}[{}]", Json::from(key.as_str())),
-                };
-                texts_in(value, &path, texts);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Whether a text is an id, and plain enough to stand for itself in JSON and in the shell.
-fn is_id(path: &str, text: &str) -> bool {
-    let plain = |letter: char| {
-        letter.is_ascii_graphic() && !matches!(letter, '"' | '\\' | '\'' | '*' | '?' | '[')
-    };
-    let is_long =
-        text.len() >= ID_AT_LEAST && text.contains(|letter: char| letter.is_ascii_digit());
-    let is_named = ["Id", "Token"].iter().any(|end| path.ends_with(end));
-    // A number is a size, which JSON writes as text.
-    let is_number = text.bytes().all(|letter| letter.is_ascii_digit());
-    (is_named || (is_long && !is_number)) && !text.is_empty() && text.chars().all(plain)
-}
-
-/// Whether a document has the text, alone or in another one.
-fn holds(json: &str, text: &str) -> bool {
-    !places(json, text).is_empty()
-}
-
-/// The places of a text that stands for itself: whole, or within another where it is long enough and no part of a longer word.
-fn places(json: &str, text: &str) -> Vec<usize> {
-    let found = json.match_indices(text).map(|(at, _)| at);
-    let stands_alone = |at: &usize| {
-        let (before, after) = (
-            json[..*at].chars().next_back(),
-            json[at + text.len()..].chars().next(),
-        );
-        match text.len() >= ID_AT_LEAST {
-            true => ![before, after]
-                .into_iter()
-                .flatten()
-                .any(|letter| letter.is_ascii_alphanumeric()),
-            false => (before, after) == (Some('"'), Some('"')),
-        }
-    };
-    found.filter(stands_alone).collect()
-}
-
-/// A word of the shell in single quotes, with a variable in the places of a text.
-fn with_variable(quoted: &str, text: &str, variable: &str) -> String {
-    let mut out = String::new();
-    let mut from = 0;
-    for at in places(quoted, text) {
-        let _ = write!(out, "{}'\"${variable}\"'", &quoted[from..at]);
-        from = at + text.len();
-    }
-    out + &quoted[from..]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_taken_over_whole_and_within_other_texts() {
-        for (json, id, expected) in [
-            (
-                r#"{"volumeId":"vol-00000001"}"#,
-                "vol-00000001",
-                r#"{"volumeId":"'"$v"'"}"#,
-            ),
-            (
-                r#"{"a":"/x/vol-00000001/y"}"#,
-                "vol-00000001",
-                r#"{"a":"/x/'"$v"'/y"}"#,
-            ),
-            (
-                r#"{"a":"vol-000000012"}"#,
-                "vol-00000001",
-                r#"{"a":"vol-000000012"}"#,
-            ),
-            (
-                r#"{"id":"7","size":"17"}"#,
-                "7",
-                r#"{"id":"'"$v"'","size":"17"}"#,
-            ),
-            (r#"{"a":"x7"}"#, "7", r#"{"a":"x7"}"#),
-        ] {
-            assert_eq!(with_variable(json, id, "v"), expected);
-        }
-    }
-
-    #[test]
-    fn what_the_driver_chose_has_a_path_in_the_answer() {
-        let json = serde_json::json!({"group": {"snapshots": [{"snapshotId": "s1"}]}, "context": {"a.b": "x-123456", "n": "memory"}});
-        let mut texts = Vec::new();
-        texts_in(&json, "", &mut texts);
-        texts.retain(|(path, text)| is_id(path, text));
-        texts.sort();
-        let pair = |path: &str, text: &str| (path.to_owned(), text.to_owned());
-        let expected = [
-            pair(".context[\"a.b\"]", "x-123456"),
-            pair(".group.snapshots[0].snapshotId", "s1"),
-        ];
-        assert_eq!(texts, expected);
-        assert!(!is_id(".capacityBytes", "1073741824"));
-    }
 }
