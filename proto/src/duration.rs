@@ -53,6 +53,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
         let nonzero = whole.chars().chain(fraction.chars()).any(|c| c != '0');
         if unit.is_empty() {
             match nonzero || rest != unsigned {
+                // A unit would not help.
+                true if text.starts_with('-') => {
+                    return Err(DurationError::Negative(text.to_owned()));
+                }
                 true => return Err(DurationError::NoUnit(text.to_owned())),
                 false => return Ok(Duration::ZERO),
             }
@@ -194,7 +198,7 @@ mod tests {
                 "{text}: {error}"
             );
         }
-        for text in ["-1s", "-1ns"] {
+        for text in ["-1s", "-1ns", "-1", "-1m30"] {
             let error = parse(text).expect_err(text);
             assert_eq!(error, DurationError::Negative(text.to_owned()));
         }
