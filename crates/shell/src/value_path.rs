@@ -128,7 +128,8 @@ pub fn split(path: &str) -> (&str, &str) {
     path.split_at(path.find(['.', '[']).unwrap_or(path.len()))
 }
 
-/// A path, and the text behind `:-` for what is missing or empty. A key in quotes may hold that sign too.
+/// A path, and the text behind `:-` for what is missing or empty, without one pair of quotes around it, as in sh. A key in quotes may
+/// hold that sign too.
 pub fn split_default(path: &str) -> (&str, Option<&str>) {
     let mut is_quoted = false;
     let sign = path.char_indices().find(|(at, letter)| {
@@ -136,9 +137,18 @@ pub fn split_default(path: &str) -> (&str, Option<&str>) {
         !is_quoted && path[*at..].starts_with(":-")
     });
     match sign {
-        Some((at, _)) => (&path[..at], Some(&path[at + 2..])),
+        Some((at, _)) => (&path[..at], Some(unquoted(&path[at + 2..]))),
         None => (path, None),
     }
+}
+
+fn unquoted(text: &str) -> &str {
+    let within = |quote: char| {
+        let inner = text.strip_prefix(quote)?.strip_suffix(quote)?;
+        // Of two quoted texts the outer quotes are no pair.
+        (!inner.contains(quote)).then_some(inner)
+    };
+    within('"').or_else(|| within('\'')).unwrap_or(text)
 }
 
 /// The steps of what stands behind the name of a path; `None` where it is no path.
