@@ -387,7 +387,8 @@ fn values_are_printed_assigned_and_come_from_outside() {
          $vol.volume.volume_id\n$vol.volume.volume_context\n\
          inner = $vol.volume\nprint id: $inner.volume_id\n\
          set output jsonl; print $vol.volume.volume_context; set output yaml; $inner\n\
-         source inner.csi x; print $1\n",
+         source inner.csi x; print $1\n\
+         print $vol.volume.volume_context.a > escape; print \"x\ty${none:-\"a  b\"}\" | cat > tab\n",
     );
     csi.file("inner.csi", "print $1 $vol.volume.volume_id\n");
     let file = file.to_str().unwrap();
@@ -417,6 +418,13 @@ fn values_are_printed_assigned_and_come_from_outside() {
     csi.run("shell --var 1=x").exits(2).says("write NAME=VALUE");
 }
 
+    // Only a terminal would act on it.
+    for (file, text) in [("escape", "b\u{1b}[2J\n"), ("tab", "x\tya  b\n")] {
+        assert_eq!(
+            std::fs::read_to_string(csi.home().join(file)).unwrap(),
+            text
+        );
+    }
 #[test]
 fn a_word_is_a_script_as_for_sh() {
     let csi = Csi::at("unix:///nowhere").input("print stdin $1\n");

@@ -142,8 +142,11 @@ impl Shell {
         Ok(Flow::Continue)
     }
 
-    /// Prints text. It may be a driver's: only its line breaks act on a terminal.
+    /// Prints text as it is. It may be a driver's: only its line breaks act on a terminal.
     fn print_text(&self, text: &str) -> Result<(), Error> {
+        if self.columns().is_none() {
+            return self.show(&format!("{text}\n"));
+        }
         let mut out = String::new();
         for line in text.split('\n') {
             out.push_str(&escaped(line));
