@@ -334,8 +334,10 @@ fn execute(
         if let Some(html) = html {
             html.write(&page::page(&report))?;
         }
-        // A run is as good without: what is not kept is not named.
-        let kept = kept::keep(&report).ok();
+        let kept = kept::keep(&report);
+        // A run is as good without, but `explain` shows an older one then.
+        let kept = kept.map_err(|error| say!("note: this run is not kept: {error}"));
+        let kept = kept.ok();
         progress
             .finish(&report, kept.as_deref())
             .map_err(|error| Error::because("stdout cannot be written", &error))?;

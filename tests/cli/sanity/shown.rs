@@ -166,8 +166,14 @@ fn the_last_ten_runs_are_kept() {
     for _ in 0..12 {
         sanity(&csi, "--filter identity/probe/answers").succeeds();
     }
-    let kept = fs::read_dir(csi.home().join("state/csi/sanity")).unwrap();
-    assert_eq!(kept.count(), 10);
+    let folder = csi.home().join("state/csi/sanity");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 10);
+    // One that cannot be kept is told: `explain` shows an older one then.
+    fs::remove_dir_all(&folder).unwrap();
+    fs::write(&folder, "").unwrap();
+    let run = sanity(&csi, "--filter identity/probe/answers").succeeds();
+    let told = "note: this run is not kept: ";
+    assert_eq!(run.stderr.matches(told).count(), 1, "{run}");
 }
 
 #[test]
