@@ -128,13 +128,39 @@ fn ids_are_offered_for_every_way_to_name_them_and_once() {
         assert_eq!(after(line), ids, "{line}");
     }
     assert_eq!(after("csi wait vol"), ["volume"]);
-    assert!(after("csi wait volume v --for ").contains(&"gone".to_owned()));
+    let conditions = ["ready", "healthy", "abnormal", "gone"];
+    assert_eq!(after("csi wait volume v --for "), conditions);
+    assert_eq!(after("csi wait snapshot s --for "), ["ready", "gone"]);
+    assert_eq!(after("csi wait snapshot s --for=h"), [""; 0]);
 }
 
 #[test]
 fn formats_and_defects_complete() {
     assert_eq!(after("csi -o c"), ["csv", "custom-columns=", "csc"]);
     assert_eq!(after("csi -o rec"), ["records"]);
+    // What a command refuses is not offered after it.
+    let has = |line: &str, value: &str| after(line).contains(&value.to_owned());
+    assert!(has("csi -o ", "github") && has("csi identity probe -o ", "csc"));
+    assert!(!has("csi identity probe -o ", "github"));
+    let lines = ["table", "json", "jsonl"];
+    for command in [
+        "version",
+        "bench identity",
+        "doctor",
+        "wait volume v",
+        "context use",
+    ] {
+        let line = format!("csi {command}");
+        assert_eq!(after(&format!("{line} -o ")), lines, "{line}");
+        assert_eq!(after(&format!("{line} --columns ")), [""; 0], "{line}");
+        assert_eq!(after(&format!("{line} --sort-by ")), [""; 0], "{line}");
+    }
+    assert_eq!(after("csi context list -o n"), ["name"]);
+    assert_eq!(after("csi sanity explain -o "), ["table"]);
+    for (line, own) in [("csi sanity", "github"), ("csi sanity --list", "name")] {
+        let formats = [&lines[..], &[own]].concat();
+        assert_eq!(after(&format!("{line} -o ")), formats, "{line}");
+    }
     assert_eq!(
         after("csi mock --defect ListVolumesLosesEnt"),
         ["ListVolumesLosesEntries"]

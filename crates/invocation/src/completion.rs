@@ -6,11 +6,13 @@
 use super::contexts::file::Contexts;
 use super::globals::Globals;
 use super::verbs;
+use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, ValueHint};
 use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter, complete,
 };
 use csi_arguments::capability::{KUBERNETES_MODES, MODES};
+use csi_output::Format;
 use csi_output::view::Column;
 use csi_rpc::{Rpc, facts::IdKind};
 use std::collections::HashSet;
@@ -93,7 +95,7 @@ impl Tree {
         let globals = globals.filter_map(Arg::get_long);
         Self {
             globals: globals.map(|long| format!("--{long}")).collect(),
-            command: with_values(command, ""),
+            command: with_values(command, "", Prints::Anything),
         }
     }
 
@@ -141,7 +143,7 @@ impl Tree {
                 Some(name) if name.starts_with(current.as_str()) => name,
                 _ => value,
             };
-            if repeats(value) {
+            if repeats(value) || is_refused(value, &before_current) {
                 continue;
             }
             match value.split_once(MARK) {
@@ -187,6 +189,62 @@ fn repeats(words: &str) -> bool {
     before.split([',', '=']).any(|other| other == last)
 }
 
+/// Whether the value of a flag has no meaning with other words before it.
+fn is_refused(value: &str, before: &[String]) -> bool {
+    let last = before.last().map(String::as_str).unwrap_or_default();
+    let (flag, value) = value.split_once('=').unwrap_or((last, value));
+    let behind = |command: &str, word: &str| {
+        let mut words = before.iter().skip_while(|one| *one != command);
+        words.next().map(|_| words.any(|one| one == word))
+    };
+    match (flag, value) {
+        ("--for", "healthy" | "abnormal") => behind("wait", "snapshot") == Some(true),
+        ("-o" | "--output", "name") => behind("sanity", "--list") == Some(false),
+        ("-o" | "--output", "github") => behind("sanity", "--list") == Some(true),
+        _ => false,
+    }
+}
+
+/// What a command prints: the formats that it has follow from that, and whether columns can be chosen.
+#[derive(Clone, Copy)]
+enum Prints {
+    /// That depends on the command that comes next.
+    Anything,
+    Replies,
+    /// No replies, in one of these formats.
+    Own(&'static [Format]),
+}
+
+impl Prints {
+    /// Of the command of that name below one that prints so.
+    fn of(self, parent: &str, name: &str) -> Self {
+        use Format::{Github, Json, Jsonl, Name, Table};
+        match (self, name) {
+            (Self::Anything, "sanity") => Self::Own(&[Table, Json, Jsonl, Name, Github]),
+            (Self::Own(_), "explain") if parent == "sanity" => Self::Own(&[Table]),
+            (Self::Own(_), "list" | "current") if parent == "context" => {
+                Self::Own(&[Table, Json, Jsonl, Name])
+            }
+            (
+                Self::Anything,
+                "bench" | "context" | "doctor" | "lifecycle" | "man" | "mock" | "new" | "proxy"
+                | "replay" | "version" | "wait",
+            ) => Self::Own(&[Table, Json, Jsonl]),
+            (Self::Anything, _) => Self::Replies,
+            _ => self,
+        }
+    }
+
+    fn has_format(self, name: &str) -> bool {
+        let format = Format::named(name.trim_end_matches('='));
+        match self {
+            Self::Anything => true,
+            Self::Replies => format != Some(Format::Github),
+            Self::Own(formats) => format.is_some_and(|format| formats.contains(&format)),
+        }
+    }
+}
+
 /// A map `k=v,…` with one more key of those that it has not.
 fn next_keys(typed: &str, keys: &[String]) -> Vec<String> {
     let (before, comma) = match typed.rsplit_once(',') {
@@ -204,20 +262,21 @@ fn next_keys(typed: &str, keys: &[String]) -> Vec<String> {
 }
 
 /// The tree with completers at all arguments whose values can be known; `parent` is the name of the command above.
-fn with_values(command: Command, parent: &str) -> Command {
+fn with_values(command: Command, parent: &str, prints: Prints) -> Command {
     let name = command.get_name().to_owned();
     let rpc = rpc_of(parent, &name);
     let id = match name.as_str() {
         "wait" => Some(THING),
         _ => rpc.and_then(positional_id),
     };
-    let command = command.mut_args(|arg| with_value(arg, id, rpc));
+    let command = command.mut_args(|arg| with_value(arg, id, rpc, prints));
     let names: Vec<String> = command
         .get_subcommands()
         .map(|inner| inner.get_name().to_owned())
         .collect();
     names.into_iter().fold(command, |command, inner| {
-        command.mut_subcommand(inner, |inner| with_values(inner, &name))
+        let prints = prints.of(&name, &inner);
+        command.mut_subcommand(inner, |inner| with_values(inner, &name, prints))
     })
 }
 
@@ -236,7 +295,12 @@ fn positional_id(rpc: &Rpc) -> Option<&'static str> {
     required.find(|field| IdKind::of_field(field).is_some())
 }
 
-fn with_value(arg: Arg, positional: Option<&'static str>, rpc: Option<&'static Rpc>) -> Arg {
+fn with_value(
+    arg: Arg,
+    positional: Option<&'static str>,
+    rpc: Option<&'static Rpc>,
+    prints: Prints,
+) -> Arg {
     let value = arg
         .get_value_names()
         .and_then(|names| names.first())
@@ -253,9 +317,17 @@ fn with_value(arg: Arg, positional: Option<&'static str>, rpc: Option<&'static R
         return arg.add(ArgValueCompleter::new(contexts));
     }
     if long == "columns" || long == "sort_by" {
-        return arg.add(ArgValueCompleter::new(move |current: &OsStr| {
-            columns(current, rpc)
-        }));
+        return arg.add(ArgValueCompleter::new(
+            move |current: &OsStr| match prints {
+                Prints::Own(_) => Vec::new(),
+                _ => columns(current, rpc),
+            },
+        ));
+    }
+    if long == "output" && arg.is_global_set() {
+        let formats = arg.get_possible_values().into_iter();
+        let formats = formats.filter(|format| prints.has_format(format.get_name()));
+        return arg.value_parser(PossibleValuesParser::new(formats));
     }
     if value.contains("METHOD") {
         let end = if value.contains('=') { "=" } else { "" };
