@@ -3,7 +3,7 @@
 use super::colour::Colour;
 use super::jsonpath::{ExpressionColumn, NameError, without_braces};
 use super::view::{CellFormat, Column};
-use csi_arguments::{map, size};
+use csi_arguments::{map, record, size};
 use csi_proto::path::{Path, PathError};
 use csi_proto::schema::{Field, Message};
 use csi_proto::value::{Secrets, TimestampText, Value, ValueError, decode, enum_text};
@@ -308,6 +308,8 @@ fn plain(value: &Value<'_>, out: &mut String) {
             separated(list.iter(), separator, out, |one, out| match one {
                 // No list has entries without letters.
                 Value::Text(text) if text.is_empty() => out.push_str(EMPTY),
+                // As the flags for lists take it.
+                Value::Text(text) => out.push_str(&escaped(&record::quote(text))),
                 one => plain(one, out),
             });
         }
@@ -393,6 +395,15 @@ mod tests {
         ] {
             assert_eq!(age(time.into()), expected);
         }
+    }
+
+    #[test]
+    fn a_list_can_be_given_back() {
+        let ids = ["a,b", "", "c", "\"d\"", "e\u{1b}"];
+        let list = Value::List(ids.map(|id| Value::Text(id.into())).into());
+        let mut out = String::new();
+        write(&list, CellFormat::Plain, &mut out);
+        assert_eq!(out, "\"a,b\",\"\",c,\"\"\"d\"\"\",e\\u{1b}");
     }
 
     #[test]
