@@ -39,7 +39,7 @@ struct MockFlags {
     /// controller alone
     #[arg(long, value_name = "±NAME", value_delimiter = ',', allow_hyphen_values = true, value_parser = Offered(changes_of_capabilities), hide_possible_values = true, help_heading = DRIVER)]
     capability: Vec<String>,
-    /// Give it this defect: --list-defects tells which there are
+    /// Give it this defect, one at a time: --list-defects tells which there are
     #[arg(long, value_name = "NAME", value_parser = Offered(names_of_defects), hide_possible_values = true, help_heading = DRIVER)]
     defect: Option<String>,
     /// Begin with this many volumes
