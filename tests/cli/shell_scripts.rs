@@ -207,6 +207,9 @@ fn what_is_demanded_and_not_so_fails() {
         ("x=5", 2, "blanks stand around the sign: x = VALUE"),
         ("x= 5", 2, "blanks stand around the sign: x = VALUE"),
         ("x =5", 2, "blanks stand around the sign: x = VALUE"),
+        ("x =\"a b\"", 2, "blanks stand around the sign: x = VALUE"),
+        ("x=\"a b\"", 2, "blanks stand around the sign: x = VALUE"),
+        ("x=$env.HOME", 2, "blanks stand around the sign: x = VALUE"),
         ("a-b = 5", 2, "\"a-b\" can be no name"),
         (
             "identity probe && print a",
@@ -415,9 +418,6 @@ fn values_are_printed_assigned_and_come_from_outside() {
     );
     assert!(lines.contains(&"volumeId: vol-1"), "{run}");
     assert_eq!(lines[lines.len() - 2..], ["x vol-1", "one"], "{run}");
-    csi.run("shell --var 1=x").exits(2).says("write NAME=VALUE");
-}
-
     // Only a terminal would act on it.
     for (file, text) in [("escape", "b\u{1b}[2J\n"), ("tab", "x\tya  b\n")] {
         assert_eq!(
@@ -425,6 +425,9 @@ fn values_are_printed_assigned_and_come_from_outside() {
             text
         );
     }
+    csi.run("shell --var 1=x").exits(2).says("write NAME=VALUE");
+}
+
 #[test]
 fn a_word_is_a_script_as_for_sh() {
     let csi = Csi::at("unix:///nowhere").input("print stdin $1\n");

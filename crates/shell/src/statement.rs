@@ -314,9 +314,15 @@ fn hint_for_text(statement: &Statement, error: Error) -> Error {
 
 /// What is wrong with `x=5`, `x =5` or `5 = x`, which other shells or people would take for an assignment.
 fn hint_for_assignment(words: &[Word]) -> Option<String> {
-    let first = words.first()?.bare()?;
-    let second = words.get(1).and_then(Word::bare).unwrap_or_default();
-    if second == "=" {
+    // The value may be quoted, or a variable.
+    let begin = |word: &Word| match word.pieces.first() {
+        Some(WordPiece::Text(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let first = begin(words.first()?)?;
+    let (first, second) = (first.as_str(), words.get(1).and_then(begin));
+    let second = second.as_deref().unwrap_or_default();
+    if words.get(1).and_then(Word::bare) == Some("=") {
         return Some(format!(
             "{first:?} can be no name: a name has letters, digits and _, and begins with no digit"
         ));
