@@ -8,6 +8,7 @@ pub mod colour;
 pub mod columns;
 pub mod csc;
 pub mod documents;
+pub mod draft;
 pub mod figure;
 pub mod json;
 pub mod jsonpath;

@@ -1,8 +1,10 @@
 //! The command `csi sanity`: settings from flags and file, a run that signals stop, its output and its end.
 
+use super::report_files::ReportFile;
 use super::settings::Access;
 use super::{
-    Case, Report, Settings, cases, config, junit, kept, known_failures, page, run_watched,
+    Case, Report, Settings, cases, config, junit, kept, known_failures, page, report_files,
+    run_watched,
 };
 use crate::print::{CLEAR, Detail, Progress, Shown, list};
 use clap::builder::PossibleValue;
@@ -23,7 +25,6 @@ use csi_output::page::{PageFile, Readers};
 use csi_output::shell_word::word;
 use csi_output::{Format, stdout, terminal};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -267,37 +268,11 @@ fn execute(
         Some(path) => known(path)?,
         None => BTreeSet::new(),
     };
-    let files = [
-        ("--junit", &flags.junit),
-        ("--write-known-failures", &flags.write_known_failures),
-    ];
-    for (flag, path) in files {
-        // Now, and not when all cases have run.
-        if let Some(path) = path {
-            let opened = File::options().append(true).create(true).open(path);
-            opened.map_err(|error| Error::usage(format!("{}: {error}", unwritable(flag, path))))?;
-        }
-    }
-    let mut places = BTreeSet::new();
-    let all = [&flags.junit, &flags.write_known_failures, &flags.html];
-    let all = all.into_iter().flatten();
-    for place in all
-        .flat_map(|path| path.canonicalize())
-        .filter(|place| place.is_file())
-    {
-        let shown = place.display().to_string();
-        if !places.insert(place) {
-            let problem = "--junit, --write-known-failures and --html write a file each";
-            return Err(Error::usage(format!(
-                "{problem}, and {shown} is named twice"
-            )));
-        }
-    }
-    if let Some(path) = &flags.junit {
-        // A report of an earlier run would be taken for one of this run, where this one is cut short.
-        std::fs::write(path, "")
-            .map_err(|error| Error::usage(format!("{}: {error}", unwritable("--junit", path))))?;
-    }
+    report_files::differ([&flags.junit, &flags.write_known_failures, &flags.html])?;
+    let junit = ReportFile::asked("--junit", flags.junit.as_ref())?;
+    let list = flags.write_known_failures.as_ref();
+    let list = ReportFile::asked("--write-known-failures", list)?;
+    junit.as_ref().map_or(Ok(()), ReportFile::forget)?;
     let html = PageFile::asked(flags.html.as_ref(), Readers::Umask)?;
     if let Some(endpoint) = &endpoint {
         connect::private_mounts(endpoint, defaults)?;
@@ -324,12 +299,11 @@ fn execute(
         }
         let mut report = followed(settings, &mut progress, &mut signals, shown.is_live()).await?;
         report.knows(known);
-        let documents: [fn(&Report) -> String; 2] = [junit::document, known_failures::written];
-        for ((flag, path), document) in files.into_iter().zip(documents) {
-            if let Some(path) = path {
-                std::fs::write(path, document(&report))
-                    .map_err(|error| Error::because(unwritable(flag, path), &error))?;
-            }
+        if let Some(file) = junit {
+            file.write(&junit::document(&report))?;
+        }
+        if let Some(file) = list {
+            file.write(&known_failures::written(&report))?;
         }
         if let Some(html) = html {
             html.write(&page::page(&report))?;
@@ -345,10 +319,6 @@ fn execute(
     });
     runtime.shutdown_background();
     ran
-}
-
-fn unwritable(flag: &str, path: &Path) -> String {
-    format!("{flag}: {} cannot be written", path.display())
 }
 
 /// The known failures in a file. Says which of its lines name no case.

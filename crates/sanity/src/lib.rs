@@ -56,6 +56,7 @@ mod presence;
 mod print;
 mod reply_rules;
 mod report;
+mod report_files;
 mod restart;
 mod restarts;
 mod room;
@@ -80,8 +81,8 @@ pub use observer::{Asked, Observer, Plan};
 pub use report::{CaseOutcome, CaseResult, Counts, Report};
 pub use settings::{Access, Settings};
 
-use csi_call::endpoint::Endpoint;
 use call_counts::CallCounts;
+use csi_call::endpoint::Endpoint;
 use csi_call::error::connection_error;
 use csi_call::session::{Connection, Session};
 use csi_error::{Error, Style};
@@ -261,7 +262,6 @@ impl Drop for UntilTheEnd {
     }
 }
 
-/// Starts the driver, where the run has one of its own, connects, and asks what all cases have to know: also the answers that
 /// What is known before the cases: node and controller, what they can do, what they did not answer, and what has worked.
 type Answers = (
     Connection,
@@ -272,6 +272,7 @@ type Answers = (
     CallCounts,
 );
 
+/// Starts the driver, where the run has one of its own, connects, and asks what all cases have to know: also the answers that
 /// were missing, and the RPCs that have worked.
 async fn questions(
     settings: &Settings,
@@ -288,8 +289,8 @@ async fn questions(
     let mut ends = Ends {
         node: &node,
         controller: &controller,
-        unanswered: Unanswered::new(),
         seen: CallCounts::default(),
+        unanswered: Unanswered::new(),
     };
     let driver = DriverInfo::ask(&mut ends, settings.controller_endpoint.is_some()).await?;
     let limits = Limits::ask(&mut ends, settings, &driver).await?;

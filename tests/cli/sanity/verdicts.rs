@@ -204,6 +204,15 @@ fn known_failures_do_not_fail_a_run_and_mended_ones_are_told() {
         "{run}"
     );
     assert!(run.stdout.contains(", 1 failed (1 known), "), "{run}");
+    // Where no run comes of it there is no empty list.
+    let away = "-e unix:away.sock sanity --write-known-failures fresh --junit fresh.xml";
+    csi.run(away).exits(78);
+    for file in ["fresh", "fresh.xml"] {
+        assert!(!csi.home().join(file).exists(), "{file}");
+    }
+    sanity(&csi, &format!("{line} --write-known-failures /dev/full"))
+        .exits(1)
+        .says("--write-known-failures: /dev/full cannot be written");
     sanity(&csi, &format!("{known} --junit junit.xml --html p.html")).succeeds();
     sanity(
         &csi,

@@ -1,13 +1,11 @@
 //! The file of a page: its place is taken before the work begins, and the page appears whole or not at all.
 
 use super::Page;
+use crate::draft::Draft;
 use csi_error::{Error, OrError};
 use csi_proto::random;
-use std::fs::Permissions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use tempfile::{Builder, NamedTempFile};
 
 /// Who may read a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +19,7 @@ pub enum Readers {
 /// A file that is to hold a page. Until then, and where no page comes of it, what was there stays.
 #[derive(Debug)]
 pub struct PageFile {
-    path: PathBuf,
-    draft: NamedTempFile,
+    draft: Draft,
 }
 
 impl PageFile {
@@ -44,39 +41,22 @@ impl PageFile {
             let problem = format!("{}: it exists and is no file", unwritable(path));
             return Err(Error::usage(problem));
         }
-        // A link stays one.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
         let mode = match readers {
             Readers::Umask => 0o666,
             Readers::Owner => 0o600,
         };
-        let draft = Builder::new()
-            .prefix(".csi-page-")
-            .permissions(Permissions::from_mode(mode))
-            .tempfile_in(folder.unwrap_or(Path::new(".")))
-            .map_err(unusable)?;
-        Ok(Self { path, draft })
+        let draft = Draft::create(path, mode).map_err(unusable)?;
+        Ok(Self { draft })
     }
 
     /// Writes the page.
     ///
     /// # Errors
     /// When it cannot be written; what was there stays then.
-    pub fn write(mut self, page: &Page) -> Result<(), Error> {
+    pub fn write(self, page: &Page) -> Result<(), Error> {
         let document = page.document(&nonce()?);
-        let failed = || unwritable(&self.path);
-        self.draft
-            .write_all(document.as_bytes())
-            .or_because(failed())?;
-        self.draft.as_file().sync_all().or_because(failed())?;
-        let path = &self.path;
-        match self.draft.persist(path) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::because(unwritable(path), &error.error)),
-        }
+        let failed = unwritable(self.draft.place());
+        self.draft.write(document.as_bytes()).or_because(failed)
     }
 }
 
@@ -96,6 +76,7 @@ mod tests {
     use crate::page::tests::page_of;
     use maud::html;
     use serde_json::json;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = std::fs::read_dir(folder).unwrap();
