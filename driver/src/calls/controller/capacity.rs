@@ -111,9 +111,7 @@ fn free(root: &Root, path: Option<&PathBuf>) -> Result<u64, ShareError> {
 impl Shares {
     /// The share as one on which this process counts what is promised.
     pub(super) fn counting(&self, export: &Export, share: Share) -> Share {
-        share.counting(Counting {
-            memory: Arc::clone(&self.promise_memory),
-            threads: (self.config.admission).extra_threads(export.server(), Work::List),
-        })
+        let threads = (self.config.admission).extra_threads(export.server(), Work::List);
+        share.counting(Counting::at(export, &self.promise_memory, threads))
     }
 }

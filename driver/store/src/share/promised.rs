@@ -8,10 +8,11 @@
 //! other. Records are read once and remembered by their keys; names alone are listed again. So another controller's new volume
 //! is seen within a second, and its expansion of a volume that this one knows within a minute or more.
 
+use crate::files::crash_points::step;
 use crate::files::pool::of_each;
 use crate::share::database::Share;
 use crate::share::error::{Context, ShareError};
-use crate::share::promise_memory::{Promised, RecordKey, Reserved};
+use crate::share::promise_memory::{Found, OnRecord, Promised, Reserved};
 use crate::share::records::promise::{Promise, Ratio};
 use crate::share::records::record::Kind;
 use crate::share::records::snapshot::Snapshot;
@@ -21,8 +22,8 @@ use crate::share::token::NameKey;
 use crate::share::trash;
 use csi_proto::lock::lock;
 use rustix::fs;
-use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How old a listing may be for a promise to be made. None is refused by one that is older than the question.
@@ -41,14 +42,12 @@ pub fn size_of(root: impl AsFd) -> Result<u64, ShareError> {
 
 /// What may be promised on the share now.
 pub fn left(share: &Share, ratio: Ratio) -> Result<u64, ShareError> {
-    let asked = Instant::now();
-    let promised = share.counting.memory.of(share.uuid());
-    let mut promised = lock(&promised);
-    refresh(&mut promised, share, asked)?;
+    let memory = share.counting.memory.of(share.uuid());
+    let promised = listed(&memory, share, Instant::now())?;
     Ok(promised.room().left(ratio))
 }
 
-/// Reserves what is about to be promised to the record under `key`. Without a `bound` it is not refused.
+/// Reserves what is about to be promised to the record under `key`. Without a `bound` it is not refused, and asks no server.
 ///
 /// # Errors
 /// [`ShareError::Overcommitted`], and I/O errors.
@@ -60,52 +59,75 @@ pub(super) fn reserve<K: Kind>(
 ) -> Result<Reserved, ShareError> {
     let asked = Instant::now();
     let recently = asked.checked_sub(LISTED).unwrap_or(asked);
-    let promised = share.counting.memory.of(share.uuid());
-    let mut promised = lock(&promised);
-    match bound.filter(|_| promise.bytes > 0) {
+    let memory = share.counting.memory.of(share.uuid());
+    // Nobody else reserves anything between the check and the reservation.
+    let mut promised = match bound.filter(|_| promise.bytes > 0) {
         Some(ratio) => {
-            refresh(&mut promised, share, recently)?;
             let check = |promised: &Promised| promised.room().check(ratio, promised.more(promise));
-            if check(&promised).is_err() {
-                refresh(&mut promised, share, asked)?;
-                check(&promised).map_err(ShareError::Overcommitted)?;
+            let promised = listed(&memory, share, recently)?;
+            match check(&promised) {
+                Ok(()) => promised,
+                Err(_) => {
+                    drop(promised);
+                    let promised = listed(&memory, share, asked)?;
+                    check(&promised).map_err(ShareError::Overcommitted)?;
+                    promised
+                }
             }
         }
         // Whoever has a bound lists then.
-        None => drop(promised.is_listed(recently)),
-    }
+        None => {
+            let mut promised = lock(&memory);
+            promised.forget(recently);
+            promised
+        }
+    };
     Ok(promised.reserve((K::FOLDER, key), promise))
 }
 
-/// Lists what there is, unless that was done since.
-fn refresh(promised: &mut Promised, share: &Share, since: Instant) -> Result<(), ShareError> {
+/// What is remembered, as a listing has found it that began `since` then: one is made, unless there was one. Whoever waits for the
+/// server meanwhile keeps nobody waiting but those who want a listing at the same address.
+fn listed<'a>(
+    memory: &'a Mutex<Promised>,
+    share: &Share,
+    since: Instant,
+) -> Result<MutexGuard<'a, Promised>, ShareError> {
+    let promised = lock(memory);
     if promised.is_listed(since) {
-        return Ok(());
+        return Ok(promised);
     }
-    let begun = Instant::now();
+    drop(promised);
+    let _turn = lock(&share.counting.turn);
+    let mut promised = lock(memory);
+    if promised.is_listed(since) {
+        return Ok(promised);
+    }
     let is_old = |(at, took): (Instant, Duration)| at.elapsed() > READ.max(took * READING);
     let is_anew = promised.read.is_none_or(is_old);
-    let none = BTreeMap::new();
-    let known = if is_anew { &none } else { &promised.on_record };
+    let listing = promised.begin(is_anew);
+    drop(promised);
+    let found = list(share, &listing.known)?;
+    let mut promised = lock(memory);
+    promised.end(listing, found);
+    Ok(promised)
+}
+
+/// Lists what there is. What is `known` is not read.
+fn list(share: &Share, known: &OnRecord) -> Result<Found, ShareError> {
     let mut on_record = of_kind::<Volume>(share, known)?;
     on_record.extend(of_kind::<Snapshot>(share, known)?);
-    // After the records: what leaves one meanwhile is found there or here.
-    promised.in_trash = trash::promises(share)?;
-    promised.on_record = on_record;
-    promised.total = size_of(share.root())?;
-    promised.listed = Some(begun);
-    if is_anew {
-        promised.read = Some((begun, begun.elapsed()));
-    }
-    Ok(())
+    step("the records are listed")?;
+    Ok(Found {
+        on_record,
+        // After the records: what leaves one meanwhile is found there or here.
+        in_trash: trash::promises(share)?,
+        total: size_of(share.root())?,
+    })
 }
 
 /// The promises on record of one kind: what is `known`, and what is read now. A record that cannot be used promises nothing.
-fn of_kind<K: Kind>(
-    share: &Share,
-    known: &BTreeMap<RecordKey, Promise>,
-) -> Result<BTreeMap<RecordKey, Promise>, ShareError> {
-    let mut all = BTreeMap::new();
+fn of_kind<K: Kind>(share: &Share, known: &OnRecord) -> Result<OnRecord, ShareError> {
+    let mut all = OnRecord::new();
     let mut unknown = Vec::new();
     for key in store::keys::<K>(share)? {
         let place = (K::FOLDER, key);

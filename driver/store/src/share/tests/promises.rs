@@ -2,6 +2,8 @@
 
 use super::copies::full_volume;
 use super::*;
+use crate::export::Export;
+use crate::files::crash_points::{Gate, waiting};
 use crate::share::promise_memory::Counting;
 use crate::share::promised;
 use crate::share::records::promise::Ratio;
@@ -161,4 +163,62 @@ fn what_others_have_deleted_is_seen_before_a_refusal() {
     trial.purge();
     create("c").unwrap();
     create("d").unwrap_err();
+}
+
+/// Opens a gate, also where the test has failed meanwhile.
+struct Opening<'a>(&'a Gate);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+#[test]
+fn who_lists_at_one_address_keeps_nobody_waiting_at_another() {
+    let trial = Trial::new();
+    let ratio = Ratio::parse("1").unwrap();
+    let half = trial.size() / 2;
+    // Two addresses, one memory: turns are told apart by address.
+    let memory = Arc::default();
+    let [here, there] = ["a", "b"].map(|server| {
+        let address = Export::parse(server, "/nfs").unwrap();
+        Counting::at(&address, &memory, ExtraThreads::default())
+    });
+    let create = |counting: &Counting, wanted: &Wanted| -> Result<Record<Volume>, ShareError> {
+        let share = trial.share().counting(counting.clone());
+        life::create(&share, wanted, "s:/a", &Progress::default())
+    };
+    // While a server hangs that has listed the records, and not the trash yet.
+    let while_listing = |work: &dyn Fn()| {
+        let gate = Arc::new(Gate::default());
+        std::thread::scope(|scope| {
+            let left = scope.spawn(|| {
+                let share = trial.share().counting(there.clone());
+                waiting(0, &gate, || promised::left(&share, ratio).unwrap())
+            });
+            let opening = Opening(&gate);
+            assert_eq!(gate.reached(), Some("the records are listed"));
+            let memory = here.memory.of(trial.share().uuid());
+            assert!(memory.try_lock().is_ok(), "a listing holds the lock");
+            work();
+            drop(opening);
+            left.join().unwrap()
+        })
+    };
+    // What that listing has not seen counts, whether it was made with a bound or without.
+    let free = Wanted {
+        overcommit: None,
+        ..bound("free", half)
+    };
+    let left = while_listing(&|| drop(create(&here, &free).unwrap()));
+    assert_eq!(left, trial.size() - half);
+    let left = while_listing(&|| {
+        create(&here, &bound("rest", left)).unwrap();
+        create(&here, &bound("more", 1)).unwrap_err();
+    });
+    assert_eq!(left, 0);
+    for counting in [&here, &there] {
+        create(counting, &bound("more", 1)).unwrap_err();
+    }
 }
