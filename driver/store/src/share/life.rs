@@ -62,6 +62,18 @@ pub trait Life: Kind {
         Ok(())
     }
 
+    /// Whether one that is not ready cannot be had any more as it was begun, as its `failure` says, and can be if it is begun anew.
+    ///
+    /// # Errors
+    /// I/O errors.
+    fn is_to_be_begun_anew(
+        _share: &Share,
+        _record: &Record<Self>,
+        _failure: &ShareError,
+    ) -> Result<bool, ShareError> {
+        Ok(false)
+    }
+
     /// Finishes a creation whose source is copied. Returns the record as it is then; nothing when it is to be looked at again.
     ///
     /// # Errors
@@ -292,7 +304,11 @@ fn copy<K: Life>(
     let begin = |record: &_, attempt| K::begin_copy(share, record, attempt);
     match attempt::make(share, found, &source, begun, progress, (begin, finish)) {
         Err(error) if error.is_stale() => Ok(None),
-        Err(error) if error.is_final() => {
+        Err(error) => {
+            let is_anew = K::is_to_be_begun_anew(share, record, &error)?;
+            if !is_anew && !error.is_final() {
+                return Err(error.unfinished());
+            }
             // Whatever generation the record has by now.
             let withdrawn = |now: &Found<K>| {
                 let needs_copy = now.record.needs_copy();
@@ -300,9 +316,12 @@ fn copy<K: Life>(
             };
             delete_as(share, record.key(), record.nonce, withdrawn)
                 .map_err(ShareError::unfinished)?;
-            Err(error)
+            match is_anew {
+                true => Ok(None),
+                false => Err(error),
+            }
         }
-        other => other.map_err(ShareError::unfinished),
+        copied => copied,
     }
 }
 

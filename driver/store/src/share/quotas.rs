@@ -76,6 +76,16 @@ fn what_can_be_had(share: &Share) -> Result<Capabilities, ShareError> {
     Ok(agent.capabilities)
 }
 
+/// Whether the size of a volume that is not ready was to be enforced and need not be: nobody can any more, and its class takes what
+/// can be had.
+///
+/// # Errors
+/// I/O errors.
+pub(super) fn has_lapsed(share: &Share, record: &Record<Volume>) -> Result<bool, ShareError> {
+    let has_to_be = record.what.wanted.quota == Some(Quota::Enforce);
+    Ok(!has_to_be && what_can_be_had(share)?.quotas != Quotas::Enforced)
+}
+
 /// Why the volume with this record could not be expanded now, where its size is enforced and that is so.
 pub fn obstacle(share: &Share, record: &Record<Volume>) -> Result<Option<String>, ShareError> {
     if !matches!(record.what.size, Some(Size::Enforced { .. })) {
@@ -133,7 +143,10 @@ fn ask(share: &Share, record: &Record<Volume>, request: &Request) -> Result<Held
         true => Asked::by_record(share, record.nonce)?,
         false => Asked::ask(share, request)?,
     };
-    let mut asked = asked.ok_or_else(|| not_yet(NOBODY))?;
+    let Some(mut asked) = asked else {
+        share.memory.miss(share.uuid());
+        return Err(not_yet(NOBODY));
+    };
     match wait(share, &mut asked, request)? {
         Answer::Project(project) => Ok(Held {
             project,

@@ -37,6 +37,16 @@ impl Trial {
         other
     }
 
+    /// One that says of itself that it enforces the sizes of volumes, and does nothing.
+    fn announce_limits(&self) {
+        let path = self.announce(STRANGER);
+        let text = std::fs::read(&path).unwrap();
+        let mut agent: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        agent["can"]["quotas"] = "enforced".into();
+        std::fs::write(&path, agent.to_string()).unwrap();
+        limits::prepare(&self.as_agent().with_quotas()).unwrap();
+    }
+
     fn announcements(&self) -> Vec<PathBuf> {
         let names = self.files(".csi-nfs/agents").into_iter();
         names
@@ -294,6 +304,79 @@ fn a_volume_that_is_to_be_held_to_its_size_is_not_made_without_an_agent_that_can
     );
     let compared = comparison::keep_up(&trial.as_agent().with_quotas()).unwrap();
     assert_eq!(compared.told, Vec::<String>::new());
+}
+
+/// A volume that is to be held to its size by an agent, which is dead by now, though nobody knew it when it was begun.
+fn begun_with_a_dead_agent(trial: &Trial, wanted: &Wanted) -> Record<Volume> {
+    trial.announce_limits();
+    let create = || life::create::<Volume>(&trial.away(), wanted, "s:/a", &Progress::default());
+    // Its record is published.
+    assert!(crashing(3, create).is_err());
+    if wanted.source.is_some() {
+        let waiting = create().unwrap_err();
+        assert!(
+            matches!(waiting, ShareError::CopiedElsewhere(_)),
+            "{waiting}"
+        );
+    }
+    let found = store::find::<Volume>(&trial.share(), NameKey::of(&wanted.name));
+    let begun = found.unwrap().unwrap().record;
+    let size = Size::Enforced { project: None };
+    assert_eq!(
+        (begun.state, &begun.what.size),
+        (State::Creating, &Some(size))
+    );
+    let_a_period_pass();
+    begun
+}
+
+fn is_begun_anew(wanted: impl Fn(&Trial) -> Wanted) {
+    let create = |trial: &Trial, wanted: &Wanted| -> Result<Record<Volume>, ShareError> {
+        life::create(&trial.away(), wanted, "s:/a", &Progress::default())
+    };
+    at_each_step(
+        10,
+        |trial| {
+            let wanted = wanted(trial);
+            (begun_with_a_dead_agent(trial, &wanted), wanted)
+        },
+        |trial, (_, wanted)| create(trial, wanted).map(drop),
+        |trial, (begun, wanted)| {
+            let made = create(trial, wanted).unwrap();
+            assert_eq!((made.state, &made.what.size), (State::Ready, &None));
+            assert!(made.nonce != begun.nonce);
+            let folder = trial.at("team").join(&wanted.name);
+            match wanted.source.is_some() {
+                true => assert_full(&folder),
+                false => assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0),
+            }
+            trial.check();
+        },
+    );
+}
+
+#[test]
+fn a_volume_that_nobody_can_hold_to_its_size_is_begun_anew_where_it_need_not_be() {
+    is_begun_anew(|_| wanted("v", "team/v"));
+}
+
+#[test]
+fn a_copy_that_nobody_can_hold_to_its_size_is_begun_anew_where_it_need_not_be() {
+    is_begun_anew(|trial| copy_of(Source::Volume(origin(&full_volume(trial, "v")))));
+}
+
+#[test]
+fn a_volume_that_has_to_be_held_to_its_size_waits_for_an_agent() {
+    let trial = Trial::new();
+    let enforced = Wanted {
+        quota: Some(Quota::Enforce),
+        ..wanted("v", "")
+    };
+    let begun = begun_with_a_dead_agent(&trial, &enforced);
+    let refused = life::create::<Volume>(&trial.away(), &enforced, "s:/a", &Progress::default());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("not enforced yet"), "{refused}");
+    assert_eq!(trial.records(), [begun]);
 }
 
 #[test]

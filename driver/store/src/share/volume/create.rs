@@ -78,6 +78,17 @@ impl Life for Volume {
         set_attributes(folder, wanted.mode, wanted.uid, wanted.gid)
     }
 
+    fn is_to_be_begun_anew(
+        share: &Share,
+        record: &Record<Self>,
+        failure: &ShareError,
+    ) -> Result<bool, ShareError> {
+        match failure {
+            ShareError::NotHeldYet(_) => quotas::has_lapsed(share, record),
+            _ => Ok(false),
+        }
+    }
+
     fn finish_creation(
         share: &Share,
         found: &Found<Self>,
@@ -104,6 +115,10 @@ impl Life for Volume {
                 match quotas::hold(share, record, record.what.capacity_bytes, None) {
                     // Nobody ever had it, and its size was why it was to be made.
                     Err(refusal @ ShareError::NotHeld(_)) => return withdraw(refusal),
+                    // An agent that is back meanwhile limits a folder that nobody gets, and the look after this one finds it.
+                    Err(failure) if Self::is_to_be_begun_anew(share, record, &failure)? => {
+                        return life::withdraw(share, found).map(|_| None);
+                    }
                     held => Some(held.map_err(ShareError::unfinished)?),
                 }
             }
