@@ -70,6 +70,7 @@ impl Shares {
         let changing = || async move {
             let expect = Expect::Known(id.uuid);
             let changed = shares.with_share(&address, &options, expect, work).await;
+            let changed = shares.taught(&address, changed);
             if !matches!(changed, Ok(Some(_))) {
                 shares.purge_soon(&address);
             }

@@ -112,7 +112,8 @@ impl Shares {
         if (self.config.admission).would_wait(export.server(), Work::Copy) {
             let wanted = wanted.clone();
             let look = move |share: &Share| life::existing(share, &wanted);
-            let existing = self.with_share(export, options, expect, look).await?;
+            let existing = self.with_share(export, options, expect, look).await;
+            let existing = self.taught(export, existing)?;
             if existing.is_some() {
                 return Ok(existing);
             }
@@ -126,7 +127,7 @@ impl Shares {
         };
         let how = (options, expect);
         let copied = self.copy((K::WORD, key), Some(creation.operation), how, what, copy);
-        copied.await.map(Some)
+        self.taught(export, copied.await).map(Some)
     }
 
     /// Does `work`, which copies, when it is its turn, and again while another process does the same: then it has no turn

@@ -44,7 +44,8 @@ pub(crate) struct Chosen {
 pub(crate) struct Shares {
     pub(crate) config: ControllerConfig,
     pub(super) known: Mutex<BTreeMap<Export, Known>>,
-    /// Which share belongs at an address where none has been seen, or lists have forgotten it. An id has told the first kind.
+    /// Which share belongs at an address where none has been seen, or lists have forgotten it. The id of a call that changes
+    /// something has told the first kind.
     pub(super) lost: Mutex<BTreeMap<Export, ShareUuid>>,
     remembered: Mutex<Remembered>,
     /// Writes the file of what is remembered.
@@ -61,6 +62,9 @@ pub(crate) struct Shares {
     /// Whether the shares that were named at the start have been looked at.
     pub(super) looked_at: OnceCell<()>,
 }
+
+/// How many lost shares are learned of from ids.
+const MOST_LOST: usize = 10_000;
 
 /// How an attempt to use a share has ended.
 enum ShareUse<T, W> {
@@ -126,6 +130,7 @@ impl Shares {
         let mut known = lock(&self.known);
         let share = self.know(&mut known, export);
         share.uuid = Some(uuid);
+        lock(&self.lost).remove(export);
         share.used = Some(Instant::now());
         share.options.learn(given, used);
         !std::mem::replace(&mut share.recovered, true)
@@ -332,14 +337,22 @@ impl Shares {
         known.or_else(lost).unwrap_or(unknown)
     }
 
-    /// The share with this `root`, if it is what `expect` says, or what is known of it by now. One that has lost its records is
-    /// remembered: a later call that knows less would begin anew in its place.
-    fn expected(&self, export: &Export, root: Root, expect: Expect) -> Result<Share, ShareError> {
-        let opened = Share::open(root, self.expect_or(export, expect));
-        if let Err(ShareError::RecordsMissing(uuid)) = opened {
-            lock(&self.lost).entry(export.clone()).or_insert(uuid);
+    /// What a call has `done` that changes what an id means. Where the id's share has lost its records, that is remembered: a later
+    /// call that knows less would begin anew in its place. A question teaches nothing, since it may be about any id.
+    pub(super) fn taught<T>(
+        &self,
+        export: &Export,
+        done: Result<T, ControllerError>,
+    ) -> Result<T, ControllerError> {
+        if let Err(ControllerError::Share { source, .. }) = &done
+            && let ShareError::RecordsMissing(uuid) = **source
+        {
+            let mut lost = lock(&self.lost);
+            if lost.len() < MOST_LOST {
+                lost.entry(export.clone()).or_insert(uuid);
+            }
         }
-        opened
+        done
     }
 
     /// The root folder of a share, and the options that it was opened with.
@@ -478,7 +491,8 @@ impl Shares {
         loop {
             let (shares, address, given) = (Arc::clone(self), export.clone(), given.clone());
             let with_root = move |root: Root, options: Vec<String>| {
-                let share = match shares.expected(&address, Arc::clone(&root), expect) {
+                let expect = shares.expect_or(&address, expect);
+                let share = match Share::open(Arc::clone(&root), expect) {
                     // Kept mounts can be of a folder that the server has no more. Another one tells what is there now.
                     Err(stale) if stale.is_stale() && !is_second => {
                         shares.config.roots.forget(&address, &options);

@@ -13,9 +13,9 @@ use thiserror::Error;
 /// A failure of the share as a database.
 #[derive(Debug, Error)]
 pub enum ShareError {
-    /// The share was known and its records are not there.
+    /// An id, an earlier call or a flag has the UUID of the share, and its records are not there.
     #[error(
-        "the folder {RECORDS_FOLDER} is missing on the share, though it is known to hold volumes (UUID {0}): is the server's disk mounted? Nothing was changed"
+        "the folder {RECORDS_FOLDER} is missing on the share, though an id, an earlier call or a flag names it as holding volumes (UUID {0}): is the server's disk mounted? Nothing was changed"
     )]
     RecordsMissing(ShareUuid),
     /// The share has no records at all, and this call may not make them.

@@ -1,7 +1,9 @@
 //! Shares whose disk is away: an empty folder is in the place of what the driver knows.
 
 use super::calls::*;
-use super::snapshots::{delete_snapshot, from_snapshot, from_volume, ready, snapshot};
+use super::snapshots::{
+    delete_snapshot, from_snapshot, from_volume, get_snapshot, ready, snapshot,
+};
 use csi_nfs::calls::controller::{Controller, ControllerConfig};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
@@ -70,6 +72,27 @@ async fn a_share_whose_room_was_told_is_not_made_anew() {
 }
 
 #[tokio::test]
+async fn a_question_about_any_id_keeps_no_volume_from_a_share_that_was_never_used() {
+    // Ids that no share at this address has ever had.
+    let other = Host::new();
+    let controller = other.controller();
+    let volume = create(&controller, request("v")).await.unwrap().volume_id;
+    let made = ready(&controller, "s", &volume).await.snapshot_id;
+    controller.settle().await;
+    let host = Host::new();
+    for controller in [host.controller(), host.untold()] {
+        let words = ["missing", "an id", "names it as holding volumes"];
+        let asked = get(&controller, &volume).await;
+        refused(asked, Code::FailedPrecondition, &words);
+        let asked = get_snapshot(&controller, &made).await;
+        refused(asked, Code::FailedPrecondition, &words);
+        create(&controller, there("w")).await.unwrap();
+        controller.settle().await;
+        std::fs::remove_dir_all(host.at(".csi-nfs")).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn an_id_tells_of_a_share_for_good() {
     let host = Host::new();
     let first = host.controller();
@@ -80,17 +103,16 @@ async fn an_id_tells_of_a_share_for_good() {
     let missing = |answer: Result<(), tonic::Status>| {
         refused(answer, Code::FailedPrecondition, &["missing", ".csi-nfs"]);
     };
-    for call in 0..6 {
+    for call in 0..5 {
         for controller in [host.controller(), host.untold()] {
             missing(match call {
                 0 => delete(&controller, &volume).await,
-                1 => get(&controller, &volume).await.map(drop),
-                2 => snapshot(&controller, "t", &volume).await.map(drop),
-                3 => delete_snapshot(&controller, &made).await,
+                1 => snapshot(&controller, "t", &volume).await.map(drop),
+                2 => delete_snapshot(&controller, &made).await,
                 // A copy is made where its source is.
                 _ => {
                     let mut copy = match call {
-                        4 => from_volume("c", &volume),
+                        3 => from_volume("c", &volume),
                         _ => from_snapshot("c", &made),
                     };
                     copy.parameters = there("c").parameters;
