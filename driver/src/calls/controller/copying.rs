@@ -51,6 +51,14 @@ impl<K: Life> Creation<K> {
     }
 }
 
+/// Refuses a copy on another share than that of its `source`. Two shares may have the same records otherwise.
+fn refuse_elsewhere(share: &Share, source: Option<ShareUuid>) -> Result<(), ShareError> {
+    match source {
+        Some(uuid) if uuid != share.uuid() => Err(ShareError::SourceElsewhere),
+        _ => Ok(()),
+    }
+}
+
 impl Shares {
     /// Makes what a call wants by `work`, or joins an equal call, and returns it with the UUID of its share. A failure that no
     /// caller has heard of is told first.
@@ -83,14 +91,19 @@ impl Shares {
         }
     }
 
-    /// What a call wants where it was made before, in the place of `refused`, which is about what has come since.
+    /// What a call wants where it was made before, in the place of `refused`, which is about what has come since. `source` is as for
+    /// a copy.
     pub(super) async fn made_before<K: Operated>(
         self: &Arc<Self>,
         creation: &Creation<K>,
+        source: Option<ShareUuid>,
         refused: ControllerError,
     ) -> Outcome<K> {
         let wanted = creation.wanted.clone();
-        let look = move |share: &Share| life::existing::<K>(share, &wanted);
+        let look = move |share: &Share| {
+            refuse_elsewhere(share, source)?;
+            life::existing::<K>(share, &wanted)
+        };
         let made = self.with_records(Work::Call, &creation.export, look).await;
         match made {
             Ok(Some(Some(made))) => Ok(Some(made)),
@@ -111,7 +124,10 @@ impl Shares {
         // Without a wait the copy itself looks.
         if (self.config.admission).would_wait(export.server(), Work::Copy) {
             let wanted = wanted.clone();
-            let look = move |share: &Share| life::existing(share, &wanted);
+            let look = move |share: &Share| {
+                refuse_elsewhere(share, source)?;
+                life::existing(share, &wanted)
+            };
             let existing = self.with_share(export, options, expect, look).await;
             let existing = self.taught(export, existing)?;
             if existing.is_some() {
@@ -120,9 +136,7 @@ impl Shares {
         }
         let what = format!("{} {:?}", K::WORD, K::name(&wanted));
         let copy = move |share: &Share, progress: &Progress| {
-            if source.is_some_and(|uuid| uuid != share.uuid()) {
-                return Err(ShareError::SourceElsewhere);
-            }
+            refuse_elsewhere(share, source)?;
             life::create(share, &wanted, &location, progress)
         };
         let how = (options, expect);

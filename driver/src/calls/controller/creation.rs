@@ -150,7 +150,11 @@ async fn run(
         path.map_or(Ok(()), |path| shares.refuse_used_otherwise(&export, path))
     };
     if let Err(refused) = apart.await {
-        return shares.made_before(&creation, refused).await;
+        let known = match source {
+            Some(SourceShare::Known(uuid, _)) => Some(uuid),
+            _ => None,
+        };
+        return shares.made_before(&creation, known, refused).await;
     }
     let created = match source {
         None => create_empty(&shares, creation).await,

@@ -100,7 +100,7 @@ async fn run(
         // Before the share gets records for a volume that is not there.
         let found = upstream::find_volume(&shares, id, &creation.options).await;
         if let Err(refused) = found {
-            return shares.made_before(&creation, refused).await;
+            return shares.made_before(&creation, None, refused).await;
         }
     }
     shares.create_copy(creation, None).await

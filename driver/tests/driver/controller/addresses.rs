@@ -1,11 +1,12 @@
 //! Shares at several addresses: copies of a share's storage, and servers that are gone for good.
 
 use super::calls::*;
-use super::snapshots::from_volume;
+use super::snapshots::{from_snapshot, from_volume, ready};
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use csi_nfs_store::files::roots::{Opening, RootError, ShareRoots};
+use csi_proto::v1::CreateVolumeRequest;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -49,8 +50,16 @@ fn servers(all: &[(&str, &Host)]) -> Arc<Servers> {
     })
 }
 
-fn on(name: &str, server: &str) -> csi_proto::v1::CreateVolumeRequest {
+fn on(name: &str, server: &str) -> CreateVolumeRequest {
     with_parameters(name, &[("server", server), ("share", "/x")])
+}
+
+/// The same request, for a volume on this server.
+fn placed(request: CreateVolumeRequest, server: &str) -> CreateVolumeRequest {
+    CreateVolumeRequest {
+        parameters: on("", server).parameters,
+        ..request
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -84,8 +93,7 @@ async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
     let words = ["clone:/x", "nas:/x", "share.json", "\"uuid\":\""];
     let answer = create(&controller, on("x", "clone")).await;
     refused(answer, Code::FailedPrecondition, &words);
-    let mut onto = from_volume("y", &volume.volume_id);
-    onto.parameters = on("y", "clone").parameters;
+    let onto = placed(from_volume("y", &volume.volume_id), "clone");
     let answer = create(&controller, onto).await;
     refused(answer, Code::FailedPrecondition, &words);
     assert!(!cloned.at("x").exists() && !cloned.at("y").exists());
@@ -139,6 +147,28 @@ async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
     for id in listed {
         get(&both, &id).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_repeat_may_call_the_share_of_its_source_by_another_name() {
+    let host = Host::new();
+    let all = servers(&[("nas", &host), ("alias", &host)]);
+    let controller = Controller::new(ControllerConfig::new(all));
+    let volume = create(&controller, on("v", "nas")).await.unwrap().volume_id;
+    let snapshot = ready(&controller, "s", &volume).await.snapshot_id;
+    let alias = |id: &str| id.replace("nas/", "alias/");
+    let (clone, restored) = (from_volume("c", &volume), from_snapshot("r", &snapshot));
+    for (first, again) in [
+        (clone, from_volume("c", &alias(&volume))),
+        (restored, from_snapshot("r", &alias(&snapshot))),
+    ] {
+        let first = create(&controller, placed(first, "nas")).await.unwrap();
+        let again = create(&controller, placed(again, "nas")).await.unwrap();
+        assert_eq!(again, first);
+    }
+    // Not the source of another kind.
+    let other = create(&controller, placed(from_volume("r", &volume), "nas")).await;
+    refused(other, Code::AlreadyExists, &["copy of snapshot", "volume"]);
 }
 
 /// Also where it is the only one that was named, and no call has been about it.

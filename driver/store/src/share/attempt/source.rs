@@ -194,7 +194,7 @@ impl Source {
         share: &Share,
         seen: &OwnedFd,
     ) -> Result<(), ShareError> {
-        let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
+        let origin = self.origin();
         if let Some(path) = &origin.path {
             ask_for(&share.root, path).context(|| format!("looking for {path}"))?;
             let same = is_one(seen, self.open(share)?.0.opened());

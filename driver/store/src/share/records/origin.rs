@@ -4,6 +4,7 @@ use crate::share::paths::sub_path::SubPath;
 use crate::share::token::{NameKey, Nonce};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::mem::discriminant;
 
 /// The longest id of another driver that a record may hold, in bytes.
 pub const MAX_UPSTREAM_ID: usize = 2048;
@@ -44,6 +45,12 @@ impl Origin {
         }
     }
 
+    /// Whether both are one. Not the ids' texts: a share may have two names. The share is not in it: a source lies on the share of its
+    /// copy.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.key, self.nonce) == (other.key, other.nonce)
+    }
+
     /// Whether the id may stand in a record: this driver's have at most 128 bytes.
     pub(in crate::share) fn is_sound(&self) -> bool {
         let most = match self.path {
@@ -64,6 +71,19 @@ pub enum Source {
     Snapshot(Origin),
     /// A snapshot of kubernetes-csi's driver, which is an archive.
     Archive(Origin),
+}
+
+impl Source {
+    /// Which volume or snapshot.
+    pub fn origin(&self) -> &Origin {
+        let (Self::Volume(origin) | Self::Snapshot(origin) | Self::Archive(origin)) = self;
+        origin
+    }
+
+    /// Whether both are one source, and of one kind.
+    pub fn is_same(&self, other: &Self) -> bool {
+        discriminant(self) == discriminant(other) && self.origin().is_same(other.origin())
+    }
 }
 
 impl fmt::Display for Source {

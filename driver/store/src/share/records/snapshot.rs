@@ -54,8 +54,7 @@ impl Kind for Snapshot {
 
     fn difference(record: &Record<Self>, wanted: &Wanted) -> Option<String> {
         let (own, other) = (&record.what.wanted.source, &wanted.source);
-        // Not the ids' texts: a share may have two names.
-        ((own.key, own.nonce) != (other.key, other.nonce)).then(|| {
+        (!own.is_same(other)).then(|| {
             format!(
                 "it is a snapshot of volume {:?}, asked for was one of {:?}",
                 own.id, other.id

@@ -190,7 +190,11 @@ impl Volume {
                 wanted.required_bytes, wanted.limit_bytes
             ));
         }
-        if own.source != wanted.source {
+        let same_source = match (&own.source, &wanted.source) {
+            (Some(own), Some(wanted)) => own.is_same(wanted),
+            (own, wanted) => own.is_none() && wanted.is_none(),
+        };
+        if !same_source {
             let source = |source: &Option<Source>| match source {
                 Some(source) => source.to_string(),
                 None => "nothing".to_owned(),
