@@ -3,12 +3,12 @@
 use super::measured;
 use super::shares::Shares;
 use crate::calls::parameters::{MOUNT_OPTIONS, SERVER, SHARE, SUB_DIR};
-use crate::calls::volume_id::{Id, SnapshotId, VolumeId};
+use crate::calls::volume_id::{Id, SNAPSHOT, SnapshotId, VOLUME, VolumeId};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::share::compared::SizeKnown;
 use csi_nfs_store::share::listing::{Listed, ListedVolume};
 use csi_nfs_store::share::paths::sub_path::SubPath;
-use csi_nfs_store::share::records::origin::Source;
+use csi_nfs_store::share::records::origin::{Origin, Source};
 use csi_nfs_store::share::records::record::{Kind, Record, State};
 use csi_nfs_store::share::records::snapshot::Snapshot;
 use csi_nfs_store::share::records::store::Unreadable;
@@ -33,21 +33,47 @@ pub(super) fn volume(
         capacity_bytes: record.what.capacity_bytes,
         volume_id: id.to_string(),
         volume_context: context(export, &record.what.path, &record.what.wanted.mount_options),
-        content_source: record.what.wanted.source.as_ref().map(content_source),
+        content_source: (record.what.wanted.source.as_ref())
+            .map(|source| content_source(shares, export, uuid, source)),
         accessible_topology: Vec::new(),
     }
 }
 
-fn content_source(source: &Source) -> VolumeContentSource {
+fn content_source(
+    shares: &Shares,
+    export: &Export,
+    uuid: ShareUuid,
+    source: &Source,
+) -> VolumeContentSource {
     let kind = match source {
         Source::Volume(origin) => Type::Volume(VolumeSource {
-            volume_id: origin.id.clone(),
+            volume_id: source_id::<VOLUME>(shares, export, uuid, origin),
         }),
         Source::Snapshot(origin) | Source::Archive(origin) => Type::Snapshot(SnapshotSource {
-            snapshot_id: origin.id.clone(),
+            snapshot_id: source_id::<SNAPSHOT>(shares, export, uuid, origin),
         }),
     };
     VolumeContentSource { r#type: Some(kind) }
+}
+
+/// The id of a source, which is on the share of its copy: as it was given, unless that share got a UUID of its own since. An id of
+/// kubernetes-csi's driver has no UUID, and is told as it was given.
+fn source_id<const MARK: char>(
+    shares: &Shares,
+    export: &Export,
+    uuid: ShareUuid,
+    origin: &Origin,
+) -> String {
+    match origin.id.parse::<Id<MARK>>() {
+        Ok(given) if origin.path.is_none() => Id::<MARK> {
+            location: shares.location(export, uuid, &given.location.to_string()),
+            uuid,
+            key: origin.key,
+            nonce: origin.nonce,
+        }
+        .to_string(),
+        _ => origin.id.clone(),
+    }
 }
 
 /// A snapshot as it is told to an orchestrator.
@@ -61,7 +87,7 @@ pub(super) fn snapshot(
     csi::Snapshot {
         size_bytes: record.what.size_bytes,
         snapshot_id: id.to_string(),
-        source_volume_id: record.what.wanted.source.id.clone(),
+        source_volume_id: source_id::<VOLUME>(shares, export, uuid, &record.what.wanted.source),
         creation_time: Some(prost_types::Timestamp {
             seconds: i64::try_from(record.created).unwrap_or(i64::MAX),
             nanos: 0,

@@ -19,6 +19,7 @@ use csi_nfs_store::share::records::record::Record;
 use csi_nfs_store::share::records::snapshot::{Snapshot, Wanted};
 use csi_nfs_store::share::records::store;
 use csi_nfs_store::share::snapshots;
+use csi_nfs_store::share::token::ShareUuid;
 use csi_proto::v1 as csi;
 use prost::Message;
 use std::sync::Arc;
@@ -125,12 +126,12 @@ pub(super) async fn delete(
     Ok(csi::DeleteSnapshotResponse {})
 }
 
-/// The snapshot of an id. One that is still copied is not there yet.
+/// The snapshot of an id, and where its share is. One that is still copied is not there yet.
 async fn find(
     shares: &Arc<Shares>,
     id: &SnapshotId,
     options: &Options,
-) -> Result<csi::Snapshot, ControllerError> {
+) -> Result<(Export, Record<Snapshot>), ControllerError> {
     let export = shares.locate(&id.location)?;
     let (key, nonce) = (id.key, id.nonce);
     let record = shares
@@ -143,7 +144,7 @@ async fn find(
             finished.ok_or(ShareError::NoSnapshot)
         })
         .await?;
-    Ok(answer::snapshot(shares, &export, id.uuid, &record))
+    Ok((export, record))
 }
 
 /// GetSnapshot.
@@ -157,12 +158,46 @@ pub(super) async fn get(
         Some(id) => upstream::find_snapshot(shares, &id, &options).await?,
         None => {
             limits::required("snapshot_id", &request.snapshot_id)?;
-            find(shares, &request.snapshot_id.parse()?, &options).await?
+            let id: SnapshotId = request.snapshot_id.parse()?;
+            let (export, record) = find(shares, &id, &options).await?;
+            answer::snapshot(shares, &export, id.uuid, &record)
         }
     };
     Ok(csi::GetSnapshotResponse {
         snapshot: Some(snapshot),
     })
+}
+
+/// The volume whose snapshots are asked for.
+#[derive(Clone)]
+enum SourceWanted {
+    Any,
+    Of(VolumeId),
+    /// One that kubernetes-csi's driver has made. Its id has no UUID.
+    Upstream(UpstreamVolumeId),
+}
+
+impl SourceWanted {
+    /// Whether a snapshot of `origin` on the share `uuid` is one of that volume. Neither the id's text counts, since a share may have
+    /// several names, nor do key and nonce alone, which are the same on a copy of the share.
+    fn fits(&self, uuid: ShareUuid, origin: &Origin) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Of(id) => (id.uuid, id.key, id.nonce) == (uuid, origin.key, origin.nonce),
+            Self::Upstream(id) => id.origin().is_same(origin),
+        }
+    }
+
+    /// The same of a snapshot that kubernetes-csi's driver has made of the volume `told`.
+    fn fits_upstream(&self, told: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Of(_) => false,
+            // What else an id says, as what becomes of the folder, makes no other volume.
+            Self::Upstream(id) => UpstreamVolumeId::parse(told)
+                .is_ok_and(|told| told.export == id.export && told.path == id.path),
+        }
+    }
 }
 
 /// ListSnapshots: one, those of a volume, or all.
@@ -183,28 +218,32 @@ pub(super) async fn list(
         limits::optional("source_volume_id", wanted)?;
     }
     let options = shares.secret_options(&request.secrets)?;
-    if let Some(id) = upstream_snapshot {
-        let found = upstream::find_snapshot(shares, &id, &options).await;
-        return list_of_one(found, wanted);
-    }
-    if !request.snapshot_id.is_empty() {
-        let Ok(id) = request.snapshot_id.parse() else {
-            return Ok(csi::ListSnapshotsResponse::default());
-        };
-        return list_of_one(find(shares, &id, &options).await, wanted);
-    }
     let source = match (upstream_volume, wanted.as_str()) {
-        (Some(id), _) => {
-            shares.locate(&Location::Export(id.export.clone()))?;
-            let origin = id.origin();
-            Some((origin.key, origin.nonce))
-        }
-        (None, "") => None,
-        (None, id) => match id.parse::<VolumeId>() {
-            Ok(id) => Some((id.key, id.nonce)),
+        (Some(id), _) => SourceWanted::Upstream(id),
+        (None, "") => SourceWanted::Any,
+        (None, id) => match id.parse() {
+            Ok(id) => SourceWanted::Of(id),
             Err(_) => return Ok(csi::ListSnapshotsResponse::default()),
         },
     };
+    if let Some(id) = upstream_snapshot {
+        let found = upstream::find_snapshot(shares, &id, &options).await;
+        let fits = |found: &csi::Snapshot| source.fits_upstream(&found.source_volume_id);
+        return list_of_one(found.map(|found| Some(found).filter(fits)));
+    }
+    if !request.snapshot_id.is_empty() {
+        let Ok(id) = request.snapshot_id.parse::<SnapshotId>() else {
+            return Ok(csi::ListSnapshotsResponse::default());
+        };
+        let found = find(shares, &id, &options).await;
+        return list_of_one(found.map(|(export, record)| {
+            let fits = source.fits(id.uuid, &record.what.wanted.source);
+            fits.then(|| answer::snapshot(shares, &export, id.uuid, &record))
+        }));
+    }
+    if let SourceWanted::Upstream(id) = &source {
+        shares.locate(&Location::Export(id.export.clone()))?;
+    }
     let token = request.starting_token.clone();
     let arguments = csi::ListSnapshotsRequest {
         secrets: Default::default(),
@@ -215,8 +254,7 @@ pub(super) async fn list(
     let show = move |export: &Export, uuid, _, listed: Result<Record<Snapshot>, ShareError>| {
         let told = |damaged: ShareError| teller.tell_once(export, damaged.to_string());
         let record = listed.map_err(told).ok()?;
-        let of = &record.what.wanted.source;
-        let fits = source.is_none_or(|source| source == (of.key, of.nonce));
+        let fits = source.fits(uuid, &record.what.wanted.source);
         fits.then(|| as_entry(answer::snapshot(&teller, export, uuid, &record)))
     };
     let page = lists::page::<Snapshot, _>(
@@ -233,19 +271,15 @@ pub(super) async fn list(
     })
 }
 
-/// The list of the one snapshot that was asked for, if it is of the volume `wanted`.
+/// The list of the one snapshot that was asked for; nothing where it is of another volume than the one that was.
 fn list_of_one(
-    found: Result<csi::Snapshot, ControllerError>,
-    wanted: &str,
+    found: Result<Option<csi::Snapshot>, ControllerError>,
 ) -> Result<csi::ListSnapshotsResponse, ControllerError> {
     match found {
-        Ok(snapshot) if wanted.is_empty() || wanted == snapshot.source_volume_id => {
-            Ok(csi::ListSnapshotsResponse {
-                entries: vec![as_entry(snapshot)],
-                next_token: String::new(),
-            })
-        }
-        Ok(_) => Ok(csi::ListSnapshotsResponse::default()),
+        Ok(snapshot) => Ok(csi::ListSnapshotsResponse {
+            entries: snapshot.map(as_entry).into_iter().collect(),
+            next_token: String::new(),
+        }),
         // The specification wants an empty list, not NOT_FOUND.
         Err(ControllerError::Share { source, .. }) if matches!(*source, ShareError::NoSnapshot) => {
             Ok(csi::ListSnapshotsResponse::default())

@@ -1,12 +1,12 @@
 //! Shares at several addresses: copies of a share's storage, and servers that are gone for good.
 
 use super::calls::*;
-use super::snapshots::{from_snapshot, from_volume, ready};
+use super::snapshots::{from_snapshot, from_volume, get_snapshot, listed, ready};
 use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use csi_nfs_store::files::roots::{Opening, RootError, ShareRoots};
-use csi_proto::v1::CreateVolumeRequest;
+use csi_proto::v1::{CreateVolumeRequest, ListSnapshotsRequest};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -147,6 +147,72 @@ async fn a_copy_of_a_shares_storage_is_not_taken_for_the_share() {
     for id in listed {
         get(&both, &id).await.unwrap();
     }
+}
+
+/// The UUID in the id of a volume or snapshot.
+fn uuid_of(id: &str) -> &str {
+    let (_, tokens) = id.rsplit_once(['#', '@']).unwrap();
+    &tokens[..tokens.find('.').unwrap()]
+}
+
+async fn listed_by(controller: &Controller, source: &str, snapshot: &str) -> Vec<String> {
+    let request = ListSnapshotsRequest {
+        source_volume_id: source.to_owned(),
+        snapshot_id: snapshot.to_owned(),
+        ..ListSnapshotsRequest::default()
+    };
+    listed(controller, request).await.0
+}
+
+/// A copy that got a UUID of its own has the keys and nonces of what it was made of, and its records name that as their sources.
+#[tokio::test]
+async fn a_copied_shares_snapshots_are_of_its_own_volumes() {
+    let [host, cloned] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("nas", &host), ("alias", &host), ("clone", &cloned)]);
+    let controller = Controller::new(ControllerConfig::new(all));
+    let volume = create(&controller, on("v", "nas")).await.unwrap().volume_id;
+    let snapshot = ready(&controller, "s", &volume).await.snapshot_id;
+    let restored = placed(from_snapshot("r", &snapshot), "nas");
+    let restored = create(&controller, restored).await.unwrap().volume_id;
+    controller.settle().await;
+    copy(host.folder.path(), cloned.folder.path());
+    let label = cloned.at(".csi-nfs/share.json");
+    let text = std::fs::read_to_string(&label).unwrap();
+    let uuid = uuid_of(&volume);
+    let fresh: String = uuid.chars().rev().collect();
+    let fresh = format!("{}0", &fresh[1..]);
+    assert_ne!(uuid, fresh);
+    std::fs::write(&label, text.replace(uuid, &fresh)).unwrap();
+    let of_copy = |id: &str| id.replace("nas/", "clone/").replace(uuid, &fresh);
+    let original = (volume.clone(), snapshot.clone(), restored.clone());
+    let copied = (of_copy(&volume), of_copy(&snapshot), of_copy(&restored));
+    // Both are known from now on.
+    get(&controller, &copied.0).await.unwrap();
+    assert_eq!(listed_by(&controller, "", "").await.len(), 2);
+    for (own, other) in [(&original, &copied), (&copied, &original)] {
+        let (volume, snapshot, restored) = own;
+        let only = std::slice::from_ref(snapshot);
+        // However the share is called.
+        let alias = volume.replace("nas/", "alias/");
+        for volume in [volume, &alias] {
+            assert_eq!(listed_by(&controller, volume, "").await, only);
+            assert_eq!(listed_by(&controller, volume, snapshot).await, only);
+            let of_other = listed_by(&controller, volume, &other.1).await;
+            assert_eq!(of_other, [""; 0]);
+        }
+        let told = get_snapshot(&controller, snapshot).await.unwrap();
+        assert_eq!(told.source_volume_id, *volume);
+        let told = get(&controller, restored).await.unwrap().0;
+        let source = from_snapshot("r", snapshot).volume_content_source;
+        assert_eq!(told.content_source, source);
+    }
+    // A repeat with an id of the copy finds what was copied along; an id of the original is one of another share.
+    let repeat = placed(from_snapshot("r", &copied.1), "clone");
+    let found = create(&controller, repeat).await.unwrap();
+    assert_eq!(found.volume_id, copied.2);
+    let elsewhere = placed(from_snapshot("r", &original.1), "clone");
+    let answer = create(&controller, elsewhere).await;
+    refused(answer, Code::InvalidArgument, &["share"]);
 }
 
 #[tokio::test]

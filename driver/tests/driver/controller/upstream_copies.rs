@@ -91,6 +91,17 @@ async fn its_snapshots_are_restored_shown_and_deleted() {
             ..Default::default()
         };
         assert_eq!(listed(c, by_id.clone()).await.0, std::slice::from_ref(id));
+        // Of the volume, whatever its id says beside its folder.
+        for (source, found) in [
+            ("10.0.0.4#nfs_share#pvc-1##retain", 1),
+            ("10.0.0.4#nfs_share#pvc-2##", 0),
+        ] {
+            let of_source = ListSnapshotsRequest {
+                source_volume_id: source.to_owned(),
+                ..by_id.clone()
+            };
+            assert_eq!(listed(c, of_source).await.0.len(), found, "{source}");
+        }
         let volume = format!("of-{name}");
         let restored = create(c, from_snapshot(&volume, id)).await.unwrap();
         assert_eq!(
