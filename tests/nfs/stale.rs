@@ -85,6 +85,43 @@ fn a_stale_mount_is_found_and_replaced_by_a_publish() {
     assert!(driver.mounts().is_empty());
 }
 
+/// Its server answers, so whoever uses it can end, and might write to the volume again.
+#[test]
+fn a_stale_mount_in_use_is_not_unpublished() {
+    let server = Server::new("stale-used");
+    let share = server.share();
+    let driver = Driver::with_args(&[]);
+    calls::runtime().block_on(async {
+        let calls = Calls::to(&driver.endpoint());
+        // On a busy machine the driver's question may get no answer in time: then another volume.
+        for round in 0..5 {
+            let volume = format!("used-{round}");
+            let context = publish(&calls, &share, &driver, &volume).await;
+            let target = driver.target(&volume);
+            let held = fs::File::open(&target).unwrap();
+            let folder = share.folder().join(&volume);
+            fs::remove_dir(&folder).unwrap();
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("new"), "").unwrap();
+            assert!(is_stale(&target));
+            let Err(refused) = calls.unpublish(&volume, &target).await else {
+                continue;
+            };
+            assert_eq!(refused.code(), tonic::Code::FailedPrecondition);
+            assert!(refused.message().contains("in use"), "{refused:?}");
+            assert_eq!(driver.mounts(), [target.as_path()]);
+            // A publish replaces it all the same.
+            calls.publish(&volume, &context, &target).await.unwrap();
+            assert!(target.join("new").exists());
+            drop(held);
+            calls.unpublish(&volume, &target).await.unwrap();
+            assert!(driver.mounts().is_empty());
+            return;
+        }
+        panic!("no unpublish was refused: {}", driver.log());
+    });
+}
+
 /// Another mount of the share on the node knows the folder that was at the volume's path before.
 fn a_publish_shows_the_folder_that_is_there_now(version: Version) {
     let share = Share::new("replaced", version);

@@ -220,14 +220,20 @@ impl Volumes {
                 Err(error) => return Err(error),
             }
         };
+        let mut lazy_why = lazy_why.to_owned();
         if lazy_why == IN_USE {
             // On a live server that process must end first, else it would go on writing to a volume that counts as
-            // unpublished. On a dead one it may be unable to.
+            // unpublished. On a dead one it may be unable to. One that does not know the folder is alive, and knows it again when an
+            // export comes back that was away.
             let path = target.clone();
-            if self.helpers.run(&Task::Usage { path }, plain).await.is_ok() {
-                return Err(NodeError::InUse(target.clone()));
+            match self.helpers.run(&Task::Usage { path }, plain).await {
+                Ok(_) => return Err(NodeError::InUse(target.clone())),
+                Err(error) if error.is_stale() => return Err(NodeError::InUse(target.clone())),
+                Err(HelperError::Deadline { .. } | HelperError::Hangs { .. }) => {}
+                Err(error) => lazy_why = format!("a process uses it, and {error}"),
             }
         }
+        let lazy_why = lazy_why.as_str();
         self.warn("lazy unmount", target, ("why", lazy_why));
         // A helper that could not be ended has taken longer than its bound; the lazy unmount must have time all the same.
         let left = bound.saturating_sub(begun.elapsed());
