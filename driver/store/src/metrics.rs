@@ -84,8 +84,8 @@ metrics! {
     measured_bytes: Gauge, "What they take together, in bytes";
     oldest_measure_seconds: Gauge, "Age of the oldest of these measures, in seconds";
     volumes_beyond_size: Gauge, "Those of them that take more than their sizes";
-    published_targets: Gauge, "Targets at which volumes are published on this node";
-    staged_volumes: Gauge, "Volumes staged on this node";
+    published_targets: Gauge, "Targets at which volumes are published on this node and mounted";
+    staged_volumes: Gauge, "Volumes staged on this node and mounted";
     log_lines_dropped: Counter, "Lines of the log that were dropped because nobody read it";
 }
 

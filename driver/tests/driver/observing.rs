@@ -1,7 +1,7 @@
 //! The driver as a monitoring system and a kubelet's probes see it: health, readiness and metrics over HTTP.
 
 use crate::rig::patience::{Patience, in_time};
-use crate::rig::{Client, Driver, Rig, publish_request, run};
+use crate::rig::{Client, Driver, Rig, publish_request, run, stage_request};
 use csi_nfs::process::config::Endpoint as Place;
 use csi_nfs::process::http::{HttpAddress, get};
 use csi_proto::pluginregistration::{RegistrationStatus, RegistrationStatusResponse};
@@ -334,6 +334,36 @@ async fn what_happens_is_counted() {
 }
 
 /// Names of metrics in a text.
+/// As after a reboot, the records are there and the mounts are not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_mounted_no_more_is_not_counted_as_published() {
+    let rig = Rig::new();
+    std::fs::create_dir_all(rig.path("export/v")).unwrap();
+    let (_driver, http) = watched(&rig, &["--stage"]);
+    let client = Client::connect(&rig).await;
+    let target = rig.path("target");
+    let staging = rig.path("staging");
+    std::fs::create_dir(&staging).unwrap();
+    let mut publish = publish_request("v", &target, Mode::SingleNodeWriter);
+    let stage = stage_request(&mut publish, &staging);
+    client.stage(stage).await.unwrap();
+    client.publish(publish.clone()).await.unwrap();
+    let counted = || {
+        ["published_targets", "staged_volumes"].map(|name| value(&http, &format!("csi_nfs_{name}")))
+    };
+    assert_eq!(counted(), [1.0, 1.0]);
+    assert!(run(rig.command("umount").arg(&target)).0.success());
+    assert_eq!(counted(), [0.0, 1.0]);
+    assert!(run(rig.command("umount").arg(&staging)).0.success());
+    assert_eq!(counted(), [0.0, 0.0]);
+    // A publish mounts both again.
+    client.publish(publish).await.unwrap();
+    assert_eq!(counted(), [1.0, 1.0]);
+    client.unpublish("v", &target).await.unwrap();
+    client.unstage("v", &staging).await.unwrap();
+    assert_eq!(counted(), [0.0, 0.0]);
+}
+
 fn names(text: &str) -> BTreeSet<&str> {
     let is_of_a_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let words = text.split(|letter| !is_of_a_name(letter));

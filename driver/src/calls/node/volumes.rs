@@ -2,7 +2,7 @@
 
 use crate::calls::node::error::NodeError;
 use crate::calls::node::questions::Questions;
-use crate::calls::node::record::{PublishRecords, record_error};
+use crate::calls::node::record::{PublishRecord, PublishRecords, record_error};
 use crate::calls::operations::{Busy, Operation, Operations};
 use crate::mount::helper::Helpers;
 use crate::mount::mountinfo::{self, Mount};
@@ -12,7 +12,7 @@ use crate::process::disk_thread::DiskThread;
 use crate::process::log::{Level, Log};
 use csi_nfs_store::metrics::{METRICS, count};
 use csi_proto::lock::lock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -66,11 +66,20 @@ impl Volumes {
 
     /// Tells the metrics what is published and staged here. What cannot be read keeps its number.
     pub async fn observe(&self) {
-        if let Ok(all) = self.records.all().await {
-            METRICS.published_targets.set(count(all.len()));
-        }
-        if let Ok(all) = self.stages.all().await {
-            METRICS.staged_volumes.set(count(all.len()));
+        let places = [
+            (&self.records, &METRICS.published_targets),
+            (&self.stages, &METRICS.staged_volumes),
+        ];
+        for (records, gauge) in places {
+            let (Ok(all), Ok(mounts)) = (records.all().await, self.mounts()) else {
+                continue;
+            };
+            // A reboot takes the mounts and leaves the records. No path is looked at: its disk may hang.
+            let mounted: HashSet<&Path> = mounts.iter().map(|it| it.target.as_path()).collect();
+            let is_there = |record: &&PublishRecord| {
+                record.symlink.is_some() || mounted.contains(record.target.as_path())
+            };
+            gauge.set(count(all.iter().filter(is_there).count()));
         }
     }
 
