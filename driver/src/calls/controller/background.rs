@@ -279,7 +279,7 @@ impl Shares {
                     }
                     // Once, though each deletion tries again.
                     (Ok(left), None) => shares.tell(&export, "trash", vec![format!(
-                        "{export}: {left} entries of the trash cannot be removed now: files in them are held open, or somebody goes on writing into them; the next deletion or start tries again"
+                        "{export}: {left} entries of the trash cannot be removed now: files in them are held open or may not be removed, or somebody goes on writing into them; the next deletion or start tries again"
                     )]),
                     (Err(error), None) => {
                         (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));

@@ -31,7 +31,7 @@ const PURGE: &str = ".purge";
 const TURN: Duration = Duration::from_secs(10);
 /// Names that one piece of work unlinks.
 const BATCH: usize = 256;
-/// Attempts before an undeletable entry is deferred: a file in it may be held open, or its user may go on writing into it.
+/// Attempts before an undeletable entry is deferred: a file in it may be held open or not to be removed, or its user may go on writing into it.
 const TRIES: usize = 4;
 /// Names that are read in a folder at a time, which may get new ones as fast as they are removed.
 const PASS: usize = 1 << 22;
