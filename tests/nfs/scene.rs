@@ -5,6 +5,7 @@ use crate::support::driver::Driver;
 use crate::support::patience::Patience;
 use csi_proto::v1::*;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use tonic::{Code, Status};
@@ -271,7 +272,11 @@ impl Scene {
     /// NodeStageVolume in the staging folder, which is made for it.
     pub fn try_stage(&self, volume: &Volume) -> Result<(), Status> {
         let staging = self.staging();
-        fs::create_dir_all(&staging).unwrap();
+        // One that is there may be a stale mount, which a look at it would fail on.
+        match fs::create_dir(&staging) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => made.unwrap(),
+        }
         let request = NodeStageVolumeRequest {
             volume_id: volume.id.clone(),
             volume_context: volume.context.clone(),
