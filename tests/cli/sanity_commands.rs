@@ -6,6 +6,7 @@ mod every_failure;
 use crate::lifecycle::thorough_driver;
 use crate::support::program::{BINARY, Csi};
 use crate::support::reference::ReferenceDriver;
+use crate::support::scripted::Reply;
 use csi_mock::{Defect, Options};
 use csi_proto::v1;
 use serde_json::Value as Json;
@@ -189,21 +190,16 @@ fn ids_of_any_letters_are_in_variables_or_are_told() {
         ),
     ] {
         let driver = thorough_driver();
-        let volume = v1::Volume {
-            volume_id: id.to_owned(),
-            capacity_bytes: 1 << 20,
-            ..v1::Volume::default()
-        };
-        let made = v1::CreateVolumeResponse {
-            volume: Some(volume),
-        };
-        driver.on("CreateVolume", Reply::message(&made));
+        let made = json!({"volume": {"volumeId": id, "capacityBytes": "1048576"}});
+        driver.on("CreateVolume", made);
         let gone = Reply::error(Code::NotFound, "no such volume");
-        driver.on_each("DeleteVolume", [Reply::bytes(Vec::new()), gone]);
+        driver.on_each("DeleteVolume", [Reply::json("{}"), gone]);
         let csi = Csi::at(driver.endpoint());
         let home = csi.home().display().to_string();
-        csi.run(&format!("sanity --mount-parent {home} {more} --filter {case}"))
-            .exits(CASES_FAILED);
+        csi.run(&format!(
+            "sanity --mount-parent {home} {more} --filter {case}"
+        ))
+        .exits(CASES_FAILED);
         let commands = shown_commands(&csi, case);
         let found = commands.iter().any(|one| one.starts_with(line));
         assert!(found, "{id}: {commands:#?}");

@@ -310,7 +310,7 @@ fn execute(
         }
         let kept = kept::keep(&report);
         // A run is as good without, but `explain` shows an older one then.
-        let kept = kept.map_err(|error| say!("note: this run is not kept: {error}"));
+        let kept = kept.inspect_err(|error| say!("note: this run is not kept: {error}"));
         let kept = kept.ok();
         progress
             .finish(&report, kept.as_deref())

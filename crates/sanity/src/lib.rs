@@ -274,10 +274,7 @@ type Answers = (
 
 /// Starts the driver, where the run has one of its own, connects, and asks what all cases have to know: also the answers that
 /// were missing, and the RPCs that have worked.
-async fn questions(
-    settings: &Settings,
-    own: Option<&Arc<OwnDriver>>,
-) -> Result<Answers, Error> {
+async fn questions(settings: &Settings, own: Option<&Arc<OwnDriver>>) -> Result<Answers, Error> {
     if let Some(own) = own {
         own.comes_up(settings).await?;
     }
