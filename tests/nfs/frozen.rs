@@ -263,7 +263,8 @@ fn asked_while_it_stands_still(part: Part) {
                 begun.elapsed()
             );
         };
-        let needs_it = matches!(part, Part::WorkFolder | Part::LocalShare);
+        // A share is not all that there is to serve.
+        let needs_it = part == Part::WorkFolder;
         let begun = Instant::now();
         rig.calls.call(GetPluginInfoRequest {}).await.unwrap();
         let probed = rig.calls.call(ProbeRequest {}).await.map(drop);

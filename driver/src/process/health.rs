@@ -1,12 +1,13 @@
-//! Checks that this instance can work: its socket, its work folder, the folders of local shares, and the kernel's NFS client. Nothing
-//! here asks an NFS server, whose end must not end its drivers. Must not know who asks.
+//! Checks that this instance can work: its socket, its work folder, and the kernel's NFS client; and, apart from that, the folders of
+//! local shares. Nothing here asks an NFS server: the end of one share must not end what serves the others. Must not know who asks.
 
 use crate::mount::helper::{HelperError, Helpers};
 #[cfg(any(debug_assertions, test))]
 use crate::mount::task::Failure;
 use crate::mount::task::{FailureKind, Task};
 use crate::process::config::Config;
-use crate::process::disk_thread::DiskThread;
+use crate::process::config::LocalShare;
+use crate::process::disk_thread::{DiskThread, DiskThreads};
 use crate::process::log::{Level, Log};
 use csi_proto::lock::lock;
 use rustix::fs::{Access, access};
@@ -41,8 +42,10 @@ pub enum Obstacle {
 pub struct Health {
     pub(crate) config: Arc<Config>,
     helpers: Helpers,
-    /// Looks at folders.
+    /// Looks at the work folder.
     thread: DiskThread,
+    /// Look at the folders of local shares.
+    share_threads: Arc<DiskThreads>,
     /// Whether it was found that this process may mount NFS.
     may_mount: Arc<AtomicBool>,
     /// The obstacle by the last answer of the kernel that came in time.
@@ -58,6 +61,7 @@ impl Health {
             config,
             helpers,
             thread: DiskThread::default(),
+            share_threads: Arc::default(),
             may_mount: Arc::default(),
             last: Arc::default(),
             unheard: Arc::default(),
@@ -69,20 +73,41 @@ impl Health {
         *lock(&self.unheard) = lost;
     }
 
-    /// Why this instance cannot work. Nothing here asks an NFS server, or waits for work on shares.
+    /// Why this instance cannot work. Nothing here asks an NFS server, looks at a local share, or waits for work on shares.
     pub async fn obstacle(&self) -> Option<Obstacle> {
         if let Some(why) = lock(&self.unheard).clone() {
             return Some(Obstacle::Fault(why));
         }
         let config = Arc::clone(&self.config);
-        let looked = self.thread.run(move || Ok(obstacle_in_folders(&config)));
+        let looked = self
+            .thread
+            .run(move || Ok(obstacle_in_work_folder(&config)));
         match looked.await {
             Ok(None) => self.obstacle_in_kernel().await,
             Ok(obstacle) => obstacle.map(Obstacle::Fault),
-            Err(error) => Some(Obstacle::Fault(format!(
-                "the work folder, or the folder of a local share: {error}: is it there?"
-            ))),
+            Err(error) => {
+                let folder = self.config.work_dir.display();
+                Some(Obstacle::Fault(format!(
+                    "the work folder {folder}: {error}: is it there?"
+                )))
+            }
         }
+    }
+
+    /// Why local shares cannot be used, each by its folder. This instance serves all others meanwhile, and no other start brings a
+    /// disk back.
+    pub async fn lost_shares(&self) -> Option<String> {
+        let looks: Vec<_> = (0..self.config.local_shares.len())
+            .map(|index| {
+                let (config, threads) = (Arc::clone(&self.config), Arc::clone(&self.share_threads));
+                tokio::spawn(async move { lost_share(&threads, &config, index).await })
+            })
+            .collect();
+        let mut lost = Vec::new();
+        for look in looks {
+            lost.extend(look.await.ok().flatten());
+        }
+        (!lost.is_empty()).then(|| lost.join("; "))
     }
 
     /// What this instance has to wait for before it can be of use to its node: the kernel's NFS client.
@@ -168,35 +193,49 @@ fn obstacle_of(
     }
 }
 
-/// Why the work folder or a local share cannot be used.
+/// Why the work folder cannot be used.
 #[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
-fn obstacle_in_folders(config: &Config) -> Option<String> {
+fn obstacle_in_work_folder(config: &Config) -> Option<String> {
     // A name of its own for each probe: several drivers may have one work folder by mistake.
     match tempfile_in(&config.work_dir) {
-        Ok(()) => {}
+        Ok(()) => None,
         // To restart does not help, and would interrupt what frees a full disk: unpublishing.
-        Err(error) if is_full(&error) => {}
+        Err(error) if is_full(&error) => None,
         Err(error) => {
             let folder = config.work_dir.display();
-            return Some(format!(
+            Some(format!(
                 "the work folder {folder} cannot be written: {error}"
-            ));
+            ))
         }
     }
-    for share in &config.local_shares {
-        let (folder, export) = (share.path.display(), &share.export);
-        if !share.path.is_dir() {
-            return Some(format!("{folder}, the folder of {export}, does not exist"));
-        }
-        if config.mode.controller()
-            && let Err(error) = access(&share.path, Access::WRITE_OK)
-        {
-            return Some(format!(
-                "{folder}, the folder of {export}, cannot be written, so no volumes can be made: {error}"
-            ));
-        }
+}
+
+/// Why the local share with this `index` cannot be used.
+async fn lost_share(threads: &DiskThreads, config: &Arc<Config>, index: usize) -> Option<String> {
+    let share = config.local_shares.get(index)?;
+    let (of, writes) = (share.clone(), config.mode.controller());
+    let looked = threads.run(&share.path, move || Ok(obstacle_in_share(&of, writes)));
+    let (folder, export) = (share.path.display(), &share.export);
+    looked.await.unwrap_or_else(|error| {
+        Some(format!(
+            "{folder}, the folder of {export}: {error}: is it there?"
+        ))
+    })
+}
+
+/// Why a local share cannot be used, by who `writes` there or by others.
+#[expect(clippy::disallowed_methods, reason = "a disk's thread calls it")]
+fn obstacle_in_share(share: &LocalShare, writes: bool) -> Option<String> {
+    let (folder, export) = (share.path.display(), &share.export);
+    if !share.path.is_dir() {
+        return Some(format!("{folder}, the folder of {export}, does not exist"));
     }
-    None
+    let error = access(&share.path, Access::WRITE_OK)
+        .err()
+        .filter(|_| writes)?;
+    Some(format!(
+        "{folder}, the folder of {export}, cannot be written, so no volumes can be made: {error}"
+    ))
 }
 
 fn is_full(error: &io::Error) -> bool {

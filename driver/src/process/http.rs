@@ -76,8 +76,9 @@ impl Watched {
         match unregistered {
             Some(obstacle) => Some(obstacle),
             None => {
-                let obstacle = self.driver.health().obstacle().await?;
-                Some(obstacle.to_string())
+                let health = self.driver.health();
+                let (obstacle, lost) = tokio::join!(health.obstacle(), health.lost_shares());
+                obstacle.map(|it| it.to_string()).or(lost)
             }
         }
     }

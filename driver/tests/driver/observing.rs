@@ -1,5 +1,6 @@
 //! The driver as a monitoring system and a kubelet's probes see it: health, readiness and metrics over HTTP.
 
+use crate::frozen::Frozen;
 use crate::rig::patience::{Patience, in_time};
 use crate::rig::{Client, Driver, Rig, publish_request, run, stage_request};
 use csi_nfs::process::config::Endpoint as Place;
@@ -222,13 +223,42 @@ async fn a_driver_that_ends_is_not_ready() {
 #[test]
 fn an_instance_that_cannot_work_is_not_healthy() {
     let rig = Rig::new();
-    let gone = format!("gone:/={}", rig.path("missing").display());
-    let (_driver, http) = watched(&rig, &["--local-share", &gone]);
+    let (_driver, http) = watched(&rig, &[]);
+    std::fs::rename(rig.path("work"), rig.path("aside")).unwrap();
+    let folder = format!("the work folder {} cannot be", rig.path("work").display());
     for path in ["/healthz", "/readyz"] {
         let (well, why) = ask(&http, path);
-        assert!(!well && why.contains("does not exist"), "{path}: {why}");
+        assert!(!well && why.contains(&folder), "{path}: {why}");
     }
     assert!(ask(&http, "/metrics").0);
+}
+
+/// The driver serves the others, and to start it anew brings no disk back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn local_shares_that_are_away_are_no_reason_to_start_the_driver_anew() {
+    let rig = Rig::new();
+    let at = |name: &str| rig.path(name).display().to_string();
+    std::fs::create_dir_all(rig.path("hangs")).unwrap();
+    std::fs::create_dir_all(rig.path("export/v")).unwrap();
+    let shares = ["gone", "hangs"].map(|name| format!("{name}:/x={}", at(name)));
+    let flags = ["--local-share", &shares[0], "--local-share", &shares[1]];
+    let (_driver, http) = watched(&rig, &flags);
+    let frozen = Frozen::over(&rig, "hangs");
+    assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    let client = Client::connect(&rig).await;
+    let probe = client.call(ProbeRequest {}).await.unwrap();
+    assert_eq!(probe.ready, Some(true));
+    let request = publish_request("v", &rig.path("target"), Mode::MultiNodeMultiWriter);
+    client.publish(request).await.unwrap();
+    let (ready, why) = ask(&http, "/readyz");
+    let words = [
+        format!("{}, the folder of gone:/x, does not exist", at("gone")),
+        format!("{}, the folder of hangs:/x: no answer", at("hangs")),
+    ];
+    let all = words.iter().all(|words| why.contains(words));
+    assert!(!ready && all && !why.contains("export"), "{why}");
+    assert_eq!(ask(&http, "/healthz"), (true, "ok\n".to_owned()));
+    drop(frozen);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
