@@ -75,7 +75,7 @@ pub(super) async fn page<R: List, E: Message + Clone + 'static>(
             Some(page) => return page.map(Arc::unwrap_or_clone),
             // It may have been another's time.
             None if Instant::now() < deadline => {}
-            None => return Err(shares.no_answer(timeout)),
+            None => return Err(shares.no_answer(None, timeout)),
         }
     }
 }

@@ -24,11 +24,14 @@ impl Shares {
         }
     }
 
-    /// Why a call has no result after `timeout` that only looks, at any share.
-    pub(super) fn no_answer(&self, timeout: Duration) -> ControllerError {
-        let silent = self.looks.all_silent(Instant::now());
-        let longest = silent.into_iter().next();
-        longest.map_or(ControllerError::Slow(timeout), ControllerError::from)
+    /// Why a call has no result after `timeout` that only looks: at the share `about`, or at all of them.
+    pub(super) fn no_answer(&self, about: Option<&Export>, timeout: Duration) -> ControllerError {
+        let now = Instant::now();
+        let silent = match about {
+            Some(export) => self.looks.silent_with(export, now),
+            None => self.looks.all_silent(now).into_iter().next(),
+        };
+        silent.map_or(ControllerError::Slow(timeout), ControllerError::from)
     }
 
     /// What the agent can that lives on the server of `export`, to which purges and copies can be left, if one does.

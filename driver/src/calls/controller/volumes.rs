@@ -136,7 +136,8 @@ pub(super) async fn expand(
         // Advisory as ever; there is no record to write it to.
         Some(id) => {
             let found = upstream::find_volume(shares, &id, &Options::None);
-            shares.reading(timeout, found).await?;
+            let about = Some(id.export.clone());
+            shares.reading(timeout, about, found).await?;
             if required == 0 { limit } else { required }
         }
         None => {

@@ -6,19 +6,22 @@ use csi_nfs::calls::controller::{Controller, ControllerConfig, NamedShare};
 use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use csi_nfs_store::files::roots::{Opening, RootError, ShareRoots};
-use csi_proto::v1::{CreateVolumeRequest, ListSnapshotsRequest};
+use csi_proto::v1::{
+    ControllerGetVolumeRequest, CreateVolumeRequest, ListSnapshotsRequest, ListVolumesRequest,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tonic::Code;
+use tonic::{Code, Request};
 
-/// Servers `nas` and so on, each with one share, some of which do not answer.
+/// Servers `nas` and so on, each with one share, some of which are away or do not answer.
 #[derive(Default)]
 struct Servers {
     folders: Vec<(Export, std::path::PathBuf)>,
     away: Mutex<BTreeSet<&'static str>>,
+    silent: Mutex<BTreeSet<&'static str>>,
 }
 
 impl ShareRoots for Servers {
@@ -29,6 +32,9 @@ impl ShareRoots for Servers {
                     export: export.clone(),
                     after: Duration::ZERO,
                 });
+            }
+            if self.silent.lock().unwrap().contains(export.server()) {
+                std::future::pending::<()>().await;
             }
             let roots = LocalRoots::new(self.folders.clone());
             roots.open(export, mount_options).await
@@ -328,4 +334,41 @@ async fn lists_go_on_without_a_server_that_is_gone_for_good() {
         Code::Unavailable,
         &["gone:/x"],
     );
+}
+
+#[tokio::test]
+async fn a_call_that_takes_long_does_not_blame_a_share_that_it_is_not_about() {
+    let host = Host::new();
+    let all = servers(&[("live", &host), ("dead", &host)]);
+    let controller = Controller::new(ControllerConfig::new(all.clone()));
+    let made = create(&controller, on("v", "live")).await.unwrap();
+    controller.settle().await;
+    all.silent.lock().unwrap().extend(["live", "dead"]);
+    let live = made.volume_id;
+    let dead = live.replace("live/", "dead/");
+    let soon = async |id: &str| {
+        let mut request = Request::new(ControllerGetVolumeRequest {
+            volume_id: id.to_owned(),
+        });
+        let limit = "100m".parse().unwrap();
+        request.metadata_mut().insert("grpc-timeout", limit);
+        let answer = controller.controller_get_volume(request).await;
+        answer.unwrap_err().message().to_owned()
+    };
+    let waiting = {
+        let (controller, dead) = (controller.clone(), dead.clone());
+        tokio::spawn(async move { get(&controller, &dead).await.map(drop) })
+    };
+    let blamed = "the share dead:/x has not answered for ";
+    while !soon(&dead).await.contains(blamed) {
+        assert!(!waiting.is_finished());
+    }
+    let told = soon(&live).await;
+    assert!(!told.contains("dead:/x"), "{told}");
+    let mut request = Request::new(ListVolumesRequest::default());
+    let limit = "100m".parse().unwrap();
+    request.metadata_mut().insert("grpc-timeout", limit);
+    let told = controller.list_volumes(request).await.unwrap_err();
+    assert!(told.message().contains(blamed), "{told}");
+    waiting.abort();
 }
