@@ -1,6 +1,7 @@
 //! Lists over all known shares, page by page: which shares, the order of shares and keys, the tokens between pages, and when a
 //! page ends. Must not know what is listed.
 
+use super::addresses::{Addressed, at_one_of};
 use super::error::ControllerError;
 use super::outcome::{Lists, Page};
 use super::shares::Shares;
@@ -12,7 +13,9 @@ use csi_nfs_store::share::listing::{self, List};
 use csi_nfs_store::share::token::{NameKey, ShareUuid};
 use csi_proto::lock::lock;
 use prost::Message;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -83,7 +86,7 @@ pub(super) async fn page<R: List, E: Message + Clone + 'static>(
 /// Walks over all known shares, in the order of shares and keys. The page ends when it is full, and at `end` when at least one key
 /// was looked at: so a slow list goes on page by page.
 ///
-/// A share that cannot be listed fails the call: a list without what is on it would say that it is gone.
+/// A share that cannot be listed, at any of its addresses, fails the call: a list without what is on it would say that it is gone.
 async fn walk<R: List, E: Message + 'static>(
     shares: &Arc<Shares>,
     end: Instant,
@@ -91,14 +94,20 @@ async fn walk<R: List, E: Message + 'static>(
     token: &str,
     show: impl Fn(&Export, ShareUuid, NameKey, R::Item) -> Option<E> + Clone + Send + Sync + 'static,
 ) -> Result<Page<E>, ControllerError> {
-    let mut exports = shares.listed().await?.into_iter().peekable();
+    let all = shares.listed().await?;
+    // Which one of them lists a share. Only when it is read a share may turn out to have two addresses.
+    let listing = all
+        .iter()
+        .filter_map(|it| Some((it.uuid?, it.first.clone())));
+    let listing: Arc<Mutex<BTreeMap<_, _>>> = Arc::new(Mutex::new(listing.collect()));
+    let mut all = all.into_iter().peekable();
     let mut after = None;
     if !token.is_empty() {
         let wrong = || ControllerError::Token(token.to_owned());
         let (share, key) = place(token).ok_or_else(wrong)?;
-        let is_before = |export: &Export| share_key(export) != share;
-        while exports.next_if(is_before).is_some() {}
-        exports.peek().ok_or_else(wrong)?;
+        let is_before = |it: &Addressed| share_key(&it.first) != share;
+        while all.next_if(is_before).is_some() {}
+        all.peek().ok_or_else(wrong)?;
         after = Some(key);
     }
     let filling = Arc::new(Mutex::new(Filling {
@@ -108,33 +117,41 @@ async fn walk<R: List, E: Message + 'static>(
     }));
     let is_over = move || Instant::now() >= end;
     let mut next_token = None;
-    while let Some(export) = exports.next() {
-        let (of, address) = (Arc::clone(shares), export.clone());
-        let (page, show) = (Arc::clone(&filling), show.clone());
-        let threads = (shares.config.admission).extra_threads(export.server(), Work::List);
+    while let Some(listed) = all.next() {
         let from = after.take();
-        let read = move |share: &Share| {
-            let uuid = share.uuid();
-            // Until now it was not known that an earlier address leads here too.
-            if !of.is_first_address(&address, uuid) {
-                return Ok(listing::Walked::default());
-            }
-            let mut page = lock(&page);
-            // One more tells whether there are more.
-            let wanted = page.room.saturating_add(1);
-            let visit = |key, item| match show(&address, uuid, key, item) {
-                Some(entry) => page.add(entry),
-                None => ControlFlow::Continue(()),
+        let begun = lock(&filling).state();
+        let reading = |address: Export| {
+            let (page, show) = (Arc::clone(&filling), show.clone());
+            let (listing, first) = (Arc::clone(&listing), listed.first.clone());
+            let threads = (shares.config.admission).extra_threads(address.server(), Work::List);
+            let place = address.clone();
+            let read = move |share: &Share| {
+                let uuid = share.uuid();
+                let first_there = lock(&listing).entry(uuid).or_insert(first.clone()).clone();
+                if first_there != first {
+                    return Ok(listing::Walked::default());
+                }
+                let mut page = lock(&page);
+                // What was read at another address, before that failed, is read anew.
+                page.return_to(begun);
+                // One more tells whether there are more.
+                let wanted = page.room.saturating_add(1);
+                let visit = |key, item| match show(&place, uuid, key, item) {
+                    Some(entry) => page.add(entry),
+                    None => ControlFlow::Continue(()),
+                };
+                listing::walk::<R>(share, &threads, from, wanted, is_over, visit)
             };
-            listing::walk::<R>(share, &threads, from, wanted, is_over, visit)
+            async move { shares.with_records(Work::List, &address, read).await }
         };
-        let walked = shares.with_records(Work::List, &export, read).await?;
         // Named at the start and not used yet: there is nothing on it.
-        let walked = walked.unwrap_or_default();
+        let walked = at_one_of(&listed.addresses, reading)
+            .await?
+            .unwrap_or_default();
         if let Some(after) = walked.last {
-            next_token = Some(format!("{}.{after}", share_key(&export)));
+            next_token = Some(format!("{}.{after}", share_key(&listed.first)));
         }
-        let has_more = walked.is_part || (is_over() && exports.peek().is_some());
+        let has_more = walked.is_part || (is_over() && all.peek().is_some());
         if let Some(token) = next_token.take_if(|_| has_more) {
             return Ok((std::mem::take(&mut lock(&filling).entries), token));
         }
@@ -163,6 +180,16 @@ struct Filling<E> {
 }
 
 impl<E: Message> Filling<E> {
+    /// How many entries there are, and the room that is left.
+    fn state(&self) -> (usize, usize, usize) {
+        (self.entries.len(), self.room, self.bytes)
+    }
+
+    fn return_to(&mut self, (entries, room, bytes): (usize, usize, usize)) {
+        self.entries.truncate(entries);
+        (self.room, self.bytes) = (room, bytes);
+    }
+
     /// Adds an entry, or says that there is no room. The first one always fits: a page without any would end the list.
     fn add(&mut self, entry: E) -> ControlFlow<()> {
         // The tag and the length before each entry.
@@ -183,7 +210,7 @@ impl Shares {
     ///
     /// # Errors
     /// When a share cannot be opened for the first time, or is a copy of another one, of which the list would hide one.
-    async fn listed(self: &Arc<Self>) -> Result<Vec<Export>, ControllerError> {
+    async fn listed(self: &Arc<Self>) -> Result<Vec<Addressed>, ControllerError> {
         // Of two addresses the share at each tells whether they are of one share.
         for is_unsure in [Self::is_unopened, Self::is_double, Self::is_doubtful] {
             let addresses: Vec<_> = lock(&self.known).keys().cloned().collect();
@@ -192,14 +219,17 @@ impl Shares {
             let reached = reaching.collect::<JoinSet<_>>().join_all().await;
             reached.into_iter().collect::<Result<(), _>>()?;
         }
-        Ok(self.known())
+        Ok(self.by_addresses())
     }
 
     /// Opens the share, if it has records. A doubtful one that cannot be opened is forgotten.
     async fn reach(self: Arc<Self>, export: Export) -> Result<(), ControllerError> {
         let reaching = self.with_records(Work::List, &export, |_| Ok(()));
         if !self.is_doubtful(&export) {
-            return reaching.await.map(drop);
+            return match self.is_double(&export) {
+                true => self.compared(&export, reaching).await,
+                false => reaching.await.map(drop),
+            };
         }
         let why = match tokio::time::timeout(REACH, reaching).await {
             Ok(Ok(_)) => return Ok(()),
@@ -214,6 +244,25 @@ impl Shares {
             ));
         }
         Ok(())
+    }
+
+    /// Waits for the share of two addresses to be compared, which is `reached` at this one. As long as it cannot be reached here, it
+    /// is listed at the other.
+    async fn compared<T>(
+        &self,
+        export: &Export,
+        reached: impl Future<Output = Result<T, ControllerError>>,
+    ) -> Result<(), ControllerError> {
+        let mut reached = pin!(reached);
+        let done = match tokio::time::timeout(REACH, &mut reached).await {
+            Ok(done) => done,
+            Err(_) if self.is_silent(export) => return Ok(()),
+            Err(_) => reached.await,
+        };
+        match done {
+            Err(ControllerError::Root(_)) => Ok(()),
+            done => done.map(drop),
+        }
     }
 
     /// Whether it is not known yet if the share is another one than the rest.

@@ -1,6 +1,7 @@
 //! The controller: checks requests, finds the share that they mean, runs the work, and makes the answers. Owns no state that a
 //! restart would lose. `service` says which function answers which RPC.
 
+mod addresses;
 pub(crate) mod answer;
 mod background;
 mod background_tasks;

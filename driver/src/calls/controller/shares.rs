@@ -194,21 +194,6 @@ impl Shares {
         exports
     }
 
-    /// All shares known by now, in order, each once though it may have several addresses.
-    pub(super) fn known(&self) -> Vec<Export> {
-        let known = lock(&self.known);
-        let first = known.iter().filter(|(export, share)| match share.uuid {
-            Some(uuid) => first_address(&known, uuid) == Some(export),
-            None => true,
-        });
-        first.map(|(export, _)| export.clone()).collect()
-    }
-
-    /// Whether `export` is the one address under which the share `uuid` is listed.
-    pub(super) fn is_first_address(&self, export: &Export, uuid: ShareUuid) -> bool {
-        first_address(&lock(&self.known), uuid).is_none_or(|first| first == export)
-    }
-
     /// The share that parameters mean.
     pub(crate) fn choose(&self, parameters: &Parameters) -> Result<Chosen, ControllerError> {
         match (&parameters.server, &parameters.share) {
@@ -562,9 +547,4 @@ impl Shares {
             false => share,
         })
     }
-}
-
-fn first_address(known: &BTreeMap<Export, Known>, uuid: ShareUuid) -> Option<&Export> {
-    let mut addresses = known.iter().filter(|(_, share)| share.uuid == Some(uuid));
-    addresses.next().map(|(address, _)| address)
 }

@@ -372,3 +372,53 @@ async fn a_call_that_takes_long_does_not_blame_a_share_that_it_is_not_about() {
     assert!(told.message().contains(blamed), "{told}");
     waiting.abort();
 }
+
+/// A controller that was started with these addresses, in this order.
+fn started_with(all: &Arc<Servers>, names: &[&str]) -> Controller {
+    let mut config = ControllerConfig::new(all.clone());
+    config.other_exports = names.iter().map(|name| export(name)).collect();
+    Controller::new(config)
+}
+
+#[tokio::test]
+async fn lists_go_on_at_whichever_address_of_a_share_answers() {
+    let host = Host::new();
+    let all = servers(&[("a", &host), ("b", &host)]);
+    let away = |names: &[&'static str]| {
+        *all.away.lock().unwrap() = names.iter().copied().collect();
+    };
+    let controller = started_with(&all, &["a", "b"]);
+    for (name, server) in [("v", "a"), ("w", "b"), ("x", "a")] {
+        create(&controller, on(name, server)).await.unwrap();
+    }
+    controller.settle().await;
+    let whole = list(&controller).await;
+    assert_eq!(whole.len(), 3);
+    for gone in ["a", "b", "a"] {
+        away(&[]);
+        let first = page(&controller, 1, "").await.unwrap();
+        away(&[gone]);
+        // A list that has begun goes on, too.
+        let rest = page(&controller, 0, &first.next_token).await.unwrap();
+        assert_eq!([ids(&first), ids(&rest)].concat(), whole, "without {gone}");
+        assert_eq!(list(&controller).await, whole, "without {gone}");
+    }
+    away(&["a", "b"]);
+    refused(page(&controller, 0, "").await, Code::Unavailable, &[":/x"]);
+    away(&[]);
+    assert_eq!(list(&controller).await, whole);
+}
+
+/// It was seen at both when the first call came, and is gone before anybody needs it there.
+#[tokio::test]
+async fn an_address_that_is_gone_before_it_was_compared_fails_no_list() {
+    let host = Host::new();
+    let all = servers(&[("a", &host), ("b", &host)]);
+    let made = create(&started_with(&all, &["b"]), on("v", "b")).await;
+    let made = made.unwrap();
+    let controller = started_with(&all, &["b", "a"]);
+    get(&controller, &made.volume_id).await.unwrap();
+    controller.settle().await;
+    all.away.lock().unwrap().insert("a");
+    assert_eq!(list(&controller).await, [made.volume_id]);
+}
