@@ -67,6 +67,16 @@ impl Shares {
         addresses.collect()
     }
 
+    /// The addresses of each share that was named at the start.
+    pub(super) fn configured_by_addresses(&self) -> Vec<Vec<Export>> {
+        let configured = self.configured();
+        let shares = self.by_addresses().into_iter().map(|mut share| {
+            share.addresses.retain(|it| configured.contains(it));
+            share.addresses
+        });
+        shares.filter(|addresses| !addresses.is_empty()).collect()
+    }
+
     /// Whether the share gives no answer at this address.
     pub(super) fn is_silent(&self, export: &Export) -> bool {
         let silent = self.looks.all_silent(Instant::now());

@@ -1,5 +1,6 @@
 //! GetCapacity: what is free of a share, or what may still be promised of it.
 
+use super::addresses::at_one_of;
 use super::error::ControllerError;
 use super::options::Options;
 use super::shares::Shares;
@@ -15,7 +16,9 @@ use csi_nfs_store::share::error::{Context, ShareError};
 use csi_nfs_store::share::paths::sub_path::SubPath;
 use csi_nfs_store::share::promise_memory::Counting;
 use csi_nfs_store::share::promised;
+use csi_nfs_store::share::token::ShareUuid;
 use csi_proto::v1 as csi;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,18 +41,28 @@ pub(super) async fn get(
         };
     }
     let parameters = Parameters::of_class(&request.parameters)?;
-    let exports = match (&parameters.server, &parameters.share) {
-        (None, None) => shares.configured(),
-        _ => vec![shares.choose(&parameters)?.export],
+    let asked = match (&parameters.server, &parameters.share) {
+        (None, None) => shares.configured_by_addresses(),
+        _ => vec![vec![shares.choose(&parameters)?.export]],
     };
     shares.check_mount_options(&parameters.mount_options)?;
     let mut available: i64 = 0;
-    for export in &exports {
-        let bytes = room(shares, export, &parameters).await?;
+    let (mut count, mut counted) = (0, BTreeSet::new());
+    for addresses in &asked {
+        let asking = |export| {
+            let parameters = &parameters;
+            async move { room(shares, &export, parameters).await }
+        };
+        let (uuid, bytes) = at_one_of(addresses, asking).await?;
+        // Another address of a share that was not known to have two.
+        if uuid.is_some_and(|uuid| !counted.insert(uuid)) {
+            continue;
+        }
+        count += 1;
         available = available.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
     // A volume is on one share. Without a ratio no size is too large.
-    let is_bound = parameters.overcommit.is_some() && exports.len() == 1;
+    let is_bound = parameters.overcommit.is_some() && count == 1;
     Ok(csi::GetCapacityResponse {
         available_capacity: available,
         maximum_volume_size: is_bound.then_some(available),
@@ -57,36 +70,48 @@ pub(super) async fn get(
     })
 }
 
+/// The room on the share at `export`, and which share that is, where it has records.
 async fn room(
     shares: &Arc<Shares>,
     export: &Export,
     parameters: &Parameters,
-) -> Result<u64, ControllerError> {
+) -> Result<(Option<ShareUuid>, u64), ControllerError> {
     let options = &Options::of_call(parameters.mount_options.clone(), Vec::new());
     let path = parameters.sub_dir.as_ref().map(SubPath::to_path);
     let ratio = parameters.overcommit;
     match (shares.expect_or(export, Expect::Any), ratio) {
         // The room of another share, or of the folder on which its disk is not mounted, says nothing.
         (known @ (Expect::Known(_) | Expect::Kept(_)), _) => {
-            let ask = move |share: &Share| match ratio {
-                Some(ratio) => promised::left(share, ratio),
-                None => free(share.root(), path.as_ref()),
+            let ask = move |share: &Share| {
+                let room = match ratio {
+                    Some(ratio) => promised::left(share, ratio),
+                    None => free(share.root(), path.as_ref()),
+                };
+                Ok((Some(share.uuid()), room?))
             };
             shares.with_share(export, options, known, ask).await
         }
         (_, None) => {
-            let ask = move |root| free(&root, path.as_ref());
+            let ask = move |root: Root| {
+                let share = Share::open(Arc::clone(&root), Expect::Initialised);
+                let uuid = share.ok().map(|share| share.uuid());
+                Ok((uuid, free(&root, path.as_ref())?))
+            };
             shares.with_root(export, options, ask).await
         }
         // It may have no records yet, and gets none by a question.
         (_, Some(ratio)) => {
             let (of, address) = (Arc::clone(shares), export.clone());
             let ask = move |root: Root| match Share::open(Arc::clone(&root), Expect::Initialised) {
-                Err(ShareError::NotInitialised) => promised::size_of(root).map(|it| ratio.of(it)),
+                Err(ShareError::NotInitialised) => {
+                    promised::size_of(root).map(|it| (None, ratio.of(it)))
+                }
                 share => {
                     let share = share?;
-                    of.saw(&address, share.uuid());
-                    promised::left(&of.counting(&address, share), ratio)
+                    let uuid = share.uuid();
+                    of.saw(&address, uuid);
+                    let left = promised::left(&of.counting(&address, share), ratio)?;
+                    Ok((Some(uuid), left))
                 }
             };
             shares.with_root(export, options, ask).await

@@ -7,7 +7,8 @@ use csi_nfs_store::export::Export;
 use csi_nfs_store::files::roots::local::LocalRoots;
 use csi_nfs_store::files::roots::{Opening, RootError, ShareRoots};
 use csi_proto::v1::{
-    ControllerGetVolumeRequest, CreateVolumeRequest, ListSnapshotsRequest, ListVolumesRequest,
+    ControllerGetVolumeRequest, CreateVolumeRequest, GetCapacityRequest, ListSnapshotsRequest,
+    ListVolumesRequest,
 };
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -336,43 +337,6 @@ async fn lists_go_on_without_a_server_that_is_gone_for_good() {
     );
 }
 
-#[tokio::test]
-async fn a_call_that_takes_long_does_not_blame_a_share_that_it_is_not_about() {
-    let host = Host::new();
-    let all = servers(&[("live", &host), ("dead", &host)]);
-    let controller = Controller::new(ControllerConfig::new(all.clone()));
-    let made = create(&controller, on("v", "live")).await.unwrap();
-    controller.settle().await;
-    all.silent.lock().unwrap().extend(["live", "dead"]);
-    let live = made.volume_id;
-    let dead = live.replace("live/", "dead/");
-    let soon = async |id: &str| {
-        let mut request = Request::new(ControllerGetVolumeRequest {
-            volume_id: id.to_owned(),
-        });
-        let limit = "100m".parse().unwrap();
-        request.metadata_mut().insert("grpc-timeout", limit);
-        let answer = controller.controller_get_volume(request).await;
-        answer.unwrap_err().message().to_owned()
-    };
-    let waiting = {
-        let (controller, dead) = (controller.clone(), dead.clone());
-        tokio::spawn(async move { get(&controller, &dead).await.map(drop) })
-    };
-    let blamed = "the share dead:/x has not answered for ";
-    while !soon(&dead).await.contains(blamed) {
-        assert!(!waiting.is_finished());
-    }
-    let told = soon(&live).await;
-    assert!(!told.contains("dead:/x"), "{told}");
-    let mut request = Request::new(ListVolumesRequest::default());
-    let limit = "100m".parse().unwrap();
-    request.metadata_mut().insert("grpc-timeout", limit);
-    let told = controller.list_volumes(request).await.unwrap_err();
-    assert!(told.message().contains(blamed), "{told}");
-    waiting.abort();
-}
-
 /// A controller that was started with these addresses, in this order.
 fn started_with(all: &Arc<Servers>, names: &[&str]) -> Controller {
     let mut config = ControllerConfig::new(all.clone());
@@ -421,4 +385,73 @@ async fn an_address_that_is_gone_before_it_was_compared_fails_no_list() {
     controller.settle().await;
     all.away.lock().unwrap().insert("a");
     assert_eq!(list(&controller).await, [made.volume_id]);
+}
+
+#[tokio::test]
+async fn the_room_of_a_share_with_two_addresses_counts_once() {
+    let [host, other] = [(); 2].map(|()| Host::new());
+    let all = servers(&[("a", &host), ("b", &host), ("c", &other)]);
+    create(&started_with(&all, &["a"]), on("v", "a"))
+        .await
+        .unwrap();
+    create(&started_with(&all, &["c"]), on("v", "c"))
+        .await
+        .unwrap();
+    let asked = async |controller: Controller| {
+        let request = GetCapacityRequest {
+            parameters: map(&[("overcommit", "2")]),
+            ..Default::default()
+        };
+        let answer = controller.get_capacity(Request::new(request)).await;
+        let answer = answer.unwrap().into_inner();
+        (answer.available_capacity, answer.maximum_volume_size)
+    };
+    let (room, most) = asked(started_with(&all, &["a"])).await;
+    assert_eq!(most, Some(room));
+    assert_eq!(asked(started_with(&all, &["a", "b"])).await, (room, most));
+    let (more, none) = asked(started_with(&all, &["a", "b", "c"])).await;
+    assert!(more > room && none.is_none(), "{more} {room}");
+    assert_eq!(asked(started_with(&all, &["a", "c"])).await, (more, none));
+    // Whichever address answers, once both are known.
+    let controller = started_with(&all, &["a", "b"]);
+    assert_eq!(list(&controller).await.len(), 1);
+    all.away.lock().unwrap().insert("a");
+    assert_eq!(asked(controller).await, (room, most));
+}
+
+#[tokio::test]
+async fn a_call_that_takes_long_does_not_blame_a_share_that_it_is_not_about() {
+    let host = Host::new();
+    let all = servers(&[("live", &host), ("dead", &host)]);
+    let controller = Controller::new(ControllerConfig::new(all.clone()));
+    let made = create(&controller, on("v", "live")).await.unwrap();
+    controller.settle().await;
+    all.silent.lock().unwrap().extend(["live", "dead"]);
+    let live = made.volume_id;
+    let dead = live.replace("live/", "dead/");
+    let soon = async |id: &str| {
+        let mut request = Request::new(ControllerGetVolumeRequest {
+            volume_id: id.to_owned(),
+        });
+        let limit = "100m".parse().unwrap();
+        request.metadata_mut().insert("grpc-timeout", limit);
+        let answer = controller.controller_get_volume(request).await;
+        answer.unwrap_err().message().to_owned()
+    };
+    let waiting = {
+        let (controller, dead) = (controller.clone(), dead.clone());
+        tokio::spawn(async move { get(&controller, &dead).await.map(drop) })
+    };
+    let blamed = "the share dead:/x has not answered for ";
+    while !soon(&dead).await.contains(blamed) {
+        assert!(!waiting.is_finished());
+    }
+    let told = soon(&live).await;
+    assert!(!told.contains("dead:/x"), "{told}");
+    let mut request = Request::new(ListVolumesRequest::default());
+    let limit = "100m".parse().unwrap();
+    request.metadata_mut().insert("grpc-timeout", limit);
+    let told = controller.list_volumes(request).await.unwrap_err();
+    assert!(told.message().contains(blamed), "{told}");
+    waiting.abort();
 }
