@@ -26,7 +26,7 @@ use csi_proto::lock::lock;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 /// How long to wait before a purge is tried again that files held open have stopped, or that is left to an agent. After the
@@ -277,9 +277,9 @@ impl Shares {
                     (_, Some(wait)) => {
                         shares.unhurried(tokio::time::sleep(wait)).await;
                     }
-                    // Once, though each deletion tries again.
+                    // Once, though it is tried again and again.
                     (Ok(left), None) => shares.tell(&export, "trash", vec![format!(
-                        "{export}: {left} entries of the trash cannot be removed now: files in them are held open or may not be removed, or somebody goes on writing into them; the next deletion or start tries again"
+                        "{export}: {left} entries of the trash cannot be removed now: files in them are held open or may not be removed, or somebody goes on writing into them; it is tried again every few minutes"
                     )]),
                     (Err(error), None) => {
                         (shares.config.notice)(&format!("the purge of the trash is put off: {error}"));
@@ -291,6 +291,20 @@ impl Shares {
 }
 
 impl Shares {
+    /// Purges again and again, from now on, where the trash was not empty or the size of a volume not enforced. That may have been put
+    /// right by somebody else, who does not tell this process; and the metrics tell of nothing that was not looked at for long.
+    pub(super) fn look_again(self: &Arc<Self>) {
+        let pause = (self.config.forget_after / 2).max(Duration::from_secs(1));
+        let shares = Arc::clone(self);
+        self.spawn(async move {
+            while shares.unhurried(tokio::time::sleep(pause)).await.is_some() {
+                for export in shares.troubled() {
+                    shares.purge_soon(&export);
+                }
+            }
+        });
+    }
+
     /// Purges the share's trash, in as many turns as it takes, unless there is an agent to which that `may_be_left`. Returns how
     /// many entries stay.
     async fn purge(
@@ -317,7 +331,7 @@ impl Shares {
             };
             let purged = self.with_records(Work::Upkeep, export, purge);
             if let Purged::ButFor(left) = purged.await?.unwrap_or(Purged::ButFor(0)) {
-                self.on_known(export, |share| share.trash = left);
+                self.on_known(export, |share| share.trash = Some((Instant::now(), left)));
                 return Ok(left);
             }
         }
@@ -337,5 +351,38 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calls::controller::ControllerConfig;
+    use csi_nfs_store::files::roots::local::LocalRoots;
+
+    /// Another controller has emptied the trash, and this one is asked for nothing any more.
+    #[tokio::test]
+    async fn a_trash_that_was_not_empty_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = std::fs::File::open(folder.path()).unwrap();
+        Share::open(Arc::new(root.into()), Expect::Any).unwrap();
+        let export = Export::parse("nas", "/x").unwrap();
+        let roots = LocalRoots::new([(export.clone(), folder.path().to_owned())]);
+        let mut config = ControllerConfig::new(Arc::new(roots));
+        config.other_exports = vec![export.clone()];
+        config.forget_after = Duration::from_secs(2);
+        let controller = Controller::new(config);
+        let shares = &controller.shares;
+        // However long this takes, it was lately.
+        let lately = Instant::now() + Duration::from_secs(3600);
+        let found = shares.with_records(Work::Upkeep, &export, |_| Ok(()));
+        found.await.unwrap().unwrap();
+        shares.on_known(&export, |share| share.trash = Some((lately, 3)));
+        shares.look_again();
+        let left = || shares.on_known(&export, |share| share.trash);
+        while left().flatten().is_none_or(|(_, left)| left > 0) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        controller.settle().await;
     }
 }

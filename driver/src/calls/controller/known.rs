@@ -32,12 +32,12 @@ pub(super) struct Known {
     pub(super) purging: Arc<tokio::sync::Mutex<()>>,
     /// How the last attempt to open it ended; nothing before.
     pub(super) tried: Option<Tried>,
-    /// What the agent can that lived on its server at its last purge, if one did.
-    pub(super) agent: Option<Capabilities>,
-    /// What its last purge had to leave.
-    pub(super) trash: usize,
-    /// What was found of its measures last.
-    pub(super) measured: MeasuredShare,
+    /// What the agent can that lived on its server at its last purge, if one did, and when that was.
+    pub(super) agent: Option<(Instant, Option<Capabilities>)>,
+    /// What its last purge had to leave, and when that was.
+    pub(super) trash: Option<(Instant, usize)>,
+    /// What was found of its measures last, and when.
+    pub(super) measured: Option<(Instant, MeasuredShare)>,
     /// Addresses that were known later, and the UUID that was found at both, which lead to this share, too; or that could not be
     /// compared then.
     pub(super) compared: BTreeMap<(Export, ShareUuid), Option<Instant>>,

@@ -14,7 +14,7 @@ use csi_nfs_store::share::database::Share;
 use csi_nfs_store::share::measures::Round;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -80,7 +80,7 @@ impl Shares {
                 Err(error) => (None, Some(error.to_string())),
             };
             self.on_known(&export, |share| {
-                share.measured = sum.unwrap_or(share.measured);
+                share.measured = sum.map(|sum| (Instant::now(), sum)).or(share.measured);
             });
             let trouble = trouble.map(|it| format!("volumes are not measured: {it}"));
             self.tell(&export, "measures", trouble.into_iter().collect());

@@ -53,10 +53,11 @@ impl Controller {
         }
     }
 
-    /// Finishes in the background what an earlier process has left on the shares that were named at the start, and keeps the
-    /// limits of volumes there, where this process sets them.
+    /// Finishes in the background what an earlier process has left on the shares that were named at the start, looks again at
+    /// those on which something was found that somebody has to see to, and keeps the limits of volumes, where this process sets them.
     pub fn start(&self) {
         self.shares.recover_configured();
+        self.shares.look_again();
         self.keep_sizes();
     }
 

@@ -149,6 +149,9 @@ impl Shares {
         let share = known.remove(export);
         if let Some(uuid) = share.as_ref().and_then(|share| share.uuid) {
             lock(&self.lost).insert(export.clone(), uuid);
+            if !known.values().any(|other| other.uuid == Some(uuid)) {
+                self.agent_memory.forget(uuid);
+            }
         }
         share.is_some()
     }

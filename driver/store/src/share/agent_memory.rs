@@ -22,8 +22,8 @@ pub struct AgentMemory {
     seen: Mutex<BTreeMap<ShareUuid, (Instant, String)>>,
     /// How long answers have taken lately, in milliseconds: whoever looks too early asks the server for nothing.
     lately: AtomicU64,
-    /// How many volumes have sizes that are not enforced though they are to be, as was found last.
-    not_held: Mutex<BTreeMap<ShareUuid, usize>>,
+    /// How many volumes have sizes that are not enforced though they are to be, as was found last, and when.
+    not_held: Mutex<BTreeMap<ShareUuid, (Instant, usize)>>,
 }
 
 impl AgentMemory {
@@ -41,12 +41,20 @@ impl AgentMemory {
 
     /// So many volumes of the share have sizes that are not enforced.
     pub(super) fn saw_not_held(&self, share: ShareUuid, count: usize) {
-        lock(&self.not_held).insert(share, count);
+        lock(&self.not_held).insert(share, (Instant::now(), count));
     }
 
-    /// How many volumes of all shares are not.
-    pub fn not_held(&self) -> usize {
-        lock(&self.not_held).values().sum()
+    /// How many volumes of the share are not, where that was found `within` this time.
+    pub fn not_held(&self, share: ShareUuid, within: Duration) -> usize {
+        let not_held = lock(&self.not_held);
+        let found = not_held.get(&share).filter(|(at, _)| at.elapsed() < within);
+        found.map_or(0, |(_, count)| *count)
+    }
+
+    /// The share is known no more.
+    pub fn forget(&self, share: ShareUuid) {
+        lock(&self.not_held).remove(&share);
+        self.miss(share);
     }
 
     /// There is none on the share.
@@ -143,6 +151,19 @@ impl Compared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_found_long_ago_is_not_told() {
+        let memory = AgentMemory::default();
+        let [share, other] = [(); 2].map(|()| ShareUuid::random().unwrap());
+        let hour = Duration::from_secs(3600);
+        memory.saw_not_held(share, 3);
+        assert_eq!(memory.not_held(share, hour), 3);
+        assert_eq!(memory.not_held(other, hour), 0);
+        assert_eq!(memory.not_held(share, Duration::ZERO), 0);
+        memory.forget(share);
+        assert_eq!(memory.not_held(share, hour), 0);
+    }
 
     #[test]
     fn the_pace_of_looks_follows_the_answers() {
