@@ -342,17 +342,13 @@ fn a_limit_of_calls_in_a_time_is_no_failure() {
     assert!(run.stdout.contains(told), "{run}");
     // It may be met in the first call of all.
     let too_many = || Reply::error(Code::ResourceExhausted, "too many calls");
-    let ready = Reply::message(&v1::ProbeResponse { ready: None });
+    let ready = Reply::json("{}");
     driver.on_each("Probe", [too_many(), ready]);
     let run = sanity(&csi, "--filter probe/answers-ready --jobs 1").succeeds();
     let told = "\nok identity/probe/answers-ready ";
     assert!(run.stdout.contains(told), "{run}");
     // And by an RPC that has worked before the cases.
-    let named = Reply::message(&v1::GetPluginInfoResponse {
-        name: "scripted.csi.example".to_owned(),
-        vendor_version: "1".to_owned(),
-        ..v1::GetPluginInfoResponse::default()
-    });
+    let named = Reply::json(r#"{"name": "scripted.csi.example", "vendorVersion": "1"}"#);
     driver.on_each("GetPluginInfo", [named, too_many()]);
     let run = sanity(&csi, "--filter identity/plugin-info");
     let told = "not served now: GetPluginInfo: it answered RESOURCE_EXHAUSTED";
@@ -364,7 +360,7 @@ fn a_limit_of_calls_in_a_time_is_no_failure() {
 #[test]
 fn one_case_of_all_runs_again_for_an_rpc_that_is_never_served() {
     for jobs in [1, 8] {
-        let driver = driver_with(&[ControllerCapability::CreateDeleteVolume], &[]);
+        let driver = driver_with("CREATE_DELETE_VOLUME", "");
         let refusal = Reply::error(Code::ResourceExhausted, "too many calls");
         driver.on("ValidateVolumeCapabilities", refusal);
         let csi = Csi::at(driver.endpoint());
