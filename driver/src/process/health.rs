@@ -194,7 +194,6 @@ fn obstacle_of(
 }
 
 /// Why the work folder cannot be used.
-#[expect(clippy::disallowed_methods, reason = "the disk's thread calls it")]
 fn obstacle_in_work_folder(config: &Config) -> Option<String> {
     // A name of its own for each probe: several drivers may have one work folder by mistake.
     match tempfile_in(&config.work_dir) {
