@@ -206,7 +206,7 @@ fn stats_reply(condition: Condition) -> NodeGetVolumeStatsResponse {
     }
     let abnormal = condition.problem.is_some();
     let message = condition.problem.unwrap_or_else(|| {
-        "the volume answers; unless its size is enforced, the usage is that of the file system behind the share, which its volumes have in common"
+        "the volume answers; the usage is that of the share's file system, unless the volume's size is enforced"
             .to_owned()
     });
     NodeGetVolumeStatsResponse {
