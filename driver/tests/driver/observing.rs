@@ -261,6 +261,24 @@ async fn local_shares_that_are_away_are_no_reason_to_start_the_driver_anew() {
     drop(frozen);
 }
 
+#[test]
+fn a_controller_that_cannot_write_its_local_share_is_not_ready() {
+    let rig = Rig::new();
+    let export = rig.path("export");
+    for flags in ["bind", "remount,bind,ro"] {
+        let mut mount = rig.command("mount");
+        mount.arg("-o").arg(flags).arg(&export).arg(&export);
+        assert!(mount.status().unwrap().success());
+    }
+    let (driver, http) = watched(&rig, &[]);
+    let (ready, why) = ask(&http, "/readyz");
+    assert!(!ready && why.contains("cannot be written"), "{why}");
+    driver.kill();
+    // A node only reads what it mounts.
+    let (_node, http) = watched(&rig, &["--mode", "node"]);
+    assert_eq!(ask(&http, "/readyz"), (true, "ok\n".to_owned()));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_happens_is_counted() {
     let rig = Rig::new();

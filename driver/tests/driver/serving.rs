@@ -266,29 +266,6 @@ async fn what_a_client_gave_up_is_finished_before_the_end() {
     assert_eq!(rig.mounts("target").len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn a_controller_that_cannot_write_its_local_share_is_not_ready() {
-    let rig = Rig::new();
-    let export = rig.path("export");
-    for flags in ["bind", "remount,bind,ro"] {
-        let mut mount = rig.command("mount");
-        mount.arg("-o").arg(flags).arg(&export).arg(&export);
-        assert!(mount.status().unwrap().success());
-    }
-    let driver = rig.driver();
-    let client = Client::connect(&rig).await;
-    let probe = client.call(ProbeRequest {}).await;
-    let status = probe.unwrap_err();
-    assert_eq!(status.code(), Code::FailedPrecondition);
-    assert!(status.message().contains("cannot be written"), "{status}");
-    driver.kill();
-    // A node only reads what it mounts.
-    let _node = rig.driver_with(&["--mode", "node"]);
-    let client = Client::connect(&rig).await;
-    let probe = client.call(ProbeRequest {}).await.unwrap();
-    assert_eq!(probe.ready, Some(true));
-}
-
 #[test]
 fn a_share_that_is_away_does_not_hold_up_the_end() {
     let rig = Rig::new();

@@ -117,13 +117,15 @@ async fn without_an_agent_nothing_that_is_enforced_is_promised() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next_on_xfs() {
     let mut site = Site::new("agent-killed").await;
+    // Any other class takes an advisory size while nobody can enforce one.
+    let enforced = [("quota", "enforce")];
     for (step, name) in [
         ("the request is understood", "a"),
         ("the folder is limited", "b"),
         ("the request is done", "c"),
     ] {
         let mut dying = site.agent_that_dies_at(step);
-        let (controller, request) = (site.controller.clone(), volume(name, 10, &[]));
+        let (controller, request) = (site.controller.clone(), volume(name, 10, &enforced));
         let call =
             tokio::spawn(async move { controller.create_volume(Request::new(request)).await });
         until(step, || dying.0.try_wait().unwrap().is_some());
@@ -132,7 +134,7 @@ async fn an_agent_that_dies_at_any_step_leaves_the_rest_to_the_next_on_xfs() {
         if let Err(refused) = call.await.unwrap() {
             assert_eq!(refused.code(), Code::Unavailable, "{step}: {refused}");
         }
-        let made = site.create(volume(name, 10, &[])).await.unwrap();
+        let made = site.create(volume(name, 10, &enforced)).await.unwrap();
         let id = site.id(&made).unwrap();
         let message = site.condition(&made).await.message;
         assert!(says_enforced(&message, id), "{step}: {message}");

@@ -35,7 +35,10 @@ async fn a_local_volume_is_published_and_asked_about_without_a_helper() {
         assert!(reply.usage[0].total > 0);
         // The node does not know which sizes are enforced.
         let said = reply.volume_condition.unwrap().message;
-        assert!(said.contains("unless the volume's size is enforced"), "{said}");
+        assert!(
+            said.contains("unless the volume's size is enforced"),
+            "{said}"
+        );
         let flags = flags_of(&rig, "target");
         assert!(
             flags.contains("nosuid") && flags.contains("nodev"),
